@@ -18,7 +18,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
 from gateway.http.problem_responses import Refusal
@@ -115,7 +114,6 @@ def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str
 def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
     told = events(
         [
-            Waiting(),
             Started(),
             Sources((SOURCE,)),
             Text("a"),

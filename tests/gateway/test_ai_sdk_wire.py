@@ -17,7 +17,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
 from gateway.http.problem_responses import Refusal
@@ -101,7 +100,6 @@ def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str
 def test_rounds_are_steps_and_each_text_is_a_part() -> None:
     told = events(
         [
-            Waiting(),
             Started(),
             Sources((SOURCE,)),
             Text("a"),

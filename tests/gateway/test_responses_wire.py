@@ -22,7 +22,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Message, Usage
 from conversations.event_store.store import ConversationStore
@@ -55,7 +54,6 @@ FINISHED = Finished(REPLY, (), Usage(input_tokens=5, output_tokens=2, cache_read
 def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
     """A run of two rounds, whose texts come in these pieces."""
     return [
-        Waiting(),
         Started(),
         Sources((SOURCE,)),
         *map(Text, pieces),

@@ -15,7 +15,6 @@ from contracts.updates import (
     Text,
     ToolReturned,
     ToolStarted,
-    Waiting,
 )
 from contracts.values import ToolCall
 from conversations.aggregate.calls import Call
@@ -56,7 +55,6 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
     rounds = (Round(number=1, text="He", calls=(call,)), Round(number=2, text="llo"))
     told += view.feed_log(run(state="completed", reply=message("Hello"), rounds=rounds))
     assert told == [
-        Waiting(),
         Started(),
         Sources((SOURCE,)),
         Text("He"),

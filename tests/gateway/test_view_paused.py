@@ -9,8 +9,8 @@ from contracts.updates import Broken, NextRound, Started, Text, ToolReturned, To
 from contracts.values import ApprovalNeeded, Decider
 from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.rounds import Round
+from gateway.runs.run_updates import UpdateHistory
 from gateway.runs.view import View
-from gateway.traces.replay_buffer import ReplayBuffer
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run
 
 pytestmark = pytest.mark.requirement("APPROVAL-STREAMS")
@@ -91,7 +91,7 @@ def test_what_a_reader_has_missed_comes_in_the_order_of_the_log() -> None:
 
 
 def test_the_wait_has_no_place_in_the_stream_so_another_reader_goes_on_behind_it() -> None:
-    buffer = ReplayBuffer()
+    buffer = UpdateHistory()
     buffer.add(View().feed_log(run(rounds=rounds())))
     assert [entry.cursor is None for entry in buffer.entries] == [False, False, False, True]
     assert buffer.is_local

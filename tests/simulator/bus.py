@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from bus import Backlog, BusUnavailable
 from contracts import frames, messages, subjects, wire
 from contracts.bus_message import BusMessage
-from tests.simulator.nats import Consumption, Follower, Nats, Queue
+from tests.simulator.nats import Consumption, Nats, Queue, RunFollower
 from tests.simulator.process import Process
 
 _API_SECONDS = 2.0
@@ -145,7 +145,7 @@ class SimTraces(_Part):
         self._nats.publish_frame(self._process, trace_id, frame)
         return True
 
-    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Follower:
+    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> RunFollower:
         return self._nats.follow(self._process, trace_id, deliver)
 
     async def frames_of(self, trace_id: str) -> list[frames.Frame]:
@@ -153,7 +153,7 @@ class SimTraces(_Part):
 
     async def follow_tool_results(
         self, trace_id: str, deliver: Callable[[messages.ToolNews], None]
-    ) -> Follower:
+    ) -> RunFollower:
         return self._nats.follow(self._process, f"results {trace_id}", deliver)
 
     async def tool_news_of(self, trace_id: str) -> list[messages.ToolNews]:
@@ -163,7 +163,7 @@ class SimTraces(_Part):
 
         return await self._call("tool_news_of", effect)
 
-    async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Follower:
+    async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> RunFollower:
         def hear(asked: messages.CancelRequested) -> None:
             self._heard_cancelled.add(asked.trace_id)
             deliver(asked)

@@ -18,7 +18,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 
 Form = Literal["form1", "form2"]
@@ -67,7 +66,7 @@ class Encoder:
                 return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case Broken():
                 return _error(update)
-            case ToolStarted() | ToolReturned() | NextRound() | Waiting():
+            case ToolStarted() | ToolReturned() | NextRound():
                 return None
 
     def _form2(self, update: Update) -> http.StreamEvent | None:
@@ -82,7 +81,7 @@ class Encoder:
                 return http.MessageDoneEvent(message=update.message, tool_calls=update.tool_calls or None)
             case Broken():
                 return _error(update)
-            case Sources() | ToolReturned() | NextRound() | Waiting():
+            case Sources() | ToolReturned() | NextRound():
                 return None
 
 

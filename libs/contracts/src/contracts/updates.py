@@ -11,10 +11,6 @@ import msgspec
 from contracts.values import ApprovalNeeded, Cut, Message, Source, ToolCall, Usage
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """The conversation is busy: the request stands in line."""
-
-
 class Started(msgspec.Struct, frozen=True):
     """The user's message is saved: from here on the caller may know of the run."""
 
@@ -87,7 +83,7 @@ class Broken(msgspec.Struct, frozen=True):
     calls: tuple[str, ...] = ()
 
 
-Update = Waiting | Started | Sources | Text | ToolStarted | ToolReturned | NextRound | Finished | Broken
+Update = Started | Sources | Text | ToolStarted | ToolReturned | NextRound | Finished | Broken
 
 INTERRUPTED = Broken(
     "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True

@@ -20,7 +20,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Cut, Message, Source, Usage
 from conversations.aggregate import approvals
@@ -46,6 +45,7 @@ class View:
     """
 
     def __init__(self, *, streaming: bool = True, outputs: bool = False, publication: int = 1) -> None:
+        self.waiting = False
         self.started = False
         self.ended = False
         self.refused = False
@@ -83,7 +83,7 @@ class View:
             case frames.Queued() | frames.Refused() if self.started or self._is_earlier(frame):
                 pass
             case frames.Queued():
-                updates.append(Waiting())
+                self.waiting = True
             case frames.Refused():
                 self.refused = True
                 self._end(Broken(frame.code, frame.message, approvals=frame.approvals), updates)
@@ -198,8 +198,6 @@ class View:
         behind = self._said.length
         for update in replayed:
             match update:
-                case Waiting():
-                    updates.append(update)
                 case Text():
                     self._say(update.text[behind:], updates)
                     behind = max(0, behind - len(update.text))
@@ -213,7 +211,7 @@ class View:
                     self._take_sources(update.sources, updates)
                 case Started():
                     self._start(updates)
-        self.paused = known.paused
+        self.paused, self.waiting = known.paused, not self.started and known.waiting
         if known._completed is not None:
             self._completed, self.wants_log = known._completed, True
         if (known._attempt, known._next) > (self._attempt, self._next):
@@ -263,7 +261,7 @@ class View:
 
     def _start(self, updates: list[Update]) -> None:
         if not self.started:
-            self.started = True
+            self.started, self.waiting = True, False
             updates.append(Started())
 
     def _say(self, text: str, updates: list[Update], number: int = 1) -> None:

@@ -17,7 +17,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Elicitation
 from gateway.protocols.ag_ui import ag_ui_refusals
@@ -106,8 +105,6 @@ class AgUiEvents:
                 return self._end_text() + _sent(self._ended(waits))
             case Broken():
                 return _sent(ag_ui_refusals.event(update.code, update.message))
-            case Waiting():
-                return b""
 
     def _begin_text(self) -> bytes:
         if self._text_is_open:

@@ -16,7 +16,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Cut
 from gateway.protocols.ai_sdk import ai_sdk_refusals
@@ -87,8 +86,6 @@ class AiSdkChunks:
                 return self._end_text() + _sent(*_asked(update)) + self._end_step() + _WAITS
             case Broken():
                 return _sent(Error(error_text=ai_sdk_refusals.sentence(update.code, update.message)))
-            case Waiting():
-                return b""
 
     def _start(self) -> Start:
         known = {"conversationId": self._conversation_id, "traceId": self._trace_id}

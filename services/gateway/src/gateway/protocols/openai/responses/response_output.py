@@ -21,7 +21,6 @@ from contracts.updates import (
     ToolReturned,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Cut, Source
 from gateway.protocols.openai import openai_refusals
@@ -96,8 +95,6 @@ class ResponseOutput:
                 return self._break_off(update)
             case Broken():
                 return self._fail(update)
-            case Waiting():
-                return b""
 
     def _sent(self, kind: type[wire.Event], **fields: object) -> bytes:
         self._number += 1
