@@ -14,7 +14,7 @@ from tests.bus.nats_server import NatsServer
 
 pytestmark = pytest.mark.requirement("ERASE")
 
-SAID = frames.Delta(seq=1, attempt=1, round=1, text="secret")
+SAID = frames.Delta(seq=1, attempt=1, round=1, text="secret", offset=0)
 CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ChatRequested))
 TOOL = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ToolRequested))
 RESULT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ToolFinished))

@@ -86,7 +86,7 @@ async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alo
         )
         flushing = ids.new_id().replace("-", "")
         for seq in range(1, 11):
-            frame = frames.Delta(seq=seq, attempt=1, round=1, text="x" * 60_000)
+            frame = frames.Delta(seq=seq, attempt=1, round=1, text="x" * 60_000, offset=0)
             await bus.traces.publish_frame(flushing, frame)
         assert len(await bus.traces.frames_of(flushing)) < 10, "TRACES was full"
         assert await bus.traces.tool_results_of(result.trace_id) == {result.call_id: result}

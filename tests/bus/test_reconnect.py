@@ -80,7 +80,7 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
             with contextlib.suppress(BusUnavailable):
                 await cut_off.ping()
                 break
-    frame = frames.Delta(seq=1, attempt=1, round=1, text="x")
+    frame = frames.Delta(seq=1, attempt=1, round=1, text="x", offset=0)
     await bus.traces.publish_frame(trace_ids[0], frame)
     async with asyncio.timeout(40):
         assert await got.get() == frame

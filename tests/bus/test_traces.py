@@ -21,7 +21,7 @@ def new_trace() -> str:
 
 
 def delta(seq: int, text: str = "x") -> frames.Delta:
-    return frames.Delta(seq=seq, attempt=1, round=1, text=text)
+    return frames.Delta(seq=seq, attempt=1, round=1, text=text, offset=seq - 1)
 
 
 async def kept(bus: Bus, trace_id: str, count: int) -> list[frames.Frame]:

@@ -87,7 +87,7 @@ async def _died_six_times(world: World, store: ConversationStore, *, heard: int)
     accepted = frames.Accepted(seq=1, attempt=1, conversation_id=request.conversation_id)
     await world.bus.traces.publish_frame(request.trace_id, accepted)
     for seq in (2, 3):
-        said = frames.Delta(seq=seq, attempt=1, round=1, text="So ")
+        said = frames.Delta(seq=seq, attempt=1, round=1, text="So ", offset=3 * (seq - 2))
         await world.bus.traces.publish_frame(request.trace_id, said)
     return request
 

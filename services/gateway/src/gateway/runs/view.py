@@ -246,7 +246,7 @@ class View:
             case frames.SourcesFound():
                 self._take_sources(frame.sources, updates)
             case frames.ToolCalled():
-                self._begin_round(frame.round or 1, updates)
+                self._begin_round(frame.round, updates)
                 self._call(frame.call_id, frame.name, frame.input, updates)
             case frames.ToolReturned():
                 self._return(frame.call_id, frame.is_error, None, updates)
@@ -274,7 +274,7 @@ class View:
         """Say what of a piece was not said yet, unless text before it was missed."""
         if not self._streaming:
             return
-        if frame.offset is None or frame.attempt != self._placed:
+        if frame.attempt != self._placed:
             if not self.blind:
                 self._say(frame.text, updates, frame.round)
         elif frame.offset > self._said.length:
