@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from bus import Bus, BusUnavailable, FeedEnd, erase_conversation
 from contracts import examples, frames, messages, subjects, wire
-from contracts.messages import ChatRequested, DeadLettered, EraseAnswered, ToolFinished, ToolRequested
+from contracts.messages import ChatRequested, DeadLettered, EraseAnswered
+from contracts.tool_messages import ToolFinished, ToolRequested
 from tests.bus.nats_server import NatsServer
 
 pytestmark = pytest.mark.requirement("ERASE")

@@ -14,7 +14,7 @@ from nats.js.api import StreamConfig
 
 from bus import Bus
 from bus.streams import QUEUES_BYTES, STREAMS
-from contracts import examples, frames, ids, messages, subjects, wire
+from contracts import examples, frames, ids, messages, subjects, tool_messages, wire
 from tests.bus.nats_server import NatsServer
 
 MIB = 1024 * 1024
@@ -47,9 +47,9 @@ async def config_of(jetstream: JetStreamContext, stream: str) -> StreamConfig:
     return (await jetstream.stream_info(stream)).config
 
 
-def new_result() -> messages.ToolFinished:
+def new_result() -> tool_messages.ToolFinished:
     trace_id = ids.new_id().replace("-", "")
-    return messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
+    return tool_messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
 
 
 @pytest.mark.requirement("RESULTS-APART")

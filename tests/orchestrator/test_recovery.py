@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from contracts import events, frames, subjects, wire
-from contracts.messages import CancelRequested, ChatRequested, ToolRequested
+from contracts.messages import CancelRequested, ChatRequested
+from contracts.tool_messages import ToolRequested
 from contracts.values import Source, Usage
 from conversations.event_store.store import ConversationStore, open_store
 from orchestrator.worker_timings import Timings

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from contracts import frames
-from contracts.messages import ToolFinished, ToolProgressed
+from contracts.tool_messages import ToolFinished, ToolProgressed
 from tests.simulator.plan import Fault
 from tests.simulator.process import Process, Server
 from tests.simulator.world import World

@@ -5,7 +5,8 @@ import contextlib
 from typing import Any, cast
 
 from bus import BusUnavailable
-from contracts.messages import CancelRequested, ChatRequested, ToolsListed
+from contracts.messages import CancelRequested, ChatRequested
+from contracts.tool_messages import ToolsListed
 from contracts.updates import Broken, Finished, Started, Text, Update
 from conversations.claims.table import Claims
 from conversations.event_store.store import ConversationStore

@@ -4,7 +4,7 @@ import asyncio
 
 from bus.errors import BusUnavailable
 from bus.rpc import Rpc
-from contracts import messages, subjects
+from contracts import messages, subjects, tool_messages
 from contracts.timings import CHECK_ANSWER_SECONDS
 
 _NO_RUNNER = "No tool-runner answers just now, so the tool servers were not looked at."
@@ -22,14 +22,14 @@ async def check_agent(rpc: Rpc, account_id: str, agent_id: str, agent_version: i
 
 async def _servers(
     rpc: Rpc, account_id: str, agent_id: str, agent_version: int
-) -> tuple[messages.ServerCheck, ...]:
-    question = messages.CheckTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
+) -> tuple[tool_messages.ServerCheck, ...]:
+    question = tool_messages.CheckTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     try:
         checked = await rpc.ask(
-            subjects.TOOLS_CHECK, question, messages.ToolsChecked, timeout=CHECK_ANSWER_SECONDS
+            subjects.TOOLS_CHECK, question, tool_messages.ToolsChecked, timeout=CHECK_ANSWER_SECONDS
         )
     except BusUnavailable:
-        return (messages.ServerCheck(name="*", ok=False, detail=_NO_RUNNER),)
+        return (tool_messages.ServerCheck(name="*", ok=False, detail=_NO_RUNNER),)
     return checked.servers
 
 

@@ -10,7 +10,7 @@ from bus.connection import Connection
 from bus.consume import Consumption, Handle
 from bus.delivery import Delivery
 from bus.jetstream import JetStream
-from contracts import messages, subjects, wire
+from contracts import messages, subjects, tool_messages, wire
 from runtime.readiness import ReadinessFlag
 
 Queue = Literal["REQUESTS", "TOOLS"]
@@ -31,7 +31,7 @@ class Queues:
             f"{message.trace_id}:{message.attempt}",
         )
 
-    async def request_tool(self, message: messages.ToolRequested) -> None:
+    async def request_tool(self, message: tool_messages.ToolRequested) -> None:
         """Queue a tool call, acknowledged within 2 s."""
         await self._jetstream.publish(
             subjects.tool_requests(message.trace_id),

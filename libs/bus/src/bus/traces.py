@@ -16,7 +16,7 @@ from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from bus.subscription import ReadBack, Subscription
-from contracts import frames, messages, subjects, wire
+from contracts import frames, messages, subjects, tool_messages, wire
 from contracts.timings import TRACES_KEPT_SECONDS
 from runtime import logs, telemetry
 
@@ -97,25 +97,25 @@ class Traces:
                 self._log.warning("frame_undecodable", trace_id=trace_id)
         return found
 
-    async def finish_tool(self, message: messages.ToolFinished) -> None:
+    async def finish_tool(self, message: tool_messages.ToolFinished) -> None:
         """Publish a tool's result, acknowledged. It takes the place of that of the call's leg before."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
         message_id = subjects.tool_result(message.trace_id, message.leg_id)
         await self._jetstream.publish(subject, wire.encode(message), message_id)
 
-    async def progress_tool(self, message: messages.ToolProgressed) -> None:
+    async def progress_tool(self, message: tool_messages.ToolProgressed) -> None:
         """Tell that a tool call goes on, acknowledged. Its subject keeps the last such message."""
         subject = subjects.tool_progress(message.trace_id, message.call_id)
         await self._jetstream.publish(subject, wire.encode(message), f"{subject}:{message.deadline}")
 
-    async def record_tool(self, message: messages.ToolFinished) -> None:
+    async def record_tool(self, message: tool_messages.ToolFinished) -> None:
         """Free what a result takes in RESULTS, for good: its subject keeps one message, the short form."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
         short = msgspec.structs.replace(message, output="", recorded=True)
         await self._jetstream.publish(subject, wire.encode(short), f"{subject}:recorded")
 
     async def follow_tool_results(
-        self, trace_id: str, deliver: Callable[[messages.ToolNews], None]
+        self, trace_id: str, deliver: Callable[[tool_messages.ToolNews], None]
     ) -> Subscription:
         """Have `deliver` called with each result of the trace's tools from now on, and each progress.
 
@@ -125,12 +125,12 @@ class Traces:
             subjects.RESULTS, subjects.tool_results(trace_id), wire.decode_tool_news, deliver
         )
 
-    async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
+    async def tool_results_of(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
         """The results that RESULTS keeps of a trace, by call id."""
         news = await self.tool_news_of(trace_id)
-        return {each.call_id: each for each in news if isinstance(each, messages.ToolFinished)}
+        return {each.call_id: each for each in news if isinstance(each, tool_messages.ToolFinished)}
 
-    async def tool_news_of(self, trace_id: str) -> list[messages.ToolNews]:
+    async def tool_news_of(self, trace_id: str) -> list[tool_messages.ToolNews]:
         """The results that RESULTS keeps of a trace, and the last progress of each call."""
         found = []
         async for message in self._jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id)):

@@ -201,8 +201,8 @@ class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_def
 class InputAsked(Elicitation, frozen=True, kw_only=True):
     """What a tool asks of a person, of the call of that `name` and `input` as the model made it.
 
-    `key` is the server's name for it, `leg` as in `messages.ToolRequested`; `request_state` is opaque, and
-    goes back to the server when the call is made again.
+    `key` is the server's name for it, `leg` as in `ToolRequested`; `request_state` is opaque, and goes
+    back to the server when the call is made again.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """The live frames of a run on `chat.traces.<trace_id>`: a view of the log while it is being written.
 
 Frames of one attempt are numbered by `seq` from 1; a reader who misses one repairs (docs/change/design.md 5).
-`seq` 0 is unnumbered: frames outside an attempt, and a result that is announced again. What readers get of them
-are `contracts.updates`.
+`seq` 0 is unnumbered: frames outside an attempt, and a result that is announced again. What readers get
+of them are `contracts.updates`.
 """
 
 from typing import Any

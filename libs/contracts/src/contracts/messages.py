@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts import authorizations
+from contracts import authorizations, tool_messages
 from contracts.bus_message import BusMessage
-from contracts.timings import TOOL_SECONDS
-from contracts.values import Decider, Elicitation, ElicitationAction, Form, ShownMessage, ToolSpec, Usage
+from contracts.tool_messages import ServerCheck
+from contracts.values import Decider, Form, ShownMessage, Usage
 
 
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
@@ -52,153 +52,6 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     is_task: bool = False
     output_schema: dict[str, Any] | None = None
     requested_model: str | None = None
-
-
-class InputRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool server asks of a person; `key` is its name for that, in one answer of its."""
-
-    key: str
-    elicitation: Elicitation
-
-
-class InputResponse(InputRequest, frozen=True, kw_only=True):
-    """What came of it. `leg` is that of the call in which it was asked; `content` fits what was asked for."""
-
-    leg: int
-    action: ElicitationAction
-    content: dict[str, Any] | None = None
-
-
-def _leg_id(call_id: str, leg: int) -> str:
-    return f"{call_id}#{leg}" if leg else call_id  # no id of a call has a `#`
-
-
-class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """Run one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
-
-    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself, and then the time
-    from each progress that its server reports. `deadline` is on the clock of Postgres: a call that has not
-    begun by then is not run, for nobody waits for it any more. Progress defers it up to `ends_by`; None: not
-    at all.
-
-    `leg` counts how often the call was made before and came back for want of input: then `responses` are to
-    what was asked for in all of those, and `request_state` is what the server gave with the last.
-    """
-
-    trace_id: str
-    call_id: str
-    account_id: str
-    agent_id: str
-    agent_version: int
-    server: str
-    tool: str
-    input: dict[str, Any]
-    timeout_s: float = TOOL_SECONDS
-    deadline: str | None = None
-    ends_by: str | None = None
-    leg: int = 0
-    responses: tuple[InputResponse, ...] = ()
-    request_state: str | None = None
-
-    @property
-    def leg_id(self) -> str:
-        """What this leg of the call is told from the others by: each is run once."""
-        return _leg_id(self.call_id, self.leg)
-
-
-class ToolProgressed(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """A leg of a tool call goes on, on `chat.tools.results.<trace_id>.<call_id>:progress`.
-
-    Its deadline is `deadline` now, on the clock of Postgres, where that is later than what was known.
-    """
-
-    trace_id: str
-    call_id: str
-    deadline: str
-    leg: int = 0
-
-
-class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool's outcome, on `chat.tools.results.<trace_id>.<call_id>`; `output` parses as JSON.
-
-    `recorded`: the log has the outcome, and this has taken its place on the subject, with an empty `output`.
-
-    With `input_requests` the tool has no outcome yet: it asks a person, and the call is to be made again,
-    with `request_state`. `output` is then what a model can be told where nobody is asked. `leg` is the
-    request's.
-    """
-
-    trace_id: str
-    call_id: str
-    output: str
-    is_error: bool
-    ms: int
-    recorded: bool = False
-    leg: int = 0
-    input_requests: tuple[InputRequest, ...] = ()
-    request_state: str | None = None
-
-    @property
-    def leg_id(self) -> str:
-        """As that of its request."""
-        return _leg_id(self.call_id, self.leg)
-
-
-ToolNews = ToolFinished | ToolProgressed
-"""What is said of the calls of a run."""
-
-
-class ListTools(BusMessage, frozen=True, kw_only=True):
-    """Ask for the tools of an agent version, by request and reply on `chat.tools.list`."""
-
-    account_id: str
-    agent_id: str
-    agent_version: int
-
-
-class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
-    """An MCP server that could not be listed, and why, in words fit for a log."""
-
-    server: str
-    reason: str
-
-
-class ToolsListed(BusMessage, frozen=True, kw_only=True):
-    """The tools of an agent version, in a deterministic order, with names that collide told apart."""
-
-    tools: tuple[ToolSpec, ...]
-    unavailable: tuple[UnavailableServer, ...] = ()
-
-
-class CheckTools(BusMessage, frozen=True, kw_only=True):
-    """Ask for a look at an agent version's MCP servers as they are now, on `chat.tools.check`."""
-
-    account_id: str
-    agent_id: str
-    agent_version: int
-
-
-class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of connecting to one MCP server; `detail` says what is wrong, in words fit to be shown.
-
-    `tools` counts what the server lists and can be used, `allowed` those of them that the agent may call.
-    `missing` are tools that its allow-list or approval policy names and the server does not list; then `ok`
-    is false too.
-    """
-
-    name: str
-    ok: bool
-    tools: int = 0
-    allowed: int = 0
-    missing: tuple[str, ...] = ()
-    detail: str = ""
-    ms: int = 0
-
-
-class ToolsChecked(BusMessage, frozen=True, kw_only=True):
-    """The enabled MCP servers of an agent version, in its order."""
-
-    servers: tuple[ServerCheck, ...]
 
 
 class CheckModel(BusMessage, frozen=True, kw_only=True):
@@ -456,13 +309,7 @@ class DeadLettered(BusMessage, frozen=True, kw_only=True):
 
 MESSAGES: tuple[type[BusMessage], ...] = (
     ChatRequested,
-    ToolRequested,
-    ToolProgressed,
-    ToolFinished,
-    ListTools,
-    ToolsListed,
-    CheckTools,
-    ToolsChecked,
+    *tool_messages.MESSAGES,
     *authorizations.MESSAGES,
     CheckModel,
     ModelChecked,

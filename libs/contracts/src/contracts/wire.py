@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from contracts import events, frames, messages
+from contracts import events, frames, messages, tool_messages
 from contracts.bus_message import BusMessage
 
 _encoder = msgspec.json.Encoder()
@@ -19,7 +19,9 @@ _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames
 T = TypeVar("T")
 M = TypeVar("M", bound=BusMessage)
 _command_decoder: msgspec.json.Decoder[messages.Command] = msgspec.json.Decoder(messages.Command)
-_tool_news_decoder: msgspec.json.Decoder[messages.ToolNews] = msgspec.json.Decoder(messages.ToolNews)
+_tool_news_decoder: msgspec.json.Decoder[tool_messages.ToolNews] = msgspec.json.Decoder(
+    tool_messages.ToolNews
+)
 _message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES}
 
 
@@ -60,7 +62,7 @@ def decode_command(data: bytes) -> messages.Command:
     return _decoded(_command_decoder, data)
 
 
-def decode_tool_news(data: bytes) -> messages.ToolNews:
+def decode_tool_news(data: bytes) -> tool_messages.ToolNews:
     """What is said of a tool call, by its type."""
     return _decoded(_tool_news_decoder, data)
 
