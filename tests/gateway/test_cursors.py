@@ -5,7 +5,7 @@ import random
 import pytest
 
 from contracts.cursors import Cursor, parse_cursor
-from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update
+from contracts.updates import Broken, Finished, RetrievedSources, Started, Text, ToolStarted, Update
 from contracts.values import Message
 from gateway.runs.followed_runs import SHUTDOWN
 from gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
@@ -27,7 +27,7 @@ def rendition(seed: int) -> list[Update]:
         sorted(chance.choices(range(len(middle) + 1), k=3), reverse=True), CALLS[::-1], strict=True
     ):
         middle.insert(place, call)
-    return [Started(), Sources(()), *middle, DONE]
+    return [Started(), RetrievedSources(()), *middle, DONE]
 
 
 def told(updates: list[Update]) -> UpdateHistory:
@@ -71,9 +71,9 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
     assert "".join(update.text for update in heard if isinstance(update, Text)) == TEXT
     assert [update for update in heard if isinstance(update, ToolStarted)] == CALLS
     assert heard[0] == Started()
-    assert heard[1] == Sources(())
+    assert heard[1] == RetrievedSources(())
     assert heard[-1] == DONE
-    assert sum(isinstance(update, Started | Sources | Finished) for update in heard) == 3
+    assert sum(isinstance(update, Started | RetrievedSources | Finished) for update in heard) == 3
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -117,5 +117,5 @@ def test_a_reconnect_gets_nothing_of_another_text() -> None:
 
 def test_a_reconnect_behind_text_gets_no_sources() -> None:
     cursor = told([Started(), Text("He")]).entries[-1].cursor  # by a gateway that had missed them
-    buffer = told([Started(), Sources(()), Text("Hello")])
+    buffer = told([Started(), RetrievedSources(()), Text("Hello")])
     assert [entry.update for entry in ReadPosition(buffer, cursor).take_marked()] == [Text("llo")]

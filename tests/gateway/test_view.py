@@ -10,10 +10,10 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
 )
 from contracts.values import ToolCall
@@ -56,10 +56,10 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
     told += view.feed_log(run(state="completed", reply=message("Hello"), rounds=rounds))
     assert told == [
         Started(),
-        Sources((SOURCE,)),
+        RetrievedSources((SOURCE,)),
         Text("He"),
         ToolStarted("call", "find", {"q": 1}),
-        ToolReturned("call", is_error=False),
+        ToolEnded("call", is_error=False),
         Text("llo"),
         Finished(message("Hello"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
@@ -90,9 +90,9 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
         completed(9, "abc", tool_calls=2),
     )
     told += live.feed_log(ended)
-    results = {update.call_id: update.output for update in told if isinstance(update, ToolReturned)}
+    results = {update.call_id: update.output for update in told if isinstance(update, ToolEnded)}
     assert results == {"x": None, "y": None}, "frames hold no outputs"
-    known = [replace(each, output="1") if isinstance(each, ToolReturned) else each for each in told]
+    known = [replace(each, output="1") if isinstance(each, ToolEnded) else each for each in told]
     assert known == View().feed_log(ended)
     assert [update.number for update in known if isinstance(update, NextRound)] == [2, 3]
 
@@ -139,9 +139,9 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
     told = view.feed_log(ended)
     assert [update for update in told if not isinstance(update, Text)] == [
         Started(),
-        Sources((SOURCE,)),
+        RetrievedSources((SOURCE,)),
         ToolStarted("call", "find", {"q": 1}),
-        ToolReturned("call", is_error=False, output="{}"),
+        ToolEnded("call", is_error=False, output="{}"),
         NextRound(2),
         Finished(message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]

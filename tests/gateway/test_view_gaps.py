@@ -11,7 +11,7 @@ from contracts.updates import (
     NextRound,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
 )
 from contracts.values import ToolCall
@@ -134,7 +134,7 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     tools = (ToolCall(name="find", input={"q": 1}, output="[]"),)
     assert view.feed_log(done) == [
         ToolStarted("call", "find", {"q": 1}),
-        ToolReturned("call", is_error=False, output="[]"),
+        ToolEnded("call", is_error=False, output="[]"),
         NextRound(2),
         Text("ok"),
         Finished(message("ok"), tools),

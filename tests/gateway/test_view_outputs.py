@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from contracts.updates import Finished, Started, Text, ToolReturned, ToolStarted
+from contracts.updates import Finished, Started, Text, ToolEnded, ToolStarted
 from contracts.values import ToolCall
 from conversations.aggregate.calls import Call
 from conversations.aggregate.rounds import Round
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.requirement("CALLS-IN-ORDER")
 CALLED = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1})
 RETURNED = replace(CALLED, output="[1]")
 STARTED = ToolStarted("call", "find", {"q": 1})
-TOLD = ToolReturned("call", is_error=False, output="[1]")
+TOLD = ToolEnded("call", is_error=False, output="[1]")
 
 
 def logged(*calls: Call) -> list[Round]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contracts import events, frames
-from contracts.updates import Broken, NextRound, Started, Text, ToolReturned, ToolStarted, Update
+from contracts.updates import Broken, NextRound, Started, Text, ToolEnded, ToolStarted, Update
 from contracts.values import ApprovalNeeded, Decider
 from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.rounds import Round
@@ -108,9 +108,7 @@ def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
         frames.ToolReturned(seq=2, attempt=2, call_id="call", is_error=False),
         frames.Delta(seq=3, attempt=2, round=2, text=" Bye.", offset=6),
     )
-    assert [type(update) for update in updates] == [
-        *(Started, Text, ToolStarted, ToolReturned, NextRound, Text)
-    ]
+    assert [type(update) for update in updates] == [*(Started, Text, ToolStarted, ToolEnded, NextRound, Text)]
 
 
 def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order() -> None:
@@ -120,9 +118,7 @@ def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order()
     )
     assert view.wants_log
     updates += view.feed_log(run(rounds=rounds(approvals=(approved(),), output="{}"), attempt=2))
-    assert [type(update) for update in updates] == [
-        *(Started, Text, ToolStarted, ToolReturned, NextRound, Text)
-    ]
+    assert [type(update) for update in updates] == [*(Started, Text, ToolStarted, ToolEnded, NextRound, Text)]
 
 
 def test_the_calls_at_the_end_have_the_input_that_was_run() -> None:

@@ -12,10 +12,10 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
 )
@@ -60,13 +60,13 @@ class Encoder:
                 return http.DeltaEvent(content=update.text)
             case Started():
                 return http.MetaEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
-            case Sources():
+            case RetrievedSources():
                 return http.SourcesEvent(sources=update.sources)
             case Finished():
                 return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case Broken():
                 return _error(update)
-            case ToolStarted() | ToolReturned() | NextRound():
+            case ToolStarted() | ToolEnded() | NextRound():
                 return None
 
     def _form2(self, update: Update) -> http.StreamEvent | None:
@@ -81,7 +81,7 @@ class Encoder:
                 return http.MessageDoneEvent(message=update.message, tool_calls=update.tool_calls or None)
             case Broken():
                 return _error(update)
-            case Sources() | ToolReturned() | NextRound():
+            case RetrievedSources() | ToolEnded() | NextRound():
                 return None
 
 

@@ -68,7 +68,7 @@ class Runs:
         ends; or `from_beginning`, wherever it stands: not begun, under way, or ended long ago. From its
         beginning a run is followed once, however many followers it has, and a follower may have a `cursor`.
 
-        With `outputs` each ToolReturned has its output, and all updates come in the order of the canonical
+        With `outputs` each ToolEnded has its output, and all updates come in the order of the canonical
         stream; only those `after_pause`, where it is given. `after_version`: where in the conversation the
         run begins, as far as that is known. Raises Stopping, where `drain` would not see the run;
         BusUnavailable.

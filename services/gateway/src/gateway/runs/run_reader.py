@@ -11,10 +11,10 @@ from conversations.event_store.turns import in_turns
 
 
 class RunReader:
-    """Keeps what it has read, so that each look costs only what is new in the run, and nothing at its end.
+    """Keeps what it has read, so that each `read` costs only what is new in the run, and nothing at its end.
 
-    `after_version`: where in the conversation the run begins, 0 where that is to be looked up. `erased` is
-    set once the conversation was found to be, `whole` is not where an event of the run cannot be decoded.
+    `after_version`: where in the conversation the run begins, 0 where that is to be looked up. `erased`: the
+    conversation was found to be. `whole`: no event of the run was found that cannot be decoded.
     """
 
     def __init__(self, log: Log, conversation_id: str, trace_id: str, after_version: int = 0) -> None:

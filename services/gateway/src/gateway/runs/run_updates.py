@@ -10,10 +10,10 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
 )
@@ -120,7 +120,7 @@ class UpdateHistory:
         match update:
             case Started():
                 self.cursor = replace(self.cursor, stage=BEGUN)
-            case Sources():
+            case RetrievedSources():
                 self.cursor = replace(self.cursor, stage=SOURCED)
             case Text():
                 self._progress.add(update.text)
@@ -128,7 +128,7 @@ class UpdateHistory:
                 self.cursor = replace(self.cursor, length=length, digest=digest)
             case ToolStarted():
                 self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
-            case ToolReturned() | NextRound():
+            case ToolEnded() | NextRound():
                 pass
             case Broken() if update.local:
                 return None
@@ -198,7 +198,7 @@ def _after(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
     match update:
         case Started():
             is_known = True
-        case Sources():
+        case RetrievedSources():
             is_known = cursor.stage >= SOURCED or cursor.length > 0 or cursor.calls > 0
         case Text():
             is_known = after.length <= cursor.length
@@ -206,7 +206,7 @@ def _after(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
                 update = Text(update.text[cursor.length - after.length :])
         case ToolStarted():
             is_known = after.calls <= cursor.calls
-        case ToolReturned() | NextRound():
+        case ToolEnded() | NextRound():
             is_known = after.is_within(cursor)
         case _:
             is_known = cursor.stage == ENDED

@@ -14,10 +14,10 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
 )
@@ -203,11 +203,11 @@ class View:
                     behind = max(0, behind - len(update.text))
                 case ToolStarted():
                     self._call(update.call_id, update.name, update.input, updates)
-                case ToolReturned():
+                case ToolEnded():
                     self._return(update.call_id, update.is_error, update.output, updates)
                 case NextRound():
                     self._begin_round(update.number, updates)
-                case Sources():
+                case RetrievedSources():
                     self._take_sources(update.sources, updates)
                 case Started():
                     self._start(updates)
@@ -308,7 +308,7 @@ class View:
     def _take_sources(self, sources: tuple[Source, ...] | None, updates: list[Update]) -> None:
         if sources is not None and not self._sourced and self._said.length == 0:
             self._sourced = True
-            updates.append(Sources(sources))
+            updates.append(RetrievedSources(sources))
 
     def _call(self, call_id: str, name: str, given: dict[str, Any], updates: list[Update]) -> None:
         if self._tools.call(call_id, name, given):
@@ -318,7 +318,7 @@ class View:
         if output is None and self._outputs:
             self.wants_log = self._tools.owe(call_id) or self.wants_log
         elif self._tools.ended(call_id):
-            updates.append(ToolReturned(call_id, is_error, output))
+            updates.append(ToolEnded(call_id, is_error, output))
 
     def _begin_round(self, number: int, updates: list[Update]) -> None:
         if number > self._round:
