@@ -84,7 +84,7 @@ def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> N
     told += view.feed_all([])
     told += feed(view, delta(6, "c", 2))
     assert text_of(told) == "abc"
-    assert not view.blind
+    assert not view.misses_text
 
 
 @pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
@@ -94,11 +94,11 @@ def test_text_lost_for_good_comes_from_the_log_and_what_follows_comes_live() -> 
     told += view.feed_all([])
     told += feed(view, delta(5, "d", 3))
     assert text_of(told) == "a"
-    assert view.blind is True
+    assert view.misses_text is True
     told += view.feed_log(run(rounds=(Round(number=1, text="abc"),)))
     told += feed(view, delta(6, "e", 4))
     assert text_of(told) == "abcde"
-    assert view.blind is False
+    assert view.misses_text is False
 
 
 @pytest.mark.requirement("STREAM-REPAIR")

@@ -12,7 +12,7 @@ _NO_ORCHESTRATOR = "No orchestrator answers just now, so the model was not calle
 
 
 async def check_agent(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.AgentCheck:
-    """What works for that version of the agent. Never raises: what cannot be found out is said so."""
+    """What works for that version of the agent. Never raises: what could not be checked is reported."""
     servers, provider = await asyncio.gather(
         _servers(rpc, account_id, agent_id, agent_version),
         _provider(rpc, account_id, agent_id, agent_version),

@@ -59,7 +59,7 @@ async def fork_conversation(rpc: Rpc, command: messages.ForkConversation) -> mes
 async def _asked(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
     """Of whichever worker answers first: one that is frozen takes a command and never does.
 
-    One that only takes longer goes on, and the next to be asked finds it done.
+    One that only takes longer continues, and a repeat finds it done.
     """
     subject = subjects.commands(command.account_id)
     for _ in range(COMMAND_ASKS - 1):

@@ -16,7 +16,7 @@ class Delivery:
 
     One whose handler returns unsettled is acknowledged. It comes again after 10 s without a sign of life, up
     to 50 times. `slot_freed`: another message may come in its slot. None of the methods raises: what NATS
-    does not get to hear, it delivers again.
+    does not receive, it delivers again.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Delivery:
     async def ack(self, *, at_once: bool = False) -> None:
         """Done: the message leaves the queue, within half a second.
 
-        `at_once`: before anything that is said after this on the same connection.
+        `at_once`: before anything that is sent after this on the same connection.
         """
         if at_once:
             await self._settle(b"+ACK")
@@ -66,7 +66,7 @@ class Delivery:
         await self._settle(b"+TERM")
 
     async def in_progress(self) -> None:
-        """Another 10 s, please. The bus says so by itself every 3 s while the handler runs."""
+        """Take another 10 s. The bus does this by itself every 3 s while the handler runs."""
         if not self.settled:
             await self._say(b"+WPI")
 

@@ -162,7 +162,7 @@ CHANNELS: tuple[Channel, ...] = (
     Channel(
         name="toolProgress",
         address="chat.tools.results.{trace_id}.{call_id}:progress",
-        summary="Which tool calls go on, at most once a second each: no server that reports none is told of.",
+        summary="Which tool calls make progress, at most once a second each, of servers that report it.",
         sent_by="tool-runner",
         received_by="orchestrator",
         carries=(tool_messages.ToolProgressed,),

@@ -20,7 +20,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     the sweeper publishes again with a higher one. `deadline` is on the clock of Postgres: a request that
     has appended nothing by then is void. `message_id` is the id that the user message will be saved under.
 
-    From protocols whose callers send the whole conversation: `history` is what a new conversation begins
+    From protocols whose callers send the complete conversation: `history` is what a new conversation begins
     with, before the message; `after` is the id of the reply that a known one must end with; `instructions`
     stand after the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
 
@@ -79,11 +79,11 @@ ProviderCode = Literal[
     "unavailable",
     "provider_error",
 ]
-"""What a check of the provider comes to; `unavailable`: no orchestrator did it."""
+"""The outcome of a check of the provider; `unavailable`: no orchestrator did it."""
 
 
 class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of the model call; `detail` says what is wrong, in words fit to be shown."""
+    """The outcome of the model call; `detail` is what is wrong, and can be shown."""
 
     ok: bool
     code: ProviderCode
@@ -131,8 +131,8 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
     """Set the title and the metadata of a conversation, by request and reply as EraseConversation.
 
     `trace_id` is that of the request for it: the same command is obeyed once. `title` None takes the title
-    away. `metadata` are merged with those that are there: None as a value removes its pair, None as a whole
-    removes all (RFC 7396). One that changes nothing is stored only where it is `keyed`: it came with an
+    away. `metadata` are merged with those that are there: None as a value removes its pair, None for all of
+    them removes all (RFC 7396). One that changes nothing is stored only where it is `keyed`: it came with an
     Idempotency-Key, and is known by its event whatever is set later.
     """
 
@@ -174,7 +174,7 @@ ForkOutcome = Literal[
 
 
 class ForkAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of a ForkConversation; `version` is that of the fork, or of a source that has not come
+    """The outcome of a ForkConversation; `version` is that of the fork, or of a source that has not come
     as far.
     """
 
@@ -188,7 +188,7 @@ erasing. Nothing was changed then."""
 
 
 class DescribeAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of a DescribeConversation; `version` is that of the conversation after it."""
+    """The outcome of a DescribeConversation; `version` is that of the conversation after it."""
 
     outcome: DescribeOutcome
     version: int = 0
@@ -213,7 +213,7 @@ class DecideApproval(BusMessage, frozen=True, kw_only=True):
 
 
 class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of a DecideApproval: it is decided so, now or before, where there is no `code`.
+    """The outcome of a DecideApproval: it is decided so, now or before, where there is no `code`.
 
     Else nothing was, and `code` is one of `contracts.errors`.
     """
@@ -229,7 +229,7 @@ EraseOutcome = Literal["erased", "not_found", "unavailable"]
 
 
 class EraseAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of an EraseConversation; `erased` says that it is gone for every reader."""
+    """The outcome of an EraseConversation; `erased`: it is gone for every reader."""
 
     outcome: EraseOutcome
 
@@ -252,7 +252,7 @@ class WhatIf(BusMessage, frozen=True, kw_only=True):
 
 
 class AskedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of a replayed run. `missed`: the log holds no result for it, and the model was told so."""
+    """A tool call of a replayed run. `missed`: the log holds no result for it, which the model was sent."""
 
     round: int
     name: str
@@ -284,9 +284,9 @@ class WhatIfAnswered(BusMessage, frozen=True, kw_only=True):
 
 
 class EventTooLarge(BusMessage, frozen=True, kw_only=True):
-    """Stands in EVENTS, on the subject of the event, for one that is larger than a NATS message can be.
+    """Takes the place in EVENTS, on the subject of the event, of one larger than a NATS message can be.
 
-    `event` is the stored event's type, `bytes` its size. What it says can be read by
+    `event` is the stored event's type, `bytes` its size. Its content can be read by
     `GET /v1/conversations/{conversation_id}/messages`.
     """
 

@@ -1,6 +1,6 @@
 """Updates as server-sent events, in both forms (docs/change/specification.md 5). Pure.
 
-Each form is one function from an update to its event, or to None where the form is silent.
+Each form is one function from an update to its event, or to None where the form has none.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ class Encoder:
         self._trace_id = trace_id
 
     def encode(self, updates: Iterable[Update]) -> bytes:
-        """The bytes of these updates; b"" where the form is silent about all of them."""
+        """The bytes of these updates; b"" where the form has none for any of them."""
         return b"".join(self._data(update) for update in updates)
 
     def encode_marked(self, update: Update, cursor: Cursor | None) -> bytes:

@@ -10,14 +10,14 @@ from contracts.values import Elicitation, ElicitationAction, ToolSpec
 
 
 class InputRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool server asks of a person; `key` is its name for that, in one answer of its."""
+    """What a tool server asks of a person; `key` is its name for that, within one answer."""
 
     key: str
     elicitation: Elicitation
 
 
 class InputResponse(InputRequest, frozen=True, kw_only=True):
-    """What came of it. `leg` is that of the call in which it was asked; `content` fits what was asked for."""
+    """A person's response. `leg` is that of the call that asked; `content` fits the requested schema."""
 
     leg: int
     action: ElicitationAction
@@ -33,11 +33,11 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself, and then the time
     from each progress that its server reports. `deadline` is on the clock of Postgres: a call that has not
-    begun by then is not run, for nobody waits for it any more. Progress defers it up to `ends_by`; None: not
-    at all.
+    begun by then is not run, since nothing waits for it. Progress defers it up to `ends_by`; None: not at
+    all.
 
-    `leg` counts how often the call was made before and came back for want of input: then `responses` are to
-    what was asked for in all of those, and `request_state` is what the server gave with the last.
+    `leg` counts the attempts of the call before this one, each of which requested input: `responses` are to
+    all of those, and `request_state` is what the server gave with the last.
     """
 
     trace_id: str
@@ -57,14 +57,14 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def leg_id(self) -> str:
-        """What this leg of the call is told from the others by: each is run once."""
+        """The id of this attempt of the call: each is run once."""
         return _leg_id(self.call_id, self.leg)
 
 
 class ToolProgressed(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """A leg of a tool call goes on, on `chat.tools.results.<trace_id>.<call_id>:progress`.
+    """An attempt of a tool call makes progress, on `chat.tools.results.<trace_id>.<call_id>:progress`.
 
-    Its deadline is `deadline` now, on the clock of Postgres, where that is later than what was known.
+    Its deadline is `deadline` now, on the clock of Postgres, if that is later than the one before.
     """
 
     trace_id: str
@@ -79,7 +79,7 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     `recorded`: the log has the outcome, and this has taken its place on the subject, with an empty `output`.
 
     With `input_requests` the tool has no outcome yet: it asks a person, and the call is to be made again,
-    with `request_state`. `output` is then what a model can be told where nobody is asked. `leg` is the
+    with `request_state`. `output` is then what the model gets where nobody is asked. `leg` is the
     request's.
     """
 
@@ -95,12 +95,12 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def leg_id(self) -> str:
-        """As that of its request."""
+        """That of its request."""
         return _leg_id(self.call_id, self.leg)
 
 
 ToolNews = ToolFinished | ToolProgressed
-"""What is said of the calls of a run."""
+"""What is published about the calls of a run."""
 
 
 class ListTools(BusMessage, frozen=True, kw_only=True):
@@ -112,14 +112,14 @@ class ListTools(BusMessage, frozen=True, kw_only=True):
 
 
 class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
-    """An MCP server that could not be listed, and why, in words fit for a log."""
+    """An MCP server that could not be listed, and why, as it may be logged."""
 
     server: str
     reason: str
 
 
 class ToolsListed(BusMessage, frozen=True, kw_only=True):
-    """The tools of an agent version, in a deterministic order, with names that collide told apart."""
+    """The tools of an agent version, in a deterministic order, with equal names made different."""
 
     tools: tuple[ToolSpec, ...]
     unavailable: tuple[UnavailableServer, ...] = ()
@@ -134,7 +134,7 @@ class CheckTools(BusMessage, frozen=True, kw_only=True):
 
 
 class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of connecting to one MCP server; `detail` says what is wrong, in words fit to be shown.
+    """The outcome of connecting to one MCP server; `detail` is what is wrong, and can be shown.
 
     `tools` counts what the server lists and can be used, `allowed` those of them that the agent may call.
     `missing` are tools that its allow-list or approval policy names and the server does not list; then `ok`

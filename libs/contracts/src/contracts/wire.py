@@ -32,7 +32,7 @@ def encode(value: object) -> bytes:
 
 def encode_canonical(value: Any) -> bytes:
     """A value that came of JSON, in the one form that all equal ones have: 1.0 is 1, and keys are sorted."""
-    return _canonical_encoder.encode(_whole(value))
+    return _canonical_encoder.encode(_normalised(value))
 
 
 def error_output(problem: str) -> str:
@@ -63,18 +63,18 @@ def decode_command(data: bytes) -> messages.Command:
 
 
 def decode_tool_news(data: bytes) -> tool_messages.ToolNews:
-    """What is said of a tool call, by its type."""
+    """A message about a tool call, by its type."""
     return _decoded(_tool_news_decoder, data)
 
 
-def _whole(value: Any) -> Any:
+def _normalised(value: Any) -> Any:
     match value:
         case float() if value.is_integer():
             return int(value)
         case list():
-            return [_whole(item) for item in value]
+            return [_normalised(item) for item in value]
         case dict():
-            return {key: _whole(item) for key, item in value.items()}
+            return {key: _normalised(item) for key, item in value.items()}
         case _:
             return value
 

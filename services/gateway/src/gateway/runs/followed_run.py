@@ -76,7 +76,7 @@ class FollowedRun:
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether a new follower gets all of it: what ended for a reason of this gateway may go on."""
+        """Whether a new follower gets all of it: one that ended for a reason of this gateway may continue."""
         return isinstance(self.updates, UpdateHistory) and not self.updates.is_local
 
     def join(self, cursor: Cursor | None, after_pause: AfterPause | None) -> RunFollower:
@@ -94,7 +94,7 @@ class FollowedRun:
 
     def deliver(self, frame: frames.Frame) -> None:
         """Apply one frame."""
-        if not self.view.blind:
+        if not self.view.misses_text:
             self._look_at = self._clock.time() + SILENCE_SECONDS
         self._put(self.view.feed(frame))
         if self.view.wants_repair or self.view.wants_log:
@@ -187,16 +187,16 @@ class FollowedRun:
             found_all = await self._look_in_traces() and found_all
         if not self.view.ended and (self.view.wants_log or not self.view.started):
             found_all = await self._look_in_log() and found_all
-        if self.view.blind or not found_all:
+        if self.view.misses_text or not found_all:
             self._look_at = self._clock.time() + _SOON_SECONDS
 
     async def _repair(self, silent: bool) -> None:
         view, found_all = self.view, True
-        if view.wants_repair or (silent and not view.blind):
+        if view.wants_repair or (silent and not view.misses_text):
             found_all = await self._look_in_traces()
         if not view.ended and (view.wants_log or silent or not found_all):
             found_all = await self._look_in_log() and found_all
-        soon = view.blind or not found_all
+        soon = view.misses_text or not found_all
         self._look_at = self._clock.time() + (_SOON_SECONDS if soon else _SILENT_AGAIN_SECONDS)
 
     async def _look_in_traces(self) -> bool:
@@ -222,7 +222,7 @@ class FollowedRun:
             self._put(self.view.feed_erased())
         elif not ended or (run is not None and (run.state != "running" or run.pending)):
             self._put(self.view.feed_log(run))
-            if self.view.paused and not self._log.whole:
+            if self.view.paused and not self._log.is_readable:
                 self.interrupt(_ELSEWHERE)  # another gateway may be able to read what it waits for
         return True
 

@@ -1,4 +1,4 @@
-"""GET /v1/chat/{trace_id}/events: a stream joined, read again, or gone on with, at whichever gateway.
+"""GET /v1/chat/{trace_id}/events: a stream is joined, read again, or resumed, at any gateway.
 
 An extension next to the specification's POST, whose streams stay without ids (decision 17).
 """
@@ -93,7 +93,7 @@ def _example(form: sse.Form) -> str:
 async def events(
     request: Request[Any, Any, Any], caller: NamedDependency[Caller], trace_id: TraceId
 ) -> EventStream:
-    """The run's events, each with the id of the place after it, from its beginning or from after a cursor.
+    """The run's events, each with the id of the place after it, from the beginning or from after a cursor.
 
     404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
     """
@@ -137,8 +137,8 @@ async def _follow(
 
 
 async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: FoundRun) -> sse.Form:
-    """That of the request that began the run; the deployment's where that asked for no stream of ours."""
-    if found.form is None:  # it stood in line
+    """That of the request that began the run; the deployment's where that requested none of our streams."""
+    if found.form is None:  # it was in line
         found = await run_of(parts, caller, trace_id)
     return next((form for form in sse.FORMS if form == found.form), default_form(parts.stream_form))
 
