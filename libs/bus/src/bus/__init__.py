@@ -7,10 +7,9 @@ Postgres.
 """
 
 from bus import _nats  # noqa: F401 - before all that imports nats
-from bus.agent_checks import check_agent
-from bus.backlog import Backlog
 from bus.bus import Bus
 from bus.commands import (
+    check_agent,
     decide_approval,
     describe_conversation,
     erase_conversation,
@@ -23,7 +22,7 @@ from bus.errors import BusUnavailable, Declined, FeedConflict
 from bus.feed_stream import Feed
 from bus.follow import EventSelection
 from bus.positions import FeedEnd
-from bus.queues import Queues
+from bus.queues import Backlog, Queues
 from bus.rpc import Rpc
 from bus.subscription import Subscription
 from bus.traces import Traces

@@ -1,9 +1,11 @@
 """Bodies and stream events of the HTTP API, exactly the fields of docs/change/specification.md 5."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from contracts import errors
 from contracts.values import ApprovalDecision, ApprovalNeeded, Decider, Elicitation, Message, Source, ToolCall
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
@@ -116,6 +118,27 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     errors: tuple[FieldError, ...] | None = None
     approvals: tuple[ApprovalNeeded, ...] | None = None
     conversation_id: str | None = None
+
+
+def problem(
+    code: str,
+    detail: str | None,
+    trace_id: str,
+    fields: Sequence[FieldError] = (),
+    approvals: Sequence[ApprovalNeeded] = (),
+) -> Problem:
+    """The document of one of the codes; without a `detail` it has the code's advice."""
+    row = errors.error(code)
+    return Problem(
+        type=f"urn:agent-chat:problem:{row.code}",
+        title=row.title,
+        status=row.status,
+        detail=detail or row.advice,
+        code=row.code,
+        trace_id=trace_id,
+        errors=tuple(fields) or None,
+        approvals=tuple(approvals) or None,
+    )
 
 
 class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):

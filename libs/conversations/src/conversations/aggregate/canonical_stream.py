@@ -7,7 +7,7 @@ in, and then its calls and what they returned (docs/change/design.md 5).
 from collections.abc import Iterator, Sequence
 
 from contracts import http, sse, wire
-from contracts.problems import problem
+from contracts.http import problem
 from contracts.updates import (
     CANCELLED,
     Broken,
