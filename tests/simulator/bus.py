@@ -172,7 +172,7 @@ class SimTraces(_Part):
 
         return self._nats.follow(self._process, _CANCELS, hear)
 
-    def has_heard_cancelled(self, trace_id: str) -> bool | None:
+    def is_known_cancelled(self, trace_id: str) -> bool | None:
         """None also where it is yet to be heard, or has to be read back."""
         if trace_id in self._nats.cancels - self._heard_cancelled or not self._process.nats.up:
             return None

@@ -1,8 +1,8 @@
 """The one package that uses NATS: streams and consumers, work queues, the trace channel, request and reply,
 the feed.
 
-`Bus.connect` opens it; its parts are `queues`, `traces`, `rpc`, `feed` and `eraser`, and who needs one of
-them is given that one. NATS may be wiped at any time: the streams are made again, and what was accepted is in
+`Bus.connect` opens it; its parts are `queues`, `traces`, `rpc`, `feed` and `eraser`, and callers get the part
+that they need. NATS may be wiped at any time: the streams are made again, and what was accepted is in
 Postgres.
 """
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Traces:
     """Publishing to, following and reading back the trace channel.
 
-    Calls raise BusUnavailable where nothing else is said; what is acknowledged is so within 2 s.
+    Calls raise BusUnavailable unless they state otherwise; acknowledgements come within 2 s.
     """
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
@@ -38,7 +38,7 @@ class Traces:
         self._dropped = 0  # frames, since the last warning
         self._warn_at = 0.0  # on time.monotonic()
         self._cancel_followers: WeakSet[Subscription] = WeakSet()
-        self._cancelled: dict[str, float] = {}  # when on time.monotonic() it was heard, the oldest first
+        self._cancelled: dict[str, float] = {}  # when it was received, on time.monotonic(), the oldest first
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         """Send one frame. Never waits for NATS and never raises; as `send_frame`."""
@@ -141,29 +141,29 @@ class Traces:
         return found
 
     async def cancel(self, message: messages.CancelRequested) -> None:
-        """Ask for the end of a run, acknowledged by CANCELS."""
+        """Request the end of a run, acknowledged by CANCELS."""
         subject = subjects.cancel(message.trace_id)
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
         """Have `deliver` called with each cancellation of any run from now on, some twice, as for results.
 
-        With its `look_again` those of the last 15 minutes follow: then `has_heard_cancelled` can tell.
+        With its `look_again` those of the last 15 minutes follow: then `is_known_cancelled` has an answer.
         """
 
-        def hear(asked: messages.CancelRequested) -> None:
-            self._note_cancelled(asked.trace_id)
-            deliver(asked)
+        def receive(message: messages.CancelRequested) -> None:
+            self._note_cancelled(message.trace_id)
+            deliver(message)
 
         decode = functools.partial(wire.decode_message, messages.CancelRequested)
-        following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, decode, hear)
+        following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, decode, receive)
         self._cancel_followers.add(following)
         return following
 
-    def has_heard_cancelled(self, trace_id: str) -> bool | None:
-        """As `is_cancelled`, by what those who follow cancellations here have heard; None if not of all yet.
+    def is_known_cancelled(self, trace_id: str) -> bool | None:
+        """As `is_cancelled`, by the cancellations received here; None until those before are received too.
 
-        What is not heard of by now they hear later. What comes on this connection is as old as its answer.
+        A later one is delivered to `follow_cancels`. What comes on this connection is as old as its answer.
         """
         if not any(following.is_complete for following in self._cancel_followers):
             return None
@@ -177,10 +177,10 @@ class Traces:
             del self._cancelled[oldest]
 
     async def is_cancelled(self, trace_id: str) -> bool:
-        """Whether a cancellation was asked for in the last 15 minutes.
+        """Whether a cancellation was requested in the last 15 minutes.
 
-        Where that cannot be told now, as while a cluster elects a leader, who follows cancellations hears of
-        it once it can.
+        Where that cannot be found out now, as while a cluster elects a leader, it is delivered to
+        `follow_cancels` later.
         """
         try:
             found = await self._jetstream.last_message(subjects.CANCELS, subjects.cancel(trace_id))
