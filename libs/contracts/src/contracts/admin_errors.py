@@ -4,7 +4,7 @@ AdminError
 ├── NotFound      what the call names is not there
 ├── Conflict      it exists already, or is in use
 ├── Invalid       a field cannot be what it is
-├── Refused       the reason is one of the codes of `contracts.errors`
+├── Disallowed    the reason is one of the codes of `contracts.errors`
 └── Unavailable   a part of the service does not answer; a repeat continues where this one ended
 """
 
@@ -59,7 +59,7 @@ class Invalid(AdminError):  # noqa: N818
         self.reason = reason
 
 
-class Refused(AdminError):  # noqa: N818
+class Disallowed(AdminError):  # noqa: N818
     """`code` is one of `contracts.errors`."""
 
     def __init__(self, code: str) -> None:
