@@ -20,7 +20,8 @@ from administration import admin_values
 from administration.admin_usage import MonthUsage
 from administration.admin_usage import VerifiedUsage as VerifiedUsage
 from contracts import http
-from contracts.messages import AgentCheck, ProviderCheck, ServerCheck
+from contracts.messages import AgentCheck, ProviderCheck
+from contracts.tool_messages import ServerCheck
 from contracts.values import Decider, Source
 from conversations.erased_rows import UnfinishedErasure
 from conversations.projections.usage_table import UsageLine

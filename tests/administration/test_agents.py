@@ -26,7 +26,7 @@ from administration.admin_values import (
 from contracts import events
 from contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
 from contracts.ids import new_id, new_unlisted_id
-from contracts.messages import CheckTools
+from contracts.tool_messages import CheckTools
 from contracts.values import Usage
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from bus import Bus, BusUnavailable, FeedEnd, erase_conversation
 from contracts import examples, frames, messages, subjects, wire
-from contracts.messages import ChatRequested, DeadLettered, EraseAnswered, ToolFinished, ToolRequested
+from contracts.messages import ChatRequested, DeadLettered, EraseAnswered
+from contracts.tool_messages import ToolFinished, ToolRequested
 from tests.bus.nats_server import NatsServer
 
 pytestmark = pytest.mark.requirement("ERASE")
 
-SAID = frames.Delta(seq=1, attempt=1, round=1, text="secret")
+SAID = frames.Delta(seq=1, attempt=1, round=1, text="secret", offset=0)
 CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ChatRequested))
 TOOL = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ToolRequested))
 RESULT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ToolFinished))

@@ -12,7 +12,7 @@ from nats.js.api import StreamConfig
 
 from bus import Bus
 from bus.streams import QUEUES_BYTES, STREAMS
-from contracts import examples, frames, ids, messages
+from contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
 
 MIB = 1024 * 1024
@@ -32,9 +32,9 @@ async def config_of(jetstream: JetStreamContext, stream: str) -> StreamConfig:
     return (await jetstream.stream_info(stream)).config
 
 
-def new_result() -> messages.ToolFinished:
+def new_result() -> tool_messages.ToolFinished:
     trace_id = ids.new_id().replace("-", "")
-    return messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
+    return tool_messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
 
 
 @pytest.mark.requirement("RESULTS-APART")
@@ -53,7 +53,7 @@ async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alo
         )
         flushing = ids.new_id().replace("-", "")
         for seq in range(1, 11):
-            frame = frames.Delta(seq=seq, attempt=1, round=1, text="x" * 60_000)
+            frame = frames.Delta(seq=seq, attempt=1, round=1, text="x" * 60_000, offset=0)
             await bus.traces.publish_frame(flushing, frame)
         assert len(await bus.traces.frames_of(flushing)) < 10, "TRACES was full"
         assert await bus.traces.tool_results_of(result.trace_id) == {result.call_id: result}

@@ -8,7 +8,7 @@ import nats
 import pytest
 
 from bus import Bus, BusUnavailable, connection
-from contracts import examples, frames, ids, messages
+from contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy, proxied
 
@@ -49,10 +49,10 @@ async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: 
 
 
 async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Proxy) -> None:
-    got: asyncio.Queue[messages.ToolNews] = asyncio.Queue()
+    got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
     trace_id = ids.new_id().replace("-", "")
     following = await cut_off.traces.follow_tool_results(trace_id, got.put_nowait)
-    finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
+    finished = tool_messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
     await lose(cut_off, link)
     await bus.traces.finish_tool(finished)
     await link.set_mode("pass")
@@ -80,7 +80,7 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
             with contextlib.suppress(BusUnavailable):
                 await cut_off.ping()
                 break
-    frame = frames.Delta(seq=1, attempt=1, round=1, text="x")
+    frame = frames.Delta(seq=1, attempt=1, round=1, text="x", offset=0)
     await bus.traces.publish_frame(trace_ids[0], frame)
     async with asyncio.timeout(40):
         assert await got.get() == frame
@@ -89,14 +89,14 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
 
 
 async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Proxy) -> None:
-    got: list[messages.ToolNews] = []
+    got: list[tool_messages.ToolNews] = []
     trace_id = ids.new_id().replace("-", "")
     closed = await cut_off.traces.follow_tool_results(trace_id, got.append)
-    open_one: asyncio.Queue[messages.ToolNews] = asyncio.Queue()
+    open_one: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
     following = await cut_off.traces.follow_tool_results(trace_id, open_one.put_nowait)
     await lose(cut_off, link)
     await closed.close()
-    finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
+    finished = tool_messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
     await bus.traces.finish_tool(finished)
     await link.set_mode("pass")
     async with asyncio.timeout(40):

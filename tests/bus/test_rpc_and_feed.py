@@ -7,23 +7,23 @@ import pytest
 
 from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
 from bus.positions import position_of
-from contracts import examples, messages, subjects, wire
+from contracts import examples, messages, subjects, tool_messages, wire
 from contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
 
-ASK = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ListTools))
-LISTED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ToolsListed))
+ASK = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.ListTools))
+LISTED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolsListed))
 
 
 @pytest.mark.requirement("BUS-REQUEST")
 async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
     async def answer(data: bytes) -> bytes:
-        assert wire.decode_message(messages.ListTools, data) == ASK
+        assert wire.decode_message(tool_messages.ListTools, data) == ASK
         return wire.encode(LISTED)
 
     serving = await bus.rpc.serve("chat.test.answered", "workers", answer)
     answers = await asyncio.gather(
-        *(bus.rpc.ask("chat.test.answered", ASK, messages.ToolsListed, timeout=20) for _ in range(20))
+        *(bus.rpc.ask("chat.test.answered", ASK, tool_messages.ToolsListed, timeout=20) for _ in range(20))
     )
     await serving.close()
     assert answers == [LISTED] * 20
@@ -33,7 +33,7 @@ async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
 async def test_nobody_serving_is_said_at_once(bus: Bus) -> None:
     async with asyncio.timeout(15):
         with pytest.raises(BusUnavailable, match="nobody serves"):
-            await bus.rpc.ask("chat.test.nobody", ASK, messages.ToolsListed, timeout=30)
+            await bus.rpc.ask("chat.test.nobody", ASK, tool_messages.ToolsListed, timeout=30)
 
 
 @pytest.mark.requirement("BUS-REQUEST")
@@ -44,7 +44,7 @@ async def test_a_failed_answer_is_said_at_once(bus: Bus) -> None:
     serving = await bus.rpc.serve("chat.test.failing", "workers", fail)
     async with asyncio.timeout(15):
         with pytest.raises(BusUnavailable, match="ValueError"):
-            await bus.rpc.ask("chat.test.failing", ASK, messages.ToolsListed, timeout=30)
+            await bus.rpc.ask("chat.test.failing", ASK, tool_messages.ToolsListed, timeout=30)
     await serving.close()
 
 
@@ -56,7 +56,7 @@ async def test_a_slow_answer_times_out(bus: Bus) -> None:
 
     serving = await bus.rpc.serve("chat.test.slow", "workers", never)
     with pytest.raises(BusUnavailable):
-        await bus.rpc.ask("chat.test.slow", ASK, messages.ToolsListed, timeout=0.2)
+        await bus.rpc.ask("chat.test.slow", ASK, tool_messages.ToolsListed, timeout=0.2)
     await serving.close()
 
 
@@ -74,10 +74,10 @@ async def test_a_reply_that_comes_too_late_is_nobody_elses(bus: Bus) -> None:
     slow = await bus.rpc.serve("chat.test.late", "workers", late)
     quick = await bus.rpc.serve("chat.test.quick", "workers", at_once)
     with pytest.raises(BusUnavailable):
-        await bus.rpc.ask("chat.test.late", ASK, messages.ToolsListed, timeout=0.2)
+        await bus.rpc.ask("chat.test.late", ASK, tool_messages.ToolsListed, timeout=0.2)
     let_go.set()
     for _ in range(3):
-        assert await bus.rpc.ask("chat.test.quick", ASK, messages.ToolsListed, timeout=20) == LISTED
+        assert await bus.rpc.ask("chat.test.quick", ASK, tool_messages.ToolsListed, timeout=20) == LISTED
     await slow.close()
     await quick.close()
 

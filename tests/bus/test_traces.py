@@ -9,11 +9,11 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from bus import Bus
-from contracts import examples, frames, ids, messages, subjects, wire
+from contracts import examples, frames, ids, messages, subjects, tool_messages, wire
 from runtime import telemetry
 from tests.bus.nats_server import NatsServer
 
-FINISHED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ToolFinished))
+FINISHED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolFinished))
 
 
 def new_trace() -> str:
@@ -21,7 +21,7 @@ def new_trace() -> str:
 
 
 def delta(seq: int, text: str = "x") -> frames.Delta:
-    return frames.Delta(seq=seq, attempt=1, round=1, text=text)
+    return frames.Delta(seq=seq, attempt=1, round=1, text=text, offset=seq - 1)
 
 
 async def kept(bus: Bus, trace_id: str, count: int) -> list[frames.Frame]:
@@ -188,7 +188,7 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
 @pytest.mark.requirement("TOOLS-IDEMPOTENT", "BUS-REQUEST")
 async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     trace_id = new_trace()
-    got: asyncio.Queue[messages.ToolNews] = asyncio.Queue()
+    got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
     subscription = await bus.traces.follow_tool_results(trace_id, got.put_nowait)
     first = msgspec.structs.replace(FINISHED, trace_id=trace_id)
     odd = msgspec.structs.replace(first, call_id="call.with *wild> signs")
@@ -205,11 +205,11 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
 @pytest.mark.requirement("TOOLS-PROGRESS")
 async def test_progress_is_followed_and_kept_next_to_the_result(bus: Bus) -> None:
     trace_id = new_trace()
-    got: asyncio.Queue[messages.ToolNews] = asyncio.Queue()
+    got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
     subscription = await bus.traces.follow_tool_results(trace_id, got.put_nowait)
     finished = msgspec.structs.replace(FINISHED, trace_id=trace_id)
     first, last = (
-        messages.ToolProgressed(
+        tool_messages.ToolProgressed(
             trace_id=trace_id, call_id=finished.call_id, deadline=f"2026-11-21T09:3{n}:00Z"
         )
         for n in range(2)

@@ -117,5 +117,3 @@ def _encodable(text: str) -> bool:
 def test_frames_of_workers_before_outputs_left_them_decode() -> None:
     returned = b'{"type":"ToolReturned","seq":5,"attempt":1,"call_id":"c","output":"{}","is_error":false}'
     assert wire.decode_frame(returned) == frames.ToolReturned(seq=5, attempt=1, call_id="c", is_error=False)
-    said = b'{"type":"Delta","seq":3,"attempt":1,"round":1,"text":"It "}'
-    assert wire.decode_frame(said) == frames.Delta(seq=3, attempt=1, round=1, text="It ")

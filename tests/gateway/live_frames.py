@@ -15,7 +15,7 @@ ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")
 SOURCE = Source(index=1, id="s", title="t", url="u", source_type="document", score=0.5, snippet="x")
 
 
-def delta(seq: int, text: str, attempt: int = 1, *, offset: int | None = None) -> frames.Delta:
+def delta(seq: int, text: str, offset: int, attempt: int = 1) -> frames.Delta:
     return frames.Delta(seq=seq, attempt=attempt, round=1, text=text, offset=offset)
 
 
@@ -42,7 +42,7 @@ def resumed(attempt: int, text: str, *, offset: int | None = None) -> frames.Res
 
 
 def called(seq: int, call_id: str = "call") -> frames.ToolCalled:
-    return frames.ToolCalled(seq=seq, attempt=1, call_id=call_id, name="find", input={"q": 1})
+    return frames.ToolCalled(seq=seq, attempt=1, call_id=call_id, name="find", input={"q": 1}, round=1)
 
 
 def returned(seq: int, call_id: str = "call") -> frames.ToolReturned:

@@ -12,13 +12,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
 from gateway.http.problem_responses import Refusal
@@ -115,16 +114,15 @@ def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str
 def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
     told = events(
         [
-            Waiting(),
             Started(),
-            Sources((SOURCE,)),
+            RetrievedSources((SOURCE,)),
             Text("a"),
             Text("b\u2028"),
             ToolStarted("1", "find", {"q": 1}),
-            ToolReturned("1", False, "[1]"),
+            ToolEnded("1", False, "[1]"),
             NextRound(2),
             ToolStarted("2", "find", {}),
-            ToolReturned("2", True, '"It is away."'),
+            ToolEnded("2", True, '"It is away."'),
             NextRound(3),
             Text("c"),
             finished("ab\u2028c"),
@@ -167,7 +165,7 @@ def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0
         "message": "The agent asks to run find.",
         **expiry,
     }
-    told = events([Started(), ToolReturned("3", False, "{}"), NextRound(3), Text("b"), finished("ab")])
+    told = events([Started(), ToolEnded("3", False, "{}"), NextRound(3), Text("b"), finished("ab")])
     assert [each["type"] for each in told] == [
         *("RUN_STARTED", "CUSTOM", "TOOL_CALL_RESULT"),
         *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"),

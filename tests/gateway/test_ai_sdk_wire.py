@@ -11,13 +11,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
 from gateway.http.problem_responses import Refusal
@@ -101,15 +100,14 @@ def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str
 def test_rounds_are_steps_and_each_text_is_a_part() -> None:
     told = events(
         [
-            Waiting(),
             Started(),
-            Sources((SOURCE,)),
+            RetrievedSources((SOURCE,)),
             Text("a"),
             Text("b\u2028"),
             ToolStarted("1", "find", {"q": 1}),
             ToolStarted("2", "find", {}),
-            ToolReturned("1", False, '{\n "a": [1]\n}'),
-            ToolReturned("2", True, '"It is away."'),
+            ToolEnded("1", False, '{\n "a": [1]\n}'),
+            ToolEnded("2", True, '"It is away."'),
             NextRound(2),
             Text("c"),
             finished("ab\u2028c"),
@@ -156,7 +154,7 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
     ]
     assert asked[6] == {"type": "tool-approval-request", "approvalId": "approval-1", "toolCallId": "3"}
     assert asked[-2] == {"type": "finish", "finishReason": "tool-calls"}
-    goes_on: list[Update] = [Started(), ToolReturned("3", True, '"No."'), NextRound(3), Text("b"), WAIT]
+    goes_on: list[Update] = [Started(), ToolEnded("3", True, '"No."'), NextRound(3), Text("b"), WAIT]
     told = events(goes_on, AfterPause(denied(), PausePoint(2)))
     assert [each if isinstance(each, str) else each["type"] for each in told] == [
         *("start", "tool-output-denied", "start-step", "text-start", "text-delta", "text-end"),

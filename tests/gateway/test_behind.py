@@ -11,10 +11,10 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
 )
@@ -77,20 +77,20 @@ def whole(*texts: str) -> list[Update]:
     """All of it, with the texts of its first two rounds in these pieces."""
     first, *second = map(Text, texts)
     before: list[Update] = [
-        *(Started(), Sources(()), first, ToolStarted("1", "find", {}), ToolReturned("1", False, "{}")),
+        *(Started(), RetrievedSources(()), first, ToolStarted("1", "find", {}), ToolEnded("1", False, "{}")),
         NextRound(2),
     ]
     behind: list[Update] = [
         *(ToolStarted("3", "find", {}), ToolStarted("2", "find", {})),
-        *(ToolReturned("3", True, "{}"), ToolReturned("2", False, "{}")),
-        *(NextRound(3), ToolStarted("4", "find", {}), ToolReturned("4", False, "{}"), Text(" Bye."), END),
+        *(ToolEnded("3", True, "{}"), ToolEnded("2", False, "{}")),
+        *(NextRound(3), ToolStarted("4", "find", {}), ToolEnded("4", False, "{}"), Text(" Bye."), END),
     ]
     return [*before, *second, *behind]
 
 
 BEHIND = [
-    *(Started(), ToolReturned("3", True, "{}")),
-    *(NextRound(3), ToolStarted("4", "find", {}), ToolReturned("4", False, "{}"), Text(" Bye."), END),
+    *(Started(), ToolEnded("3", True, "{}")),
+    *(NextRound(3), ToolStarted("4", "find", {}), ToolEnded("4", False, "{}"), Text(" Bye."), END),
 ]
 
 
@@ -109,7 +109,7 @@ def test_a_round_that_waits_twice_is_told_from_behind_each_wait_once() -> None:
     asks = Call(call_id="2", approvals=(CallApproval(ASKED, DENIED), CallApproval(again, wait=1)), **call)
     twice = run(rounds=(Round(number=1, text="", cuts=(), blocks=(), calls=(allowed, asks)),))
     told: list[Update] = [Started(), ToolStarted("1", "find", {}), ToolStarted("2", "find", {})]
-    told += [ToolReturned("1", True, '"No."'), ToolReturned("2", False, "{}")]
+    told += [ToolEnded("1", True, '"No."'), ToolEnded("2", False, "{}")]
     first, second = AfterPause(twice, PausePoint(1)), AfterPause(twice, PausePoint(1, 1))
     assert first.rest(told) == [Started(), *told[3:]]
     assert second.rest(told) == [Started(), told[4]]

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from contracts.updates import Broken, Finished, NextRound, Started, Text, ToolReturned, ToolStarted, Update
+from contracts.updates import Broken, Finished, NextRound, Started, Text, ToolEnded, ToolStarted, Update
 from contracts.values import Message
 from gateway.runs.call_order import CallOrder
 
@@ -19,8 +19,8 @@ def started(call_id: str) -> ToolStarted:
     return ToolStarted(call_id, "find", {})
 
 
-def returned(call_id: str) -> ToolReturned:
-    return ToolReturned(call_id, False, "{}")
+def returned(call_id: str) -> ToolEnded:
+    return ToolEnded(call_id, False, "{}")
 
 
 ROUND: tuple[Update, ...] = (Started(), Text("a"), started("1"), started("2"), started("3"))
@@ -31,7 +31,7 @@ RETURNED = tuple(map(returned, "123"))
 @pytest.mark.parametrize("order", [*itertools.permutations(RETURNED)])
 @pytest.mark.parametrize("late", range(4))
 def test_outputs_that_come_late_and_in_any_order_are_told_in_the_order_of_the_calls(
-    order: tuple[ToolReturned, ...], late: int
+    order: tuple[ToolEnded, ...], late: int
 ) -> None:
     came = (*ROUND, *order[late:], *NEXT, *order[:late], returned("4"), NextRound(3), Text("c"), FINISHED)
     told = (*ROUND, *RETURNED, *NEXT, returned("4"), NextRound(3), Text("c"), FINISHED)

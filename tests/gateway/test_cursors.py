@@ -1,14 +1,14 @@
-"""Buffers of a run's events and cursors in them, whatever the pieces and the order in which they came."""
+"""Lists of a run's updates and cursors in them, whatever the pieces and the order in which they came."""
 
 import random
 
 import pytest
 
 from contracts.cursors import Cursor, parse_cursor
-from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update
+from contracts.updates import Broken, Finished, RetrievedSources, Started, Text, ToolStarted, Update
 from contracts.values import Message
 from gateway.runs.followed_runs import SHUTDOWN
-from gateway.traces.replay_buffer import EXPIRED, ReadPosition, ReplayBuffer, ReplayEntry
+from gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 
 pytestmark = pytest.mark.requirement("JOIN")
 
@@ -27,16 +27,16 @@ def rendition(seed: int) -> list[Update]:
         sorted(chance.choices(range(len(middle) + 1), k=3), reverse=True), CALLS[::-1], strict=True
     ):
         middle.insert(place, call)
-    return [Started(), Sources(()), *middle, DONE]
+    return [Started(), RetrievedSources(()), *middle, DONE]
 
 
-def told(updates: list[Update]) -> ReplayBuffer:
-    buffer = ReplayBuffer()
+def told(updates: list[Update]) -> UpdateHistory:
+    buffer = UpdateHistory()
     buffer.add(updates)
     return buffer
 
 
-def cursor_of(entry: ReplayEntry) -> str:
+def cursor_of(entry: MarkedUpdate) -> str:
     assert entry.cursor is not None
     return entry.cursor.text(TRACE)
 
@@ -63,32 +63,32 @@ def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) 
     cursor: Cursor | None = None
     for visit in range(6):
         position = ReadPosition(told(rendition(seed * 100 + visit)), cursor)
-        assert not position.is_lost()
-        taken = position.take()
+        assert not position.is_lost
+        taken = position.take_marked()
         for entry in taken[: None if visit == 5 else chance.randrange(len(taken) + 1)]:
             heard.append(entry.update)
             cursor = parse_cursor(cursor_of(entry), TRACE)
     assert "".join(update.text for update in heard if isinstance(update, Text)) == TEXT
     assert [update for update in heard if isinstance(update, ToolStarted)] == CALLS
     assert heard[0] == Started()
-    assert heard[1] == Sources(())
+    assert heard[1] == RetrievedSources(())
     assert heard[-1] == DONE
-    assert sum(isinstance(update, Started | Sources | Finished) for update in heard) == 3
+    assert sum(isinstance(update, Started | RetrievedSources | Finished) for update in heard) == 3
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_subscriber_of_a_growing_buffer_gets_the_same_events(seed: int) -> None:
     chance, updates = random.Random(seed), rendition(seed)
     cursor = chance.choice(told(updates).entries).cursor
-    buffer = ReplayBuffer()
+    buffer = UpdateHistory()
     position, taken = ReadPosition(buffer, cursor), []
     for update in updates:
         buffer.add([update])
         if chance.random() < 0.7:
-            taken += position.take()
-    taken += position.take()
+            taken += position.take_marked()
+    taken += position.take_marked()
     assert position.ended
-    whole = ReadPosition(told(updates), cursor).take()
+    whole = ReadPosition(told(updates), cursor).take_marked()
     assert [(each.update, each.cursor) for each in taken] == [(each.update, each.cursor) for each in whole]
 
 
@@ -97,25 +97,25 @@ def test_events_of_the_gateway_itself_have_no_cursor() -> None:
     assert buffer.is_local is True
     assert buffer.entries[-1].cursor is None
     ahead = Cursor(stage=1, calls=0, length=9, digest="0" * 8)
-    assert [entry.update for entry in ReadPosition(buffer, ahead).take()] == [SHUTDOWN]
+    assert [entry.update for entry in ReadPosition(buffer, ahead).take_marked()] == [SHUTDOWN]
     failed = told([Started(), Text("He"), Broken("provider_error", "no")])
     assert not failed.is_local
-    assert ReadPosition(failed, ahead).is_lost()
+    assert ReadPosition(failed, ahead).is_lost
 
 
 def test_a_reconnect_gets_nothing_of_another_text() -> None:
     cursor = told([Started(), Text("Hello")]).entries[-1].cursor
-    buffer = ReplayBuffer()
+    buffer = UpdateHistory()
     position = ReadPosition(buffer, cursor)
     for update in (Started(), CALLS[0], Text("Ha")):
         buffer.add([update])
-        assert position.take() == []
+        assert position.take_marked() == []
     buffer.add([Text("llo!")])
-    assert [entry.update for entry in position.take()] == [EXPIRED]
+    assert [entry.update for entry in position.take_marked()] == [EXPIRED]
     assert position.ended
 
 
 def test_a_reconnect_behind_text_gets_no_sources() -> None:
     cursor = told([Started(), Text("He")]).entries[-1].cursor  # by a gateway that had missed them
-    buffer = told([Started(), Sources(()), Text("Hello")])
-    assert [entry.update for entry in ReadPosition(buffer, cursor).take()] == [Text("llo")]
+    buffer = told([Started(), RetrievedSources(()), Text("Hello")])
+    assert [entry.update for entry in ReadPosition(buffer, cursor).take_marked()] == [Text("llo")]

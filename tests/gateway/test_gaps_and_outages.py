@@ -56,7 +56,7 @@ async def test_live_text_goes_on_behind_frames_that_were_never_sent(client: Clie
 async def test_frames_out_of_order_are_told_in_order(client: Client, worker: Worker) -> None:
     async with accepted(client, worker) as (turn, events_read):
         for seq, text in ((3, "b"), (2, "a"), (5, "d"), (4, "c")):
-            await turn.say(frames.Delta(seq=seq, attempt=1, round=1, text=text))
+            await turn.say(frames.Delta(seq=seq, attempt=1, round=1, text=text, offset=seq - 2))
         turn.seq = 5
         await turn.complete("abcd")
         assert text_of(await events_read.rest()) == "abcd"
@@ -89,7 +89,9 @@ async def test_a_worker_that_is_replaced_goes_on_in_the_same_stream(client: Clie
         await turn.delta("Hel")
         await turn.resume()
         await turn.delta("lo")
-        await turn.say(frames.Delta(seq=4, attempt=1, round=1, text="XX"))  # the stopped worker woke up
+        await turn.say(
+            frames.Delta(seq=4, attempt=1, round=1, text="XX", offset=5)
+        )  # the stopped worker woke up
         await turn.complete()
         seen = await events_read.rest()
     assert [event["type"] for event in seen] == ["meta", "delta", "delta", "done"]

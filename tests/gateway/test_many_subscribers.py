@@ -14,7 +14,7 @@ from contracts.updates import Text
 from conversations.event_store.log import open_log
 from conversations.event_store.store import ConversationStore
 from gateway.runs.followed_runs import Runs
-from gateway.traces.shared_streams import SharedStreams, StreamReader
+from gateway.runs.run_follower import RunFollower
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import asked
 from tests.gateway.stored import write
@@ -31,7 +31,6 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
     async with Bus.connect(fresh_nats_url, name="counted") as bus, open_log(migrated_database_url) as log:
         bus.traces = counted = Counted(bus._connection)
         runs = Runs(bus, log)
-        shared_streams = SharedStreams(runs)
         turn = await Turn(bus, request).accept()
         await turn.delta("Hello")
         async with contextlib.AsyncExitStack() as stack:
@@ -39,8 +38,12 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
             readers = await asyncio.gather(
                 *(
                     enter(
-                        shared_streams.read(
-                            request.trace_id, request.conversation_id, cursor=None, after_version=1
+                        runs.follow(
+                            request.trace_id,
+                            request.conversation_id,
+                            streaming=True,
+                            from_beginning=True,
+                            after_version=1,
                         )
                     )
                     for _ in range(500)
@@ -53,17 +56,14 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
             assert counted.followed == 1
             assert counted.read_back == 1
             assert len(runs) == 1
-            assert len(shared_streams) == 1
         assert len(runs) == 0
-        assert len(shared_streams) == 0
 
 
-async def _text(reader: StreamReader) -> str:
+async def _text(reader: RunFollower) -> str:
     text = ""
     async with asyncio.timeout(20):
         while True:
-            taken = [entry.update for entry in reader.take()]
-            text += "".join(update.text for update in taken if isinstance(update, Text))
+            text += "".join(update.text for update in reader.take() if isinstance(update, Text))
             if reader.ended:
                 return text
             await reader.wait()

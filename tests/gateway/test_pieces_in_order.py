@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from contracts.updates import Broken, Text, Update
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, Exchange
 from gateway.http.strict_protocol import StrictProtocol
 from gateway.protocols import wording_at
 from gateway.runs.event_stream import EventStream
-from gateway.runs.wake import Followed
+from gateway.runs.run_follower import RunFollower
+from gateway.runs.run_updates import UpdateQueue
+from gateway.runs.view import View
 from runtime.web import serve
 from tests.gateway.client import slow_socket
 from tests.ports import free_port
@@ -20,37 +23,34 @@ from tests.ports import free_port
 pytestmark = pytest.mark.requirement("STREAM-SLOW-READER", "STREAM-CONCAT")
 
 
-class Numbers(Followed):
-    """What is read: numbered pieces of 8 KiB, as many as the test says. `taken` is set by each `take`."""
+class Numbers:
+    """Numbered pieces of 8 KiB, as many as the test says. `taken` is set by each `take`."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.said = 0
+        self.ended = False
         self.taken = asyncio.Event()
-        self._sent = 0
-        self._ended = False
-
-    @property
-    def ended(self) -> bool:
-        return self._ended
+        self._updates = UpdateQueue()
+        self.follower = RunFollower(View(), self._updates)
 
     def say(self) -> bool:
         """One piece more; whether it was written at once."""
+        assert self.follower.on_updates is not None, "the answer has begun"
+        self._add(Text(f"#{self.said:8191}"))
         self.said += 1
-        assert self.on_updates is not None, "the answer has begun"
-        if self.on_updates():
-            return True
-        self.nudge()
-        return False
+        return not len(self._updates)
 
     def end(self) -> None:
-        self._ended = True
-        self.nudge()
+        self.ended = True
+        self._add(Broken("cancelled", ""))
 
     def take(self) -> bytes:
-        first, self._sent = self._sent, self.said
         self.taken.set()
-        return b"".join(b"#%8191d" % number for number in range(first, self.said))
+        return b"".join(update.text.encode() for update in self.follower.take() if isinstance(update, Text))
+
+    def _add(self, update: Update) -> None:
+        self._updates.add([update])
+        self.follower.notify()
 
 
 async def test_a_piece_that_comes_when_the_client_reads_again_is_not_ahead_of_the_one_that_waits() -> None:
@@ -60,7 +60,7 @@ async def test_a_piece_that_comes_when_the_client_reads_again_is_not_ahead_of_th
         if scope["type"] == "http":
             exchange = Exchange(scope, receive, send, "0" * 32, BodyReader(), wording_at("/").words)
             inner = {**scope, "state": {ATTRIBUTE: exchange}}
-            await EventStream(numbers, numbers.take).to_asgi_response()(inner, receive, send)
+            await EventStream(numbers.follower, numbers.take).to_asgi_response()(inner, receive, send)
 
     class Protocol(StrictProtocol):
         def resume_writing(self) -> None:

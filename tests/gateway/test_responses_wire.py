@@ -16,13 +16,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Message, Usage
 from conversations.event_store.store import ConversationStore
@@ -55,14 +54,13 @@ FINISHED = Finished(REPLY, (), Usage(input_tokens=5, output_tokens=2, cache_read
 def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
     """A run of two rounds, whose texts come in these pieces."""
     return [
-        Waiting(),
         Started(),
-        Sources((SOURCE,)),
+        RetrievedSources((SOURCE,)),
         *map(Text, pieces),
         ToolStarted("a", "find", {"q": 1}),
         ToolStarted("b", "find", {}),
-        ToolReturned("a", False, "[1]"),
-        ToolReturned("b", True, '"It is away."'),
+        ToolEnded("a", False, "[1]"),
+        ToolEnded("b", True, '"It is away."'),
         NextRound(2),
         *map(Text, second),
         FINISHED,
@@ -159,7 +157,7 @@ def test_what_failed_or_was_cancelled_is_not_whole() -> None:
 
 def test_a_stream_that_alone_ends_says_so_and_is_gone_on_with_behind_its_last_event() -> None:
     local = Broken("server_shutdown", "It stops.", local=True)
-    read = events([Started(), Sources((SOURCE,)), Text("Grüße"), local])
+    read = events([Started(), RetrievedSources((SOURCE,)), Text("Grüße"), local])
     assert (read[-1]["type"], read[-1]["code"]) == ("error", "server_shutdown")
     assert read[-1]["error"]["message"] == "It stops.", "for SDKs, which raise what has it"
     rest = events(told("Grüße🙂"), read[-1]["sequence_number"])
@@ -194,7 +192,7 @@ def test_a_citation_has_the_place_of_its_mark() -> None:
     other = replace(SOURCE, index=SOURCE.index + 1, url="https://other.example/")
     mark = f"[{SOURCE.index}]"
     pieces = ["Grüße🙂 ", mark[:1], f"{mark[1:]}, ", "[99] ", mark]
-    *_, last = events([Started(), Sources((SOURCE, other)), *map(Text, pieces), FINISHED])
+    *_, last = events([Started(), RetrievedSources((SOURCE, other)), *map(Text, pieces), FINISHED])
     (part,) = last["response"]["output"][0]["content"]
     places = [(note["url"], note["start_index"], note["end_index"]) for note in part["annotations"]]
     assert places[-1] == (other.url, 0, 0), "not cited"
@@ -227,7 +225,7 @@ def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -
 
 @pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
-    goes_on: list[Update] = [Started(), ToolReturned("3", False, "[1]"), NextRound(3), Text("b"), FINISHED]
+    goes_on: list[Update] = [Started(), ToolEnded("3", False, "[1]"), NextRound(3), Text("b"), FINISHED]
     told = events(goes_on, behind=AfterPause(denied(), PausePoint(2)))
     call, said = told[-1]["response"]["output"]
     assert (call["id"], call["approval_request_id"], call["output"]) == ("mcp_3", "approval-1", "[1]")

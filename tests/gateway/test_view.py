@@ -10,12 +10,11 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
-    Waiting,
 )
 from contracts.values import ToolCall
 from conversations.aggregate.calls import Call
@@ -44,11 +43,11 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         frames.Queued(seq=0, attempt=0),
         ACCEPTED,
         found,
-        delta(3, "He"),
+        delta(3, "He", 0),
         called(4),
         returned(5),
         alive(6),
-        delta(7, "llo"),
+        delta(7, "llo", 2),
         completed(8, "Hello", tool_calls=1),
     )
     assert view.wants_log, "it has the tools' outputs"
@@ -56,12 +55,11 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
     rounds = (Round(number=1, text="He", calls=(call,)), Round(number=2, text="llo"))
     told += view.feed_log(run(state="completed", reply=message("Hello"), rounds=rounds))
     assert told == [
-        Waiting(),
         Started(),
-        Sources((SOURCE,)),
+        RetrievedSources((SOURCE,)),
         Text("He"),
         ToolStarted("call", "find", {"q": 1}),
-        ToolReturned("call", is_error=False),
+        ToolEnded("call", is_error=False),
         Text("llo"),
         Finished(message("Hello"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
@@ -69,8 +67,8 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
 
 @pytest.mark.requirement("STREAM-CONCAT")
 def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
-    def piece(seq: int, number: int, text: str) -> frames.Delta:
-        return frames.Delta(seq=seq, attempt=1, round=number, text=text)
+    def piece(seq: int, number: int, text: str, offset: int) -> frames.Delta:
+        return frames.Delta(seq=seq, attempt=1, round=number, text=text, offset=offset)
 
     def asked(seq: int, number: int, call_id: str) -> frames.ToolCalled:
         return frames.ToolCalled(seq=seq, attempt=1, call_id=call_id, name="find", input={}, round=number)
@@ -87,28 +85,31 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
     live = View()
     told = feed(
         live,
-        *(ACCEPTED, piece(2, 1, "a"), asked(3, 1, "x"), returned(4, "x"), returned(4, "x")),
-        *(asked(5, 2, "y"), returned(6, "y"), piece(7, 3, "b"), piece(8, 3, "c")),
+        *(ACCEPTED, piece(2, 1, "a", 0), asked(3, 1, "x"), returned(4, "x"), returned(4, "x")),
+        *(asked(5, 2, "y"), returned(6, "y"), piece(7, 3, "b", 1), piece(8, 3, "c", 2)),
         completed(9, "abc", tool_calls=2),
     )
     told += live.feed_log(ended)
-    results = {update.call_id: update.output for update in told if isinstance(update, ToolReturned)}
+    results = {update.call_id: update.output for update in told if isinstance(update, ToolEnded)}
     assert results == {"x": None, "y": None}, "frames hold no outputs"
-    known = [replace(each, output="1") if isinstance(each, ToolReturned) else each for each in told]
+    known = [replace(each, output="1") if isinstance(each, ToolEnded) else each for each in told]
     assert known == View().feed_log(ended)
     assert [update.number for update in known if isinstance(update, NextRound)] == [2, 3]
 
 
 @pytest.mark.requirement("STREAM-CONCAT")
 def test_a_saved_message_that_is_not_what_was_told_ends_in_error() -> None:
-    assert feed(View(), ACCEPTED, delta(2, "He"), completed(3, "Ha!"))[-1] == INTERRUPTED
-    assert feed(View(), ACCEPTED, delta(2, "Hello"), completed(3, "He"))[-1] == INTERRUPTED
+    assert feed(View(), ACCEPTED, delta(2, "He", 0), completed(3, "Ha!"))[-1] == INTERRUPTED
+    assert feed(View(), ACCEPTED, delta(2, "Hello", 0), completed(3, "He"))[-1] == INTERRUPTED
 
 
 @pytest.mark.requirement("REANNOUNCE")
 def test_a_result_announced_again_is_taken_without_a_number() -> None:
     again = frames.Completed(seq=0, attempt=1, message=message("Hello"), tool_calls=0)
-    assert feed(View(), ACCEPTED, delta(2, "He"), again)[-2:] == [Text("llo"), Finished(message("Hello"), ())]
+    assert feed(View(), ACCEPTED, delta(2, "He", 0), again)[-2:] == [
+        Text("llo"),
+        Finished(message("Hello"), ()),
+    ]
     assert feed(View(), again) == [Started(), Text("Hello"), Finished(message("Hello"), ())]
 
 
@@ -116,7 +117,7 @@ def test_a_result_announced_again_is_taken_without_a_number() -> None:
 def test_nothing_is_told_after_the_end() -> None:
     view = View()
     failed = frames.Failed(seq=2, attempt=1, code="provider_error", message="no")
-    assert feed(view, ACCEPTED, failed, delta(3, "a"), completed(4, "a")) == [
+    assert feed(view, ACCEPTED, failed, delta(3, "a", 0), completed(4, "a")) == [
         Started(),
         Broken("provider_error", "no"),
     ]
@@ -138,9 +139,9 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
     told = view.feed_log(ended)
     assert [update for update in told if not isinstance(update, Text)] == [
         Started(),
-        Sources((SOURCE,)),
+        RetrievedSources((SOURCE,)),
         ToolStarted("call", "find", {"q": 1}),
-        ToolReturned("call", is_error=False, output="{}"),
+        ToolEnded("call", is_error=False, output="{}"),
         NextRound(2),
         Finished(message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
@@ -156,7 +157,7 @@ def test_a_cancelled_run_is_told_from_the_log_in_the_words_of_its_worker() -> No
     cancelled = run(state="cancelled", code="cancelled", rounds=(Round(number=1, text="He", cuts=(2,)),))
     assert View().feed_log(cancelled) == [Started(), Text("He"), CANCELLED]
     live = View()
-    feed(live, ACCEPTED, delta(2, "He"))
+    feed(live, ACCEPTED, delta(2, "He", 0))
     assert live.feed_log(cancelled) == [CANCELLED]
 
 

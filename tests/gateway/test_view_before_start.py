@@ -6,7 +6,6 @@ from contracts import frames
 from contracts.updates import (
     Broken,
     Started,
-    Waiting,
 )
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, feed
@@ -34,8 +33,10 @@ def test_a_refusal_of_an_earlier_publication_does_not_count() -> None:
 @pytest.mark.parametrize("attempt", [0, 2])
 def test_a_place_in_line_that_was_not_heard_of_is_read_back(attempt: int) -> None:
     view = View(publication=2)
-    assert view.feed_all([frames.Queued(seq=0, attempt=attempt)]) == [Waiting()]
-    assert view.feed_all([frames.Queued(seq=0, attempt=attempt), ACCEPTED]) == [Waiting(), Started()]
+    assert view.feed_all([frames.Queued(seq=0, attempt=attempt)]) == []
+    assert view.waiting
+    assert view.feed_all([frames.Queued(seq=0, attempt=attempt), ACCEPTED]) == [Started()]
+    assert not view.waiting
 
 
 @pytest.mark.requirement("CONV-BUSY-READ-BACK", "IDEMPOTENCY")
@@ -44,3 +45,4 @@ def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
     view = View(publication=2)
     assert feed(view, earlier) == []
     assert view.feed_all([earlier]) == []
+    assert not view.waiting

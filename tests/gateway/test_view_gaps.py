@@ -11,7 +11,7 @@ from contracts.updates import (
     NextRound,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
 )
 from contracts.values import ToolCall
@@ -26,24 +26,31 @@ PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
 @pytest.mark.requirement("STREAM-REPAIR")
 def test_a_frame_said_twice_is_told_once() -> None:
     view = View()
-    told = feed(view, ACCEPTED, ACCEPTED, delta(2, "a"), delta(2, "a"), delta(3, "b"), delta(2, "a"))
+    told = feed(
+        view, ACCEPTED, ACCEPTED, delta(2, "a", 0), delta(2, "a", 0), delta(3, "b", 1), delta(2, "a", 0)
+    )
     assert told == [Started(), Text("a"), Text("b")]
 
 
 @pytest.mark.requirement("STREAM-REPAIR")
 def test_frames_behind_a_gap_wait_until_it_is_filled() -> None:
     view = View()
-    assert feed(view, ACCEPTED, delta(2, "a"), delta(4, "c"), delta(5, "d")) == [Started(), Text("a")]
+    assert feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2), delta(5, "d", 3)) == [
+        Started(),
+        Text("a"),
+    ]
     assert view.wants_repair
-    assert feed(view, delta(3, "b")) == [Text("b"), Text("c"), Text("d")]
+    assert feed(view, delta(3, "b", 1)) == [Text("b"), Text("c"), Text("d")]
 
 
 @pytest.mark.requirement("STREAM-REPAIR")
 def test_a_gap_is_filled_from_traces() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a"), delta(5, "d"))
-    told += view.feed_all([ACCEPTED, delta(2, "a"), called(3), delta(4, "c"), delta(5, "d"), delta(6, "e")])
-    told += feed(view, delta(6, "e"), delta(7, "f"), completed(8, "acdef"))
+    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "d", 2))
+    told += view.feed_all(
+        [ACCEPTED, delta(2, "a", 0), called(3), delta(4, "c", 1), delta(5, "d", 2), delta(6, "e", 3)]
+    )
+    told += feed(view, delta(6, "e", 3), delta(7, "f", 4), completed(8, "acdef"))
     assert text_of(told) == "acdef"
     assert isinstance(told[-1], Finished)
     assert not view.wants_repair
@@ -53,10 +60,10 @@ def test_a_gap_is_filled_from_traces() -> None:
 @pytest.mark.requirement("STREAM-REPAIR")
 def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a"), delta(4, "c"))
-    told += view.feed_all([delta(4, "c"), delta(5, "d")])
+    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
+    told += view.feed_all([delta(4, "c", 2), delta(5, "d", 3)])
     assert view.wants_log
-    told += feed(view, delta(5, "d"), delta(6, "e"))
+    told += feed(view, delta(5, "d", 3), delta(6, "e", 4))
     assert text_of(told) == "a"
     told += feed(view, completed(7, "abcde"))
     assert told[-2:] == [Text("bcde"), Finished(message("abcde"), ())]
@@ -65,7 +72,7 @@ def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
 @pytest.mark.requirement("STREAM-REPAIR")
 def test_text_that_was_missed_is_taken_from_the_rounds_in_the_log() -> None:
     view = View()
-    feed(view, ACCEPTED, delta(2, "a"), delta(4, "c"))
+    feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
     view.feed_all([])
     assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == [Text("bc")]
 
@@ -73,33 +80,33 @@ def test_text_that_was_missed_is_taken_from_the_rounds_in_the_log() -> None:
 @pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
 def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", offset=0), delta(5, "b", offset=1))
+    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "b", 1))
     told += view.feed_all([])
-    told += feed(view, delta(6, "c", offset=2))
+    told += feed(view, delta(6, "c", 2))
     assert text_of(told) == "abc"
-    assert not view.blind
+    assert not view.misses_text
 
 
 @pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
 def test_text_lost_for_good_comes_from_the_log_and_what_follows_comes_live() -> None:
     view = View()
-    told = feed(view, ACCEPTED, delta(2, "a", offset=0), delta(4, "c", offset=2))
+    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
     told += view.feed_all([])
-    told += feed(view, delta(5, "d", offset=3))
+    told += feed(view, delta(5, "d", 3))
     assert text_of(told) == "a"
-    assert view.blind is True
+    assert view.misses_text is True
     told += view.feed_log(run(rounds=(Round(number=1, text="abc"),)))
-    told += feed(view, delta(6, "e", offset=4))
+    told += feed(view, delta(6, "e", 4))
     assert text_of(told) == "abcde"
-    assert view.blind is False
+    assert view.misses_text is False
 
 
 @pytest.mark.requirement("STREAM-REPAIR")
 def test_text_is_not_taken_from_the_log_while_frames_bring_it() -> None:
     view = View()
-    feed(view, ACCEPTED, delta(2, "a"))
+    feed(view, ACCEPTED, delta(2, "a", 0))
     assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == []
-    assert feed(view, delta(3, "b")) == [Text("b")]
+    assert feed(view, delta(3, "b", 1)) == [Text("b")]
 
 
 @pytest.mark.requirement("STREAM-REPAIR", "ACCEPTED-FIRST")
@@ -127,7 +134,7 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     tools = (ToolCall(name="find", input={"q": 1}, output="[]"),)
     assert view.feed_log(done) == [
         ToolStarted("call", "find", {"q": 1}),
-        ToolReturned("call", is_error=False, output="[]"),
+        ToolEnded("call", is_error=False, output="[]"),
         NextRound(2),
         Text("ok"),
         Finished(message("ok"), tools),
@@ -144,14 +151,13 @@ def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
     content = "".join(pieces)
     script: list[frames.Frame] = [ACCEPTED]
     cut = data.draw(st.integers(0, len(pieces) * 2), label="takeover before piece")
-    with_offsets = data.draw(st.booleans(), label="offsets")
     attempt, seq, said = 1, 1, ""
     for number, piece in enumerate(pieces):
         if number == cut:
             attempt, seq = 2, 1
             script.append(resumed(2, said))
         seq += 1
-        script.append(delta(seq, piece, attempt, offset=len(said) if with_offsets else None))
+        script.append(delta(seq, piece, len(said), attempt))
         said += piece
     script.append(completed(seq + 1, content, attempt=attempt))
     kept = [frame for frame in script if data.draw(st.booleans(), label="kept by TRACES")]

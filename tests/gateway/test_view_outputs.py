@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from contracts.updates import Finished, Started, Text, ToolReturned, ToolStarted
+from contracts.updates import Finished, Started, Text, ToolEnded, ToolStarted
 from contracts.values import ToolCall
 from conversations.aggregate.calls import Call
 from conversations.aggregate.rounds import Round
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.requirement("CALLS-IN-ORDER")
 CALLED = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1})
 RETURNED = replace(CALLED, output="[1]")
 STARTED = ToolStarted("call", "find", {"q": 1})
-TOLD = ToolReturned("call", is_error=False, output="[1]")
+TOLD = ToolEnded("call", is_error=False, output="[1]")
 
 
 def logged(*calls: Call) -> list[Round]:
@@ -24,13 +24,13 @@ def logged(*calls: Call) -> list[Round]:
 
 def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
     view = View(outputs=True)
-    told = feed(view, ACCEPTED, delta(2, "He"), called(3), returned(4))
+    told = feed(view, ACCEPTED, delta(2, "He", 0), called(3), returned(4))
     assert (told, view.wants_log) == ([Started(), Text("He"), STARTED], True)
     told = view.feed_log(run(rounds=tuple(logged(CALLED))))
     assert (told, view.wants_log) == ([], True), "what was read was of before the return"
     told = view.feed_log(run(rounds=tuple(logged(RETURNED))))
     assert (told, view.wants_log) == ([TOLD], False)
-    told = feed(view, returned(5), delta(6, "llo"))
+    told = feed(view, returned(5), delta(6, "llo", 2))
     assert (told, view.wants_log) == ([Text("llo")], False), "it is told once"
     assert feed(view, completed(7, "Hello", tool_calls=1))[-1] == Finished(
         message("Hello"), (ToolCall(name="find", input={"q": 1}, output="[1]"),)
@@ -39,7 +39,7 @@ def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
 
 def test_outputs_that_the_log_could_not_tell_come_before_the_end() -> None:
     view = View(outputs=True)
-    told = feed(view, ACCEPTED, delta(2, "He"), called(3), returned(4), completed(5, "He", tool_calls=1))
+    told = feed(view, ACCEPTED, delta(2, "He", 0), called(3), returned(4), completed(5, "He", tool_calls=1))
     ended = run(state="completed", reply=message("He"), rounds=tuple(logged(RETURNED)))
     assert [*told, *view.feed_log(ended)][-2] == TOLD
     assert view.ended
@@ -47,7 +47,7 @@ def test_outputs_that_the_log_could_not_tell_come_before_the_end() -> None:
 
 def test_what_traces_repeat_is_told_with_outputs_too() -> None:
     view = View(outputs=True)
-    frames = (ACCEPTED, delta(2, "He"), called(3), returned(4), delta(5, "llo"))
+    frames = (ACCEPTED, delta(2, "He", 0), called(3), returned(4), delta(5, "llo", 2))
     assert view.feed_all(frames) == [Started(), Text("He"), STARTED, Text("llo")]
     assert view.wants_log
     assert view.feed_log(run(rounds=tuple(logged(RETURNED)))) == [TOLD]

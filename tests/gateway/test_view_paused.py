@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from contracts import events, frames
-from contracts.updates import Broken, NextRound, Started, Text, ToolReturned, ToolStarted, Update
+from contracts.updates import Broken, NextRound, Started, Text, ToolEnded, ToolStarted, Update
 from contracts.values import ApprovalNeeded, Decider
 from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.rounds import Round
+from gateway.runs.run_updates import UpdateHistory
 from gateway.runs.view import View
-from gateway.traces.replay_buffer import ReplayBuffer
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run
 
 pytestmark = pytest.mark.requirement("APPROVAL-STREAMS")
@@ -64,7 +64,7 @@ def told_of(updates: list[Update]) -> list[Update]:
 
 def test_a_reader_who_kept_up_is_told_by_his_gateway_what_is_waited_for() -> None:
     view = View()
-    before = feed(view, ACCEPTED, delta(2, "Hello."), called(3), PAUSED)
+    before = feed(view, ACCEPTED, delta(2, "Hello.", 0), called(3), PAUSED)
     assert view.wants_log
     last = view.feed_log(run(rounds=rounds()))
     assert last == [
@@ -81,7 +81,7 @@ def test_a_reader_who_kept_up_is_told_by_his_gateway_what_is_waited_for() -> Non
 
 
 def test_what_a_reader_has_missed_comes_in_the_order_of_the_log() -> None:
-    for heard in ((), (ACCEPTED,), (ACCEPTED, delta(2, "Hel"))):
+    for heard in ((), (ACCEPTED,), (ACCEPTED, delta(2, "Hel", 0))):
         view = View()
         updates = [*feed(view, *heard), *view.feed_log(run(rounds=rounds()))]
         text = "".join(update.text for update in updates if isinstance(update, Text))
@@ -91,7 +91,7 @@ def test_what_a_reader_has_missed_comes_in_the_order_of_the_log() -> None:
 
 
 def test_the_wait_has_no_place_in_the_stream_so_another_reader_goes_on_behind_it() -> None:
-    buffer = ReplayBuffer()
+    buffer = UpdateHistory()
     buffer.add(View().feed_log(run(rounds=rounds())))
     assert [entry.cursor is None for entry in buffer.entries] == [False, False, False, True]
     assert buffer.is_local
@@ -99,7 +99,7 @@ def test_the_wait_has_no_place_in_the_stream_so_another_reader_goes_on_behind_it
 
 def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
     view = View()
-    updates = feed(view, ACCEPTED, delta(2, "Hello."), called(3), PAUSED)
+    updates = feed(view, ACCEPTED, delta(2, "Hello.", 0), called(3), PAUSED)
     updates += view.feed_log(run(rounds=rounds(approvals=(approved(),)), attempt=2))
     assert not view.ended
     updates += feed(
@@ -108,9 +108,7 @@ def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
         frames.ToolReturned(seq=2, attempt=2, call_id="call", is_error=False),
         frames.Delta(seq=3, attempt=2, round=2, text=" Bye.", offset=6),
     )
-    assert [type(update) for update in updates] == [
-        *(Started, Text, ToolStarted, ToolReturned, NextRound, Text)
-    ]
+    assert [type(update) for update in updates] == [*(Started, Text, ToolStarted, ToolEnded, NextRound, Text)]
 
 
 def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order() -> None:
@@ -120,14 +118,12 @@ def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order()
     )
     assert view.wants_log
     updates += view.feed_log(run(rounds=rounds(approvals=(approved(),), output="{}"), attempt=2))
-    assert [type(update) for update in updates] == [
-        *(Started, Text, ToolStarted, ToolReturned, NextRound, Text)
-    ]
+    assert [type(update) for update in updates] == [*(Started, Text, ToolStarted, ToolEnded, NextRound, Text)]
 
 
 def test_the_calls_at_the_end_have_the_input_that_was_run() -> None:
     view = View()
-    feed(view, ACCEPTED, delta(2, "Hello."), called(3), completed(4, "Hello.", tool_calls=1))
+    feed(view, ACCEPTED, delta(2, "Hello.", 0), called(3), completed(4, "Hello.", tool_calls=1))
     done = run(
         rounds=rounds(approvals=(approved({"q": 2}),), output="{}"),
         state="completed",

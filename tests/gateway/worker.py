@@ -102,7 +102,12 @@ class Turn:
         call_id, arguments = f"call-{self.seq}", {"id": 1}
         await self.say(
             frames.ToolCalled(
-                seq=self.number(), attempt=self.attempt, call_id=call_id, name=name, input=arguments
+                seq=self.number(),
+                attempt=self.attempt,
+                call_id=call_id,
+                name=name,
+                input=arguments,
+                round=1,
             )
         )
         await self.say(

@@ -8,15 +8,8 @@ import pytest
 from bus import Exhausted, decide_approval
 from contracts import events, frames, subjects, wire
 from contracts.ids import new_id
-from contracts.messages import (
-    ApprovalAnswered,
-    ChatRequested,
-    DecideApproval,
-    InputRequest,
-    InputResponse,
-    ToolFinished,
-    ToolRequested,
-)
+from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
+from contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
 from contracts.values import Elicitation, Usage
 from conversations.aggregate.approvals import needed
 from conversations.aggregate.calls import CallApproval

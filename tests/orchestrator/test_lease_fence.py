@@ -144,20 +144,20 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
         lease = await held.acquire(request.trace_id)
         assert lease is not None
         channel = TraceChannel(Fence(world.bus.traces, lease), request.trace_id, 1)
-        await channel.say("before")
+        await channel.send_text("before")
         now = HOLD_SECONDS
-        saying = asyncio.create_task(channel.say(", after"))
-        await channel.say_alive()
+        saying = asyncio.create_task(channel.send_text(", after"))
+        await channel.send_alive()
         assert await held.renew() == set()
         await saying
         await caller.until_said("before, after")
         now += HOLD_SECONDS + LeaseTimings().give_up_seconds
         with pytest.raises(Interrupted, match="lost"):
-            await channel.say(" never")
+            await channel.send_text(" never")
         await channel.send(frames.Failed(seq=0, attempt=0, code="cancelled", message=""))
         await caller.until_ended()
     assert [frame.seq for frame in caller.frames if frame.seq] == [1, 2, 3]
-    assert channel.said == caller.text == "before, after"
+    assert channel.text == caller.text == "before, after"
 
 
 @pytest.mark.requirement("LEASE")

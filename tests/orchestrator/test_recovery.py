@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from contracts import events, frames, subjects, wire
-from contracts.messages import CancelRequested, ChatRequested, ToolRequested
+from contracts.messages import CancelRequested, ChatRequested
+from contracts.tool_messages import ToolRequested
 from contracts.values import Source, Usage
 from conversations.event_store.store import ConversationStore, open_store
 from orchestrator.worker_timings import Timings
@@ -87,7 +88,7 @@ async def _died_six_times(world: World, store: ConversationStore, *, heard: int)
     accepted = frames.Accepted(seq=1, attempt=1, conversation_id=request.conversation_id)
     await world.bus.traces.publish_frame(request.trace_id, accepted)
     for seq in (2, 3):
-        said = frames.Delta(seq=seq, attempt=1, round=1, text="So ")
+        said = frames.Delta(seq=seq, attempt=1, round=1, text="So ", offset=3 * (seq - 2))
         await world.bus.traces.publish_frame(request.trace_id, said)
     return request
 

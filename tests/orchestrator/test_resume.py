@@ -33,7 +33,7 @@ def _accepted() -> frames.Accepted:
 
 
 def _said(seq: int, text: str, *, round_number: int = 1, attempt: int = 1) -> frames.Delta:
-    return frames.Delta(seq=seq, attempt=attempt, round=round_number, text=text)
+    return frames.Delta(seq=seq, attempt=attempt, round=round_number, text=text, offset=0)  # is not read
 
 
 def _resumed(attempt: int, text: str) -> frames.Resumed:
@@ -100,8 +100,8 @@ def test_frames_that_contradict_the_log_are_not_believed() -> None:
 def test_calls_and_results_that_were_announced_are_known() -> None:
     kept: list[frames.Frame] = [
         _accepted(),
-        frames.ToolCalled(seq=2, attempt=1, call_id="a", name="find", input={}),
-        frames.ToolCalled(seq=3, attempt=1, call_id="b", name="find", input={}),
+        frames.ToolCalled(seq=2, attempt=1, call_id="a", name="find", input={}, round=1),
+        frames.ToolCalled(seq=3, attempt=1, call_id="b", name="find", input={}, round=1),
         frames.ToolReturned(seq=4, attempt=1, call_id="a", is_error=False),
     ]
     already = already_sent(_run(), kept)

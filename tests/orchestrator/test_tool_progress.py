@@ -8,8 +8,8 @@ import pytest
 
 from contracts.events import ToolReturned
 from contracts.ids import new_id
-from contracts.messages import ToolProgressed, ToolRequested
 from contracts.timings import TOOL_ANSWER_SECONDS
+from contracts.tool_messages import ToolProgressed, ToolRequested
 from conversations.aggregate.calls import Call
 from orchestrator.run.run_clock import RunClock, later
 from orchestrator.tools.tool_calls import RunToolCalls

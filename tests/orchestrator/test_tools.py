@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contracts import events, frames
-from contracts.messages import ToolRequested, UnavailableServer
+from contracts.tool_messages import ToolRequested, UnavailableServer
 from conversations.aggregate.calls import Call
 from directory.agents import McpServer
 from orchestrator.run.run_clock import RunClock

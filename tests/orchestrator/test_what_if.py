@@ -9,7 +9,8 @@ from nats.aio.msg import Msg
 
 from bus import BusUnavailable
 from contracts import subjects, wire
-from contracts.messages import AskedTool, UnavailableServer, WhatIf, WhatIfAnswered
+from contracts.messages import AskedTool, WhatIf, WhatIfAnswered
+from contracts.tool_messages import UnavailableServer
 from directory.agents import McpServer
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, asks, breaks, fails, says

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from contracts import events, frames
-from contracts.messages import ToolRequested
+from contracts.tool_messages import ToolRequested
 from orchestrator.worker_timings import Timings
 from tests.orchestrator import scripted_chat as chat
 from tests.orchestrator.given import Listener, World

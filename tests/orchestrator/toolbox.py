@@ -8,7 +8,7 @@ from typing import Any
 from bus import Bus, Delivery
 from contracts import subjects, wire
 from contracts.ids import new_id
-from contracts.messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
+from contracts.tool_messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
 from contracts.values import ToolSpec
 from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run

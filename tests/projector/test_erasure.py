@@ -26,7 +26,7 @@ from tests.projector.conftest import Streams
 pytestmark = pytest.mark.requirement("ERASE")
 
 ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
-SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary")
+SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary", offset=0)
 
 
 async def tell(store: ConversationStore, word: str, text: str = "a-canary") -> Conversation:

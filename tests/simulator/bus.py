@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from bus import Backlog, BusUnavailable
-from contracts import frames, messages, subjects, wire
+from contracts import frames, messages, subjects, tool_messages, wire
 from contracts.bus_message import BusMessage
-from tests.simulator.nats import Consumption, Follower, Nats, Queue
+from tests.simulator.nats import Consumption, Nats, Queue, RunFollower
 from tests.simulator.process import Process
 
 _API_SECONDS = 2.0
@@ -44,7 +44,9 @@ class _Part:
 class SimBus(_Part):
     """What `bus.Bus` is, as far as it is used here."""
 
-    def __init__(self, process: Process, nats: Nats, listing: Callable[[], messages.ToolsListed]) -> None:
+    def __init__(
+        self, process: Process, nats: Nats, listing: Callable[[], tool_messages.ToolsListed]
+    ) -> None:
         super().__init__(process, nats)
         self.queues = SimQueues(process, nats)
         self.traces = SimTraces(process, nats)
@@ -65,7 +67,7 @@ class SimQueues(_Part):
         message_id = f"{message.trace_id}:{message.attempt}"
         await self._publish(self._nats.requests, subjects.requests(message.account_id), message, message_id)
 
-    async def request_tool(self, message: messages.ToolRequested) -> None:
+    async def request_tool(self, message: tool_messages.ToolRequested) -> None:
         message_id = f"{message.trace_id}:{message.leg_id}"
         await self._publish(self._nats.tools, subjects.tool_requests(message.trace_id), message, message_id)
 
@@ -97,7 +99,7 @@ class SimTraces(_Part):
         super().__init__(process, nats)
         self._heard_cancelled: set[str] = set()
 
-    async def finish_tool(self, message: messages.ToolFinished) -> None:
+    async def finish_tool(self, message: tool_messages.ToolFinished) -> None:
         def effect() -> None:
             kept = self._nats.results.setdefault(message.trace_id, {})
             if message.call_id not in kept:
@@ -109,14 +111,14 @@ class SimTraces(_Part):
 
         await self._store(f"finish {message.call_id}", effect, tell)
 
-    async def progress_tool(self, message: messages.ToolProgressed) -> None:
+    async def progress_tool(self, message: tool_messages.ToolProgressed) -> None:
         def effect() -> None:
             self._nats.progress.setdefault(message.trace_id, {})[message.call_id] = message
             self._nats.tell(f"results {message.trace_id}", message)
 
         await self._call(f"progress {message.call_id}", effect)
 
-    async def record_tool(self, message: messages.ToolFinished) -> None:
+    async def record_tool(self, message: tool_messages.ToolFinished) -> None:
         short = replace(message, output="", recorded=True)
 
         def effect() -> None:
@@ -145,32 +147,32 @@ class SimTraces(_Part):
         self._nats.publish_frame(self._process, trace_id, frame)
         return True
 
-    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Follower:
+    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> RunFollower:
         return self._nats.follow(self._process, trace_id, deliver)
 
     async def frames_of(self, trace_id: str) -> list[frames.Frame]:
         return await self._call("frames_of", lambda: list(self._nats.frames.get(trace_id, ())))
 
     async def follow_tool_results(
-        self, trace_id: str, deliver: Callable[[messages.ToolNews], None]
-    ) -> Follower:
+        self, trace_id: str, deliver: Callable[[tool_messages.ToolNews], None]
+    ) -> RunFollower:
         return self._nats.follow(self._process, f"results {trace_id}", deliver)
 
-    async def tool_news_of(self, trace_id: str) -> list[messages.ToolNews]:
-        def effect() -> list[messages.ToolNews]:
+    async def tool_news_of(self, trace_id: str) -> list[tool_messages.ToolNews]:
+        def effect() -> list[tool_messages.ToolNews]:
             nats = self._nats
             return [*nats.results.get(trace_id, {}).values(), *nats.progress.get(trace_id, {}).values()]
 
         return await self._call("tool_news_of", effect)
 
-    async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Follower:
+    async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> RunFollower:
         def hear(asked: messages.CancelRequested) -> None:
             self._heard_cancelled.add(asked.trace_id)
             deliver(asked)
 
         return self._nats.follow(self._process, _CANCELS, hear)
 
-    def has_heard_cancelled(self, trace_id: str) -> bool | None:
+    def is_known_cancelled(self, trace_id: str) -> bool | None:
         """None also where it is yet to be heard, or has to be read back."""
         if trace_id in self._nats.cancels - self._heard_cancelled or not self._process.nats.up:
             return None
@@ -183,10 +185,14 @@ class SimTraces(_Part):
 class SimRpc(_Part):
     """What `bus.Rpc` is."""
 
-    def __init__(self, process: Process, nats: Nats, listing: Callable[[], messages.ToolsListed]) -> None:
+    def __init__(
+        self, process: Process, nats: Nats, listing: Callable[[], tool_messages.ToolsListed]
+    ) -> None:
         super().__init__(process, nats)
         self._listing = listing
 
-    async def ask(self, subject: str, _message: Any, _reply: Any, *, timeout: float) -> messages.ToolsListed:
+    async def ask(
+        self, subject: str, _message: Any, _reply: Any, *, timeout: float
+    ) -> tool_messages.ToolsListed:
         assert subject == subjects.TOOLS_LIST, "nothing else is asked"
         return await self._call("list tools", self._listing)

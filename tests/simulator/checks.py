@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from contracts import events, wire
-from contracts.messages import ToolRequested
+from contracts.tool_messages import ToolRequested
 from contracts.updates import INTERRUPTED, Broken, Finished, Started, Text, ToolStarted
 from contracts.values import Usage
 from conversations.aggregate.conversation import Conversation, evolve_all

@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types
 
 from contracts import events
-from contracts.messages import ToolsListed
+from contracts.tool_messages import ToolsListed
 from contracts.values import ToolSpec, Usage
 from directory.agents import AgentConfig, McpServer
 from directory.compaction_settings import PROMPT, Compaction

@@ -111,7 +111,7 @@ def offset_not_compared() -> Any:
     """The gateway goes on with whatever the next worker says."""
 
     def resume(self: View, _frame: Any, _updates: Any) -> None:
-        self.blind = False
+        self.misses_text = False
 
     return _instead(View, "_resume", resume)
 

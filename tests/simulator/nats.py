@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from contracts import frames
-from contracts.messages import ToolFinished, ToolProgressed
+from contracts.tool_messages import ToolFinished, ToolProgressed
 from tests.simulator.plan import Fault
 from tests.simulator.process import Process, Server
 from tests.simulator.world import World
@@ -228,7 +228,7 @@ class Consumption:
                 await delivery.in_progress()
 
 
-class Follower:
+class RunFollower:
     """One who hears what is said on a subject, in its order."""
 
     __slots__ = ("closed", "deliver", "hears_at", "process")
@@ -260,7 +260,7 @@ class Nats(Server):
         self.progress: dict[str, dict[str, ToolProgressed]] = {}
         self.cancels: set[str] = set()
         self.full = False
-        self.followers: dict[str, list[Follower]] = {}
+        self.followers: dict[str, list[RunFollower]] = {}
         self._frame = 0
         self._fates = {int(fault.at): fault for fault in world.plan.faults if fault.kind.startswith("frame")}
 
@@ -283,10 +283,10 @@ class Nats(Server):
         self.tools.restart()
         self.full = self.requests.full = self.tools.full = False
 
-    def follow(self, process: Process, subject: str, deliver: Callable[[Any], None]) -> Follower:
+    def follow(self, process: Process, subject: str, deliver: Callable[[Any], None]) -> RunFollower:
         followers = self.followers.setdefault(subject, [])
         followers[:] = [each for each in followers if not each.closed and each.process.alive]
-        follower = Follower(process, deliver)
+        follower = RunFollower(process, deliver)
         followers.append(follower)
         return follower
 

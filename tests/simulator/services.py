@@ -5,8 +5,9 @@ import contextlib
 from typing import Any, cast
 
 from bus import BusUnavailable
-from contracts.messages import CancelRequested, ChatRequested, ToolsListed
-from contracts.updates import Broken, Finished, Started, Text, Update, Waiting
+from contracts.messages import CancelRequested, ChatRequested
+from contracts.tool_messages import ToolsListed
+from contracts.updates import Broken, Finished, Started, Text, Update
 from conversations.claims.table import Claims
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
@@ -15,7 +16,7 @@ from gateway.chat.idempotency_key import IdempotencyKey
 from gateway.chat.launch_run import launched
 from gateway.http.problem_responses import Refusal
 from gateway.runs.followed_runs import Runs
-from gateway.runs.live_run import LiveRun
+from gateway.runs.run_follower import RunFollower
 from journal import Journal
 from orchestrator.inbox.inbox import Inbox
 from orchestrator.lease.heartbeat import beat
@@ -159,8 +160,6 @@ class Caller:
     def hear(self, updates: list[Update]) -> None:
         """Note what the gateway sends, and whether it is true at that moment (I4)."""
         for update in updates:
-            if isinstance(update, Waiting):
-                continue
             self._world.note(f"caller {self.request.key} hears {_short(update)}")
             self.lives[-1].append(update)
             if isinstance(update, Started):
@@ -184,7 +183,6 @@ class Gateway:
         self.claims = Claims(cast(Any, self.pool))
         self.log = SimLog(self.pool)
         self.runs = Runs(cast(Any, bus), self.log)
-        self.runs._open = cast(Any, _InOrder())
         self._postgres = postgres
 
     async def serve(self) -> None:
@@ -236,7 +234,7 @@ class Gateway:
         except (Refusal, BusUnavailable, DatabaseUnavailable):  # also of one that stops
             return
 
-    async def _listen(self, caller: Caller, run: LiveRun) -> None:
+    async def _listen(self, caller: Caller, run: RunFollower) -> None:
         while True:
             caller.hear(run.take())
             if run.ended:
@@ -248,16 +246,6 @@ class Gateway:
         caller.cancels = True  # also where the call then fails: it may have got there
         with contextlib.suppress(BusUnavailable):
             await self.bus.traces.cancel(CancelRequested(trace_id=caller.trace_id, account_id=ACCOUNT))
-
-
-class _InOrder(dict[LiveRun, None]):
-    """A set that keeps its order."""
-
-    def add(self, run: LiveRun) -> None:
-        self[run] = None
-
-    def discard(self, run: LiveRun) -> None:
-        self.pop(run, None)
 
 
 class _Exchange:

@@ -16,7 +16,8 @@ from administration.admin_values import NewAccount
 from administration.admin_versions import create_agent
 from bus import Bus, check_agent
 from contracts.ids import new_id
-from contracts.messages import (
+from contracts.subjects import TOOLS_LIST
+from contracts.tool_messages import (
     ListTools,
     ServerCheck,
     ToolFinished,
@@ -25,7 +26,6 @@ from contracts.messages import (
     ToolRequested,
     ToolsListed,
 )
-from contracts.subjects import TOOLS_LIST
 from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
 from directory.secrets import Sealer

@@ -14,7 +14,7 @@ import pytest
 
 from bus import Bus, Delivery
 from contracts import subjects
-from contracts.messages import ToolFinished
+from contracts.tool_messages import ToolFinished
 from directory.agents import McpServer
 from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
-from contracts.messages import InputResponse
+from contracts.tool_messages import InputResponse
 from contracts.values import Elicitation
 from directory.agents import McpServer
 from net_guard import Guard, Resolver

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from bus import Bus
-from contracts.messages import InputResponse, ToolFinished, ToolRequested
+from contracts.tool_messages import InputResponse, ToolFinished, ToolRequested
 from directory.agents import McpServer
 from journal import Journal
 from runtime.postgres import open_pool

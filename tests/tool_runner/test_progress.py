@@ -11,8 +11,9 @@ import pytest
 from mcp_types import CallToolResult
 
 from bus import Bus
-from contracts.messages import CancelRequested, ToolRequested
+from contracts.messages import CancelRequested
 from contracts.timings import TOOL_PROGRESS_SECONDS, TOOL_SLACK_SECONDS
+from contracts.tool_messages import ToolRequested
 from directory.agents import McpServer
 from runtime.fair_slots import FairSlots, KeySlots
 from tests.tool_runner.conftest import Connect

@@ -11,7 +11,7 @@ from administration.errors import outcomes
 from administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
 from bus import decide_approval
 from contracts import http
-from contracts.admin_errors import Invalid, NotFound, Refused, Unavailable
+from contracts.admin_errors import Disallowed, Invalid, NotFound, Unavailable
 from contracts.messages import DecideApproval
 from contracts.text import cleaned, cleaned_json
 from contracts.values import ApprovalDecision, Decider
@@ -59,7 +59,7 @@ async def get(admin: Admin, approval_id: str) -> http.Approval:
 async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> http.Approval:
     """Approve or deny a tool call.
 
-    Whoever may decide about it otherwise. Raises NotFound, Invalid, Refused, Unavailable.
+    Whoever may decide about it otherwise. Raises NotFound, Invalid, Disallowed, Unavailable.
     """
     body = fit(checked(body))
     found = await _found(admin, approval_id)
@@ -78,7 +78,7 @@ async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> htt
     if answer.code == "invalid_request":
         raise Invalid("input", answer.detail or "does not fit the tool")
     if answer.code is not None:
-        raise Refused(answer.code)
+        raise Disallowed(answer.code)
     return await get(admin, approval_id)
 
 

@@ -1,16 +1,15 @@
 """The one package that uses NATS: streams and consumers, work queues, the trace channel, request and reply,
 the feed.
 
-`Bus.connect` opens it; its parts are `queues`, `traces`, `rpc`, `feed` and `eraser`, and who needs one of
-them is given that one. NATS may be wiped at any time: the streams are made again, and what was accepted is in
+`Bus.connect` opens it; its parts are `queues`, `traces`, `rpc`, `feed` and `eraser`, and callers get the part
+that they need. NATS may be wiped at any time: the streams are made again, and what was accepted is in
 Postgres.
 """
 
 from bus import _nats  # noqa: F401 - before all that imports nats
-from bus.agent_checks import check_agent
-from bus.backlog import Backlog
 from bus.bus import Bus
 from bus.commands import (
+    check_agent,
     decide_approval,
     describe_conversation,
     erase_conversation,
@@ -23,7 +22,7 @@ from bus.errors import BusUnavailable, Declined, FeedConflict
 from bus.feed_stream import Feed
 from bus.follow import EventSelection
 from bus.positions import FeedEnd
-from bus.queues import Queues
+from bus.queues import Backlog, Queues
 from bus.rpc import Rpc
 from bus.subscription import Subscription
 from bus.traces import Traces

@@ -1,11 +1,15 @@
-"""What else writes to conversations than their runs: commands to the orchestrators, by request and reply."""
+"""Requests that other services answer: commands to conversations, by orchestrators, and checks of agents."""
 
+import asyncio
 import contextlib
 
 from bus.errors import BusUnavailable
 from bus.rpc import Rpc
-from contracts import messages, subjects, wire
-from contracts.timings import COMMAND_ASK_SECONDS, COMMAND_ASKS
+from contracts import messages, subjects, tool_messages, wire
+from contracts.timings import CHECK_ANSWER_SECONDS, COMMAND_ASK_SECONDS, COMMAND_ASKS
+
+_NO_RUNNER = "No tool-runner answers just now, so the tool servers were not looked at."
+_NO_ORCHESTRATOR = "No orchestrator answers just now, so the model was not called."
 
 
 async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
@@ -59,10 +63,43 @@ async def fork_conversation(rpc: Rpc, command: messages.ForkConversation) -> mes
 async def _asked(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
     """Of whichever worker answers first: one that is frozen takes a command and never does.
 
-    One that only takes longer goes on, and the next to be asked finds it done.
+    One that only takes longer continues, and a repeat finds it done.
     """
     subject = subjects.commands(command.account_id)
     for _ in range(COMMAND_ASKS - 1):
         with contextlib.suppress(BusUnavailable):
             return await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)
     return await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)
+
+
+async def check_agent(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.AgentCheck:
+    """What works for that version of the agent. Never raises: what could not be checked is reported."""
+    servers, provider = await asyncio.gather(
+        _servers(rpc, account_id, agent_id, agent_version),
+        _provider(rpc, account_id, agent_id, agent_version),
+    )
+    return messages.AgentCheck(servers=servers, provider=provider)
+
+
+async def _servers(
+    rpc: Rpc, account_id: str, agent_id: str, agent_version: int
+) -> tuple[tool_messages.ServerCheck, ...]:
+    question = tool_messages.CheckTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
+    try:
+        checked = await rpc.ask(
+            subjects.TOOLS_CHECK, question, tool_messages.ToolsChecked, timeout=CHECK_ANSWER_SECONDS
+        )
+    except BusUnavailable:
+        return (tool_messages.ServerCheck(name="*", ok=False, detail=_NO_RUNNER),)
+    return checked.servers
+
+
+async def _provider(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.ProviderCheck:
+    question = messages.CheckModel(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
+    try:
+        checked = await rpc.ask(
+            subjects.MODELS_CHECK, question, messages.ModelChecked, timeout=CHECK_ANSWER_SECONDS
+        )
+    except BusUnavailable:
+        return messages.ProviderCheck(ok=False, code="unavailable", detail=_NO_ORCHESTRATOR)
+    return checked.provider

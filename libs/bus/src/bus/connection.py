@@ -1,4 +1,4 @@
-"""One connection to NATS that reconnects for ever, and says when it is up, back or lost."""
+"""One connection to NATS that reconnects for ever, and reports when it is up, back or lost."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """The client, whether it is connected, and who wants to hear that it is connected again."""
+    """The client, whether it is connected, and the listeners for when it is connected again."""
 
     def __init__(self, on_lost: Callable[[], None] | None) -> None:
         self.client = DirectClient()

@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from bus import headers, streams
-from bus.acknowledgements import Acknowledgements
 from bus.connection import Connection
-from bus.delivery import Delivery
+from bus.delivery import Acknowledgements, Delivery
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from contracts.timings import HEARTBEAT_SECONDS

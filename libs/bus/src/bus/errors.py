@@ -1,4 +1,4 @@
-"""What can go wrong between a service and NATS, in the two ways that callers tell apart."""
+"""What can go wrong between a service and NATS, in the two ways that callers distinguish."""
 
 
 class BusUnavailable(Exception):  # noqa: N818 - a state of things, as its callers read it

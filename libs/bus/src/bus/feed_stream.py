@@ -22,7 +22,7 @@ _HEADER_BYTES = 4096
 
 
 class Feed:
-    """Appending to EVENTS and reading it. Calls raise BusUnavailable where nothing else is said."""
+    """Appending to EVENTS and reading it. Calls raise BusUnavailable unless they state otherwise."""
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
         self._connection = connection

@@ -43,7 +43,7 @@ async def follow_events(
     wanted: EventSelection,
     away: Callable[[BusUnavailable], None],
 ) -> AsyncGenerator[FeedEvent, None]:
-    """Each event once, in log order. `away` is told each time that NATS cannot be read; it is tried again."""
+    """Each event once, in log order. `away` is called whenever NATS cannot be read; it is tried again."""
     woken = asyncio.Event()
     wake = connection.client
     subscription = wake.subscribe_direct(wanted.subject, lambda *_: woken.set())
@@ -77,7 +77,7 @@ async def _new(jetstream: JetStream, subject: str, place: _ReadPosition) -> Asyn
         found = True
         place.sequence = message.sequence + 1
         event = _event(message)
-        if event.position > place.position:  # a stream that is fed again tells what was told
+        if event.position > place.position:  # a stream that is fed again repeats events
             place.position = event.position
             yield event
     if not found and (await jetstream.state(subjects.EVENTS))[0] < place.sequence - 1:

@@ -2,22 +2,35 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from bus import dead_letters, streams
-from bus.backlog import Backlog, backlog_of
 from bus.connection import Connection
 from bus.consume import Consumption, Handle
 from bus.delivery import Delivery
 from bus.jetstream import JetStream
-from contracts import messages, subjects, wire
+from contracts import messages, subjects, tool_messages, wire
 from runtime.readiness import ReadinessFlag
 
 Queue = Literal["REQUESTS", "TOOLS"]
 
 
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits in a work queue because no worker has had a slot for it.
+
+    `waiting` messages were never delivered; the oldest has waited so many seconds by the server's clock.
+    What was delivered and put back does not count.
+    """
+
+    waiting: int
+    oldest_seconds: float = 0.0
+
+
 class Queues:
-    """Calls raise BusUnavailable where nothing else is said."""
+    """Calls raise BusUnavailable unless they state otherwise."""
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
         self._connection = connection
@@ -31,7 +44,7 @@ class Queues:
             f"{message.trace_id}:{message.attempt}",
         )
 
-    async def request_tool(self, message: messages.ToolRequested) -> None:
+    async def request_tool(self, message: tool_messages.ToolRequested) -> None:
         """Queue a tool call, acknowledged within 2 s."""
         await self._jetstream.publish(
             subjects.tool_requests(message.trace_id),
@@ -58,7 +71,7 @@ class Queues:
 
     async def backlog(self, stream: Queue) -> Backlog:
         """What no worker has had a slot for yet."""
-        return await backlog_of(self._jetstream, stream)
+        return await _backlog_of(self._jetstream, stream)
 
     async def follow_max_deliveries(
         self, handle: Callable[[dead_letters.Exhausted], Awaitable[None]], *, stop: asyncio.Event
@@ -78,3 +91,17 @@ class Queues:
     async def dead_letter(self, message: messages.DeadLettered) -> None:
         """Copy a message to DEAD, acknowledged within 2 s."""
         await dead_letters.dead_letter(self._jetstream, message)
+
+
+async def _backlog_of(jetstream: JetStream, stream: str) -> Backlog:
+    consumer = streams.CONSUMERS[stream]["name"]
+    state = await jetstream.call(f"CONSUMER.INFO.{stream}.{consumer}")
+    jetstream.check(state, consumer)
+    if state.num_pending == 0 or state.delivered is None:
+        return Backlog(waiting=0)
+    oldest = await jetstream.next_message(stream, ">", state.delivered.stream_seq + 1)
+    if oldest is None:  # taken meanwhile
+        return Backlog(waiting=0)
+    stored_at = datetime.fromisoformat(oldest.headers["nats-time-stamp"])
+    age = (datetime.fromisoformat(state.ts) - stored_at).total_seconds()
+    return Backlog(waiting=state.num_pending, oldest_seconds=max(0.0, age))

@@ -16,7 +16,7 @@ from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from bus.subscription import ReadBack, Subscription
-from contracts import frames, messages, subjects, wire
+from contracts import frames, messages, subjects, tool_messages, wire
 from contracts.timings import TRACES_KEPT_SECONDS
 from runtime import logs, telemetry
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Traces:
     """Publishing to, following and reading back the trace channel.
 
-    Calls raise BusUnavailable where nothing else is said; what is acknowledged is so within 2 s.
+    Calls raise BusUnavailable unless they state otherwise; acknowledgements come within 2 s.
     """
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
@@ -38,7 +38,7 @@ class Traces:
         self._dropped = 0  # frames, since the last warning
         self._warn_at = 0.0  # on time.monotonic()
         self._cancel_followers: WeakSet[Subscription] = WeakSet()
-        self._cancelled: dict[str, float] = {}  # when on time.monotonic() it was heard, the oldest first
+        self._cancelled: dict[str, float] = {}  # when it was received, on time.monotonic(), the oldest first
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         """Send one frame. Never waits for NATS and never raises; as `send_frame`."""
@@ -97,25 +97,25 @@ class Traces:
                 self._log.warning("frame_undecodable", trace_id=trace_id)
         return found
 
-    async def finish_tool(self, message: messages.ToolFinished) -> None:
+    async def finish_tool(self, message: tool_messages.ToolFinished) -> None:
         """Publish a tool's result, acknowledged. It takes the place of that of the call's leg before."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
         message_id = subjects.tool_result(message.trace_id, message.leg_id)
         await self._jetstream.publish(subject, wire.encode(message), message_id)
 
-    async def progress_tool(self, message: messages.ToolProgressed) -> None:
+    async def progress_tool(self, message: tool_messages.ToolProgressed) -> None:
         """Tell that a tool call goes on, acknowledged. Its subject keeps the last such message."""
         subject = subjects.tool_progress(message.trace_id, message.call_id)
         await self._jetstream.publish(subject, wire.encode(message), f"{subject}:{message.deadline}")
 
-    async def record_tool(self, message: messages.ToolFinished) -> None:
+    async def record_tool(self, message: tool_messages.ToolFinished) -> None:
         """Free what a result takes in RESULTS, for good: its subject keeps one message, the short form."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
         short = msgspec.structs.replace(message, output="", recorded=True)
         await self._jetstream.publish(subject, wire.encode(short), f"{subject}:recorded")
 
     async def follow_tool_results(
-        self, trace_id: str, deliver: Callable[[messages.ToolNews], None]
+        self, trace_id: str, deliver: Callable[[tool_messages.ToolNews], None]
     ) -> Subscription:
         """Have `deliver` called with each result of the trace's tools from now on, and each progress.
 
@@ -125,12 +125,12 @@ class Traces:
             subjects.RESULTS, subjects.tool_results(trace_id), wire.decode_tool_news, deliver
         )
 
-    async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
+    async def tool_results_of(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
         """The results that RESULTS keeps of a trace, by call id."""
         news = await self.tool_news_of(trace_id)
-        return {each.call_id: each for each in news if isinstance(each, messages.ToolFinished)}
+        return {each.call_id: each for each in news if isinstance(each, tool_messages.ToolFinished)}
 
-    async def tool_news_of(self, trace_id: str) -> list[messages.ToolNews]:
+    async def tool_news_of(self, trace_id: str) -> list[tool_messages.ToolNews]:
         """The results that RESULTS keeps of a trace, and the last progress of each call."""
         found = []
         async for message in self._jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id)):
@@ -141,29 +141,29 @@ class Traces:
         return found
 
     async def cancel(self, message: messages.CancelRequested) -> None:
-        """Ask for the end of a run, acknowledged by CANCELS."""
+        """Request the end of a run, acknowledged by CANCELS."""
         subject = subjects.cancel(message.trace_id)
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
         """Have `deliver` called with each cancellation of any run from now on, some twice, as for results.
 
-        With its `look_again` those of the last 15 minutes follow: then `has_heard_cancelled` can tell.
+        With its `look_again` those of the last 15 minutes follow: then `is_known_cancelled` has an answer.
         """
 
-        def hear(asked: messages.CancelRequested) -> None:
-            self._note_cancelled(asked.trace_id)
-            deliver(asked)
+        def receive(message: messages.CancelRequested) -> None:
+            self._note_cancelled(message.trace_id)
+            deliver(message)
 
         decode = functools.partial(wire.decode_message, messages.CancelRequested)
-        following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, decode, hear)
+        following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, decode, receive)
         self._cancel_followers.add(following)
         return following
 
-    def has_heard_cancelled(self, trace_id: str) -> bool | None:
-        """As `is_cancelled`, by what those who follow cancellations here have heard; None if not of all yet.
+    def is_known_cancelled(self, trace_id: str) -> bool | None:
+        """As `is_cancelled`, by the cancellations received here; None until those before are received too.
 
-        What is not heard of by now they hear later. What comes on this connection is as old as its answer.
+        A later one is delivered to `follow_cancels`. What comes on this connection is as old as its answer.
         """
         if not any(following.is_complete for following in self._cancel_followers):
             return None
@@ -177,10 +177,10 @@ class Traces:
             del self._cancelled[oldest]
 
     async def is_cancelled(self, trace_id: str) -> bool:
-        """Whether a cancellation was asked for in the last 15 minutes.
+        """Whether a cancellation was requested in the last 15 minutes.
 
-        Where that cannot be told now, as while a cluster elects a leader, who follows cancellations hears of
-        it once it can.
+        Where that cannot be found out now, as while a cluster elects a leader, it is delivered to
+        `follow_cancels` later.
         """
         try:
             found = await self._jetstream.last_message(subjects.CANCELS, subjects.cancel(trace_id))

@@ -4,8 +4,8 @@ AdminError
 ├── NotFound      what the call names is not there
 ├── Conflict      it exists already, or is in use
 ├── Invalid       a field cannot be what it is
-├── Refused       one of the codes of `contracts.errors` says why
-└── Unavailable   a part of the service does not answer; a repeat goes on where this one ended
+├── Disallowed    the reason is one of the codes of `contracts.errors`
+└── Unavailable   a part of the service does not answer; a repeat continues where this one ended
 """
 
 import msgspec
@@ -22,7 +22,7 @@ class Use(msgspec.Struct, frozen=True):
 
 
 class AdminError(Exception):
-    """What was asked for cannot be done; the text says why, in words fit to be shown."""
+    """What was requested cannot be done; the text is the reason, and can be shown."""
 
 
 class NotFound(AdminError):  # noqa: N818 - outcomes, named as the API names them
@@ -37,7 +37,7 @@ class NotFound(AdminError):  # noqa: N818 - outcomes, named as the API names the
 
 
 class Conflict(AdminError):  # noqa: N818
-    """`uses` says by what it is in use; empty where it exists already."""
+    """`uses` are what it is in use by; empty where it exists already."""
 
     def __init__(self, reason: str, uses: tuple[Use, ...] = ()) -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ class Conflict(AdminError):  # noqa: N818
 
 
 class Invalid(AdminError):  # noqa: N818
-    """`field` is a path such as `mcp_servers[0].url`, or empty for the whole."""
+    """`field` is a path such as `mcp_servers[0].url`, or empty for the complete value."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}" if field else reason)
@@ -59,7 +59,7 @@ class Invalid(AdminError):  # noqa: N818
         self.reason = reason
 
 
-class Refused(AdminError):  # noqa: N818
+class Disallowed(AdminError):  # noqa: N818
     """`code` is one of `contracts.errors`."""
 
     def __init__(self, code: str) -> None:

@@ -20,14 +20,14 @@ _OUTSIDE = ("consumers", "operators")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 _ABOUT = (
-    "What Agent Chat Service says on NATS. Channels tagged `public` are for integrators: `events` above all, "
-    "which carries every stored event once. The others connect the service's own processes, and may change "
-    "with any version. Generated from the package `contracts`; docs/analyse/consumers.md says how to consume."
+    "What Agent Chat Service publishes on NATS. Channels tagged `public` are for integrators: `events` above "
+    "all, which carries every stored event once. The others connect the service's own processes, and may "
+    "change with any version. Generated from the package `contracts`; see docs/analyse/consumers.md."
 )
 
 
 def document() -> JSON:
-    """The whole document, as JSON values."""
+    """The document, as JSON values."""
     references, components = schemas.components("#/components/schemas/{name}")
     return {
         "asyncapi": "3.1.0",
@@ -139,14 +139,14 @@ def _headers(cls: _Type) -> tuple[str, ...]:
 
 
 def _kept(channel: Channel) -> str:
-    said = f"Sent by {channel.sent_by}, received by {channel.received_by}."
+    route = f"Sent by {channel.sent_by}, received by {channel.received_by}."
     stream = channel.stream
     if stream is None:
-        return f"{said} Request and reply, kept nowhere."
+        return f"{route} Request and reply, kept nowhere."
     if stream.max_age is None:
-        return f"{said} In the stream {stream.name} until it is acknowledged."
+        return f"{route} In the stream {stream.name} until it is acknowledged."
     days, minutes = divmod(stream.max_age // 60, 24 * 60)
-    return f"{said} In the stream {stream.name} for {f'{days} days' if days else f'{minutes} minutes'}."
+    return f"{route} In the stream {stream.name} for {f'{days} days' if days else f'{minutes} minutes'}."
 
 
 def _parameter(name: str) -> JSON:

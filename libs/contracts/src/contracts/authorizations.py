@@ -9,9 +9,9 @@ CALLBACK_PATTERN = "[A-Za-z0-9_-]{22}"
 
 
 def callback_of(issuer: str) -> str:
-    """What stands for an issuer at the end of the redirect URI that is its own: CALLBACK_PATTERN.
+    """The end of the redirect URI of an issuer, which is its own: CALLBACK_PATTERN.
 
-    So an answer shows whom it was meant to come from, also where it names nobody (RFC 9700 4.4.2.2).
+    So an answer shows which issuer it was requested of, also where it names none (RFC 9700 4.4.2.2).
     """
     root = issuer.count("/") == 3 and issuer.endswith("/")  # the same issuer as without the slash
     digest = hashlib.sha256((issuer[:-1] if root else issuer).encode()).digest()
@@ -40,14 +40,14 @@ class FinishAuthorization(BusMessage, frozen=True, kw_only=True):
 
 
 class AuthorizationLinked(BusMessage, frozen=True, kw_only=True):
-    """The link that was asked for; without one `detail` says what is wrong."""
+    """The link that was requested; without one `detail` is what is wrong."""
 
     url: str = ""
     detail: str = ""
 
 
 class AuthorizationFinished(BusMessage, frozen=True, kw_only=True):
-    """Whether the agent is authorised now; `detail` says why it is not."""
+    """Whether the agent is authorised now; `detail` is why it is not."""
 
     ok: bool
     detail: str = ""

@@ -5,7 +5,7 @@ The AsyncAPI document is made of this. A test compares the streams with those th
 
 import msgspec
 
-from contracts import authorizations, events, frames, messages, subjects
+from contracts import authorizations, events, frames, messages, subjects, tool_messages
 from contracts.timings import EVENTS_KEPT_DAYS, TRACES_KEPT_SECONDS
 
 _DAY = 24 * 60 * 60
@@ -145,7 +145,7 @@ CHANNELS: tuple[Channel, ...] = (
         summary="Tools to be run.",
         sent_by="orchestrator",
         received_by="tool-runner",
-        carries=(messages.ToolRequested,),
+        carries=(tool_messages.ToolRequested,),
         stream=_TOOLS,
         headers=_IDENTIFIED,
     ),
@@ -155,17 +155,17 @@ CHANNELS: tuple[Channel, ...] = (
         summary="What tools returned.",
         sent_by="tool-runner",
         received_by="orchestrator",
-        carries=(messages.ToolFinished,),
+        carries=(tool_messages.ToolFinished,),
         stream=_RESULTS,
         headers=_IDENTIFIED,
     ),
     Channel(
         name="toolProgress",
         address="chat.tools.results.{trace_id}.{call_id}:progress",
-        summary="Which tool calls go on, at most once a second each: no server that reports none is told of.",
+        summary="Which tool calls make progress, at most once a second each, of servers that report it.",
         sent_by="tool-runner",
         received_by="orchestrator",
-        carries=(messages.ToolProgressed,),
+        carries=(tool_messages.ToolProgressed,),
         stream=_RESULTS,
         headers=_IDENTIFIED,
     ),
@@ -194,8 +194,8 @@ CHANNELS: tuple[Channel, ...] = (
         summary="The tools of an agent.",
         sent_by="orchestrator",
         received_by="tool-runner",
-        carries=(messages.ListTools,),
-        replies=(messages.ToolsListed,),
+        carries=(tool_messages.ListTools,),
+        replies=(tool_messages.ToolsListed,),
     ),
     Channel(
         name="toolChecks",
@@ -203,8 +203,8 @@ CHANNELS: tuple[Channel, ...] = (
         summary="Whether an agent's tool servers work.",
         sent_by="gateway, agentchat",
         received_by="tool-runner",
-        carries=(messages.CheckTools,),
-        replies=(messages.ToolsChecked,),
+        carries=(tool_messages.CheckTools,),
+        replies=(tool_messages.ToolsChecked,),
     ),
     Channel(
         name="toolAuthorizations",

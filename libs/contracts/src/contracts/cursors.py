@@ -1,6 +1,6 @@
 """Places in a stream, and the cursors that name them: `<trace_id>:<stage>.<calls>.<length>.<digest>`. Pure.
 
-A cursor says what its reader has, not how it was cut: so it means the same live and out of the log, at each
+A cursor has what its reader has, not how that was cut: so it means the same live and out of the log, at each
 gateway, in both forms, and for a reader whose deltas were joined (decision 17).
 """
 
@@ -16,7 +16,7 @@ _CURSOR = re.compile(CURSOR_PATTERN)
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a reader has come: a stage, tool calls, code points of text, and the text's digest.
+    """How far a reader is: a stage, tool calls, code points of text, and the text's digest.
 
     The digest is the first 8 hexadecimal digits of the SHA-256 of that text in UTF-8.
     """
@@ -27,7 +27,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
     def text(self, trace_id: str) -> str:
-        """What names it to a caller."""
+        """The id of an event for callers."""
         return f"{trace_id}:{self.stage}.{self.calls}.{self.length}.{self.digest}"
 
     def is_within(self, other: "Cursor") -> bool:
@@ -40,7 +40,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
         return len(beginning) == self.length and digest_of(beginning) == self.digest
 
     def joined(self, other: "Cursor") -> "Cursor":
-        """What a reader has who has what either says, of the same run."""
+        """The place of a reader who has all of either, in the same run."""
         longer = self if self.length >= other.length else other
         return Cursor(
             stage=max(self.stage, other.stage),
@@ -59,7 +59,7 @@ def parse_cursor(text: str, trace_id: str) -> Cursor | None:
 
 
 def digest_of(text: str) -> str:
-    """The digest of a whole text."""
+    """The digest of a complete text."""
     return shortened(hashlib.sha256(text.encode()).hexdigest())
 
 

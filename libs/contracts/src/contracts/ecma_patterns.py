@@ -2,7 +2,7 @@
 
 What differs is rewritten: `$` is the end alone, where Python's is also before a last newline; `\\d`, `\\w`
 and `\\b` are of ASCII; `\\s` and `.` know other characters; a group's name and `\\u{…}` look different.
-What only Python has (`(?i)`, `\\A`, `\\Z`) is left: schemas that were accepted with it go on to work.
+What only Python has (`(?i)`, `\\A`, `\\Z`) is left: schemas that were accepted with it keep working.
 """
 
 import re

@@ -60,7 +60,7 @@ class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_fork
 class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seeded.v1"):
     """What the caller shows of a conversation that went on elsewhere, right after its start here.
 
-    The model is shown it before all messages; no run of ours said it. EVENTS carries it without them: they
+    The model is shown it before all messages; it is of no run of ours. EVENTS carries it without them: they
     are a megabyte at most, with each request.
     """
 
@@ -68,7 +68,7 @@ class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seed
 
 
 class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
-    """A message of the thread. `token_count` is that of the whole run, on assistant messages only."""
+    """A message of the thread. `token_count` is that of the complete run, on assistant messages only."""
 
     message_id: str
     role: Role
@@ -102,7 +102,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
 
     `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
     of the run's text, over all rounds, that its readers had when the attempt began. `instructions` are the
-    caller's own, after the agent's prompt; `shown_sha256` is of all that he showed with the message
+    caller's own, after the agent's prompt; `shown_sha256` is of all that the caller sent with the message
     (`conversations.queries.shown_history`). `output_schema` is the caller's own for the reply,
     `requested_model` the agent as the caller named it, where the API calls it a model.
     """
@@ -141,10 +141,10 @@ class Delta(Fact, frozen=True, kw_only=True, tag="delta.v1"):
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
-    """A whole model reply: the content blocks that must go back to the model in the next round.
+    """A complete model reply: the content blocks that must go back to the model in the next round.
 
     `prompt_sha256` is of the system prompt as it was sent, `tools_sha256` of the tools that were offered with
-    it, both in hexadecimal: replies with equal ones were asked for with the same prefix.
+    it, both in hexadecimal: replies with equal ones were requested with the same prefix.
     The blocks have the shapes of Anthropic's Messages API, whichever `provider` answered. A block may carry
     `provider_data`, by provider: what that provider alone gets back with it.
     """
@@ -173,7 +173,7 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v
 
     It is of the run that made room by it, and comes before the model call that relies on it. The events
     after `through_version` begin with a run. `model` wrote the summary, which cost `usage`; `prompt_sha256`,
-    in hexadecimal, is of the instruction that asked for it. `provider_data`, by provider: what that provider
+    in hexadecimal, is of the instruction for it. `provider_data`, by provider: what that provider
     alone is sent instead of the text.
     """
 
@@ -186,7 +186,7 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v
 
 
 class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_defaults=True):
-    """The model asked for a tool; appended before the tool is run.
+    """The model requested a tool; appended before the tool is run.
 
     `needs_approval`: it is not run before a person has allowed it.
     """
@@ -201,8 +201,8 @@ class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_def
 class InputAsked(Elicitation, frozen=True, kw_only=True):
     """What a tool asks of a person, of the call of that `name` and `input` as the model made it.
 
-    `key` is the server's name for it, `leg` as in `messages.ToolRequested`; `request_state` is opaque, and
-    goes back to the server when the call is made again.
+    `key` is the server's name for it, `leg` as in `ToolRequested`; `request_state` is opaque, and goes
+    back to the server when the call is made again.
     """
 
     name: str
@@ -258,10 +258,10 @@ class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="el
 
 
 class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"):
-    """What was decided about a tool call. The last one of a round lets the run go on.
+    """What was decided about a tool call. After the last one of a round the run continues.
 
-    `by` is who was authenticated, `on_behalf_of` whom he said to act for. `input`, where it was changed, is
-    what the tool is run with; the model's own is in ToolCalled. Where the tool asks, it is the answer.
+    `by` was authenticated, and claims to act for `on_behalf_of`. `input`, where it was changed, is what the
+    tool is run with; the model's own is in ToolCalled. Where the tool asks, it is the answer.
     """
 
     approval_id: str
@@ -304,7 +304,7 @@ class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
 
 
 class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_described.v1"):
-    """The conversation's title and metadata from here on, whole, as its account has set them.
+    """The conversation's complete title and metadata from here on, as its account has set them.
 
     `trace_id` is that of the request for it, which is no run. Without a `title` it has the one that its
     first message gives it.

@@ -1,6 +1,6 @@
 """One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
 
-from contracts import authorizations, events, frames, messages
+from contracts import authorizations, events, frames, messages, tool_messages
 from contracts.bus_message import BusMessage
 from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, ToolCall, ToolSpec, Usage
 
@@ -155,7 +155,7 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         requested_at=AT,
         deadline="2026-11-21T09:30:15.123456Z",
     ),
-    messages.ToolRequested(
+    tool_messages.ToolRequested(
         trace_id=TRACE,
         call_id=CALL,
         account_id=ACCOUNT,
@@ -167,10 +167,12 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         deadline="2026-11-21T09:30:36.123456Z",
         ends_by="2026-11-21T09:35:01.123456Z",
     ),
-    messages.ToolProgressed(trace_id=TRACE, call_id=CALL, deadline="2026-11-21T09:30:47.123456Z"),
-    messages.ToolFinished(trace_id=TRACE, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41),
-    messages.ListTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
-    messages.ToolsListed(
+    tool_messages.ToolProgressed(trace_id=TRACE, call_id=CALL, deadline="2026-11-21T09:30:47.123456Z"),
+    tool_messages.ToolFinished(
+        trace_id=TRACE, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41
+    ),
+    tool_messages.ListTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
+    tool_messages.ToolsListed(
         tools=(
             ToolSpec(
                 name="get_order",
@@ -182,12 +184,12 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
                 idempotent=True,
             ),
         ),
-        unavailable=(messages.UnavailableServer(server="crm", reason="connection refused"),),
+        unavailable=(tool_messages.UnavailableServer(server="crm", reason="connection refused"),),
     ),
-    messages.CheckTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
-    messages.ToolsChecked(
+    tool_messages.CheckTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
+    tool_messages.ToolsChecked(
         servers=(
-            messages.ServerCheck(
+            tool_messages.ServerCheck(
                 name="shop",
                 ok=False,
                 tools=21,

@@ -1,7 +1,8 @@
 """The live frames of a run on `chat.traces.<trace_id>`: a view of the log while it is being written.
 
-Frames of one attempt are numbered by `seq` from 1; who misses one repairs (docs/change/design.md 5).
-`seq` 0 is unnumbered: frames outside an attempt, and the re-announcement of a result.
+Frames of one attempt are numbered by `seq` from 1; a reader who misses one repairs (docs/change/design.md 5).
+`seq` 0 is unnumbered: frames outside an attempt, and a result that is announced again. What readers get
+of them are `contracts.updates`.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 class Queued(LiveFrame, frozen=True, kw_only=True):
-    """The thread is busy; this request waits its turn. `attempt` is that of the request which waits."""
+    """The thread is busy; this request waits in line. `attempt` is that of the request which waits."""
 
 
 class Accepted(LiveFrame, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ class Refused(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Resumed(LiveFrame, frozen=True, kw_only=True):
-    """The first frame of every later attempt: it goes on after the text sent so far.
+    """The first frame of every later attempt: it continues after the text sent so far.
 
     `offset` counts that text in code points over all rounds, `sha256` is the hex digest of its UTF-8 bytes.
     """
@@ -59,22 +60,22 @@ class SourcesFound(LiveFrame, frozen=True, kw_only=True):
 class Delta(LiveFrame, frozen=True, kw_only=True):
     """The next piece of the reply's text.
 
-    `offset` counts the code points before it, over all rounds; None in frames of older workers. A reader who
-    missed frames knows by it where the text goes on.
+    `offset` counts the code points before it, over all rounds: a reader who missed frames knows by it where
+    the text continues.
     """
 
     round: int
     text: str
-    offset: int | None = None
+    offset: int
 
 
 class ToolCalled(LiveFrame, frozen=True, kw_only=True):
-    """The agent calls a tool; sent after its round's append. `round` is None in frames of older workers."""
+    """The agent calls a tool; sent after its round's append."""
 
     call_id: str
     name: str
     input: dict[str, Any]
-    round: int | None = None
+    round: int
 
 
 class ToolReturned(LiveFrame, frozen=True, kw_only=True):
@@ -85,7 +86,7 @@ class ToolReturned(LiveFrame, frozen=True, kw_only=True):
 
 
 class Paused(LiveFrame, frozen=True, kw_only=True):
-    """The run waits for a person to decide about tool calls: which ones, the log says. The attempt's last.
+    """The run waits for a person to decide about tool calls; the log has which. The attempt's last frame.
 
     Unnumbered, it repeats that.
     """
@@ -98,7 +99,7 @@ class Alive(LiveFrame, frozen=True, kw_only=True):
 class Completed(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
     """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log.
 
-    `usage` is the run's, nothing in frames of older workers. `cut` says why the reply ends before its time.
+    `usage` is the run's. `cut` says why the reply ends before its time.
     """
 
     message: Message

@@ -1,9 +1,11 @@
 """Bodies and stream events of the HTTP API, exactly the fields of docs/change/specification.md 5."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from contracts import errors
 from contracts.values import ApprovalDecision, ApprovalNeeded, Decider, Elicitation, Message, Source, ToolCall
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
@@ -88,7 +90,7 @@ class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
 
 
 class Cancelling(msgspec.Struct, frozen=True, kw_only=True):
-    """Reply of `POST /v1/chat/{trace_id}/cancel`: the run is told to end."""
+    """Reply of `POST /v1/chat/{trace_id}/cancel`: the run is being ended."""
 
     trace_id: str
     status: str = "cancelling"
@@ -104,7 +106,7 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An `application/problem+json` body (RFC 9457) with our code and trace.
 
-    `conversation_id` stands with `server_shutdown` of a request that was published: the reply will be there.
+    `conversation_id` is set with `server_shutdown` of a published request: the reply will be there.
     """
 
     type: str
@@ -118,6 +120,27 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation_id: str | None = None
 
 
+def problem(
+    code: str,
+    detail: str | None,
+    trace_id: str,
+    fields: Sequence[FieldError] = (),
+    approvals: Sequence[ApprovalNeeded] = (),
+) -> Problem:
+    """The document of one of the codes; without a `detail` it has the code's advice."""
+    row = errors.error(code)
+    return Problem(
+        type=f"urn:agent-chat:problem:{row.code}",
+        title=row.title,
+        status=row.status,
+        detail=detail or row.advice,
+        code=row.code,
+        trace_id=trace_id,
+        errors=tuple(fields) or None,
+        approvals=tuple(approvals) or None,
+    )
+
+
 class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is the tool's as the model saw it; `server` is the agent's name for its server."""
 
@@ -126,7 +149,7 @@ class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was decided, when (ISO 8601 UTC), and by whose credential; `on_behalf_of` is what he said.
+    """What was decided, when (ISO 8601 UTC), and by whose credential; `on_behalf_of` is as that one sent it.
 
     `input` is what the tool was run with, where that was changed, or the answer to its elicitation.
     """
@@ -162,10 +185,10 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A decision about a tool call. `input` replaces the model's own, whole, in a call that is approved; to
+    """A decision about a tool call. `input` replaces all of the model's own in a call that is approved; to
     an elicitation it is the answer, which fits the requested schema.
 
-    The model is told the `reason` of a denial. `on_behalf_of` is recorded and not checked.
+    The model is shown the `reason` of a denial. `on_behalf_of` is recorded and not checked.
     """
 
     decision: Literal["approved", "denied"]

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts import authorizations
+from contracts import authorizations, tool_messages
 from contracts.bus_message import BusMessage
-from contracts.timings import TOOL_SECONDS
-from contracts.values import Decider, Elicitation, ElicitationAction, Form, ShownMessage, ToolSpec, Usage
+from contracts.tool_messages import ServerCheck
+from contracts.values import Decider, Form, ShownMessage, Usage
 
 
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     the sweeper publishes again with a higher one. `deadline` is on the clock of Postgres: a request that
     has appended nothing by then is void. `message_id` is the id that the user message will be saved under.
 
-    From protocols whose callers send the whole conversation: `history` is what a new conversation begins
+    From protocols whose callers send the complete conversation: `history` is what a new conversation begins
     with, before the message; `after` is the id of the reply that a known one must end with; `instructions`
     stand after the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
 
@@ -54,153 +54,6 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     requested_model: str | None = None
 
 
-class InputRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool server asks of a person; `key` is its name for that, in one answer of its."""
-
-    key: str
-    elicitation: Elicitation
-
-
-class InputResponse(InputRequest, frozen=True, kw_only=True):
-    """What came of it. `leg` is that of the call in which it was asked; `content` fits what was asked for."""
-
-    leg: int
-    action: ElicitationAction
-    content: dict[str, Any] | None = None
-
-
-def _leg_id(call_id: str, leg: int) -> str:
-    return f"{call_id}#{leg}" if leg else call_id  # no id of a call has a `#`
-
-
-class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """Run one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
-
-    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself, and then the time
-    from each progress that its server reports. `deadline` is on the clock of Postgres: a call that has not
-    begun by then is not run, for nobody waits for it any more. Progress defers it up to `ends_by`; None: not
-    at all.
-
-    `leg` counts how often the call was made before and came back for want of input: then `responses` are to
-    what was asked for in all of those, and `request_state` is what the server gave with the last.
-    """
-
-    trace_id: str
-    call_id: str
-    account_id: str
-    agent_id: str
-    agent_version: int
-    server: str
-    tool: str
-    input: dict[str, Any]
-    timeout_s: float = TOOL_SECONDS
-    deadline: str | None = None
-    ends_by: str | None = None
-    leg: int = 0
-    responses: tuple[InputResponse, ...] = ()
-    request_state: str | None = None
-
-    @property
-    def leg_id(self) -> str:
-        """What this leg of the call is told from the others by: each is run once."""
-        return _leg_id(self.call_id, self.leg)
-
-
-class ToolProgressed(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """A leg of a tool call goes on, on `chat.tools.results.<trace_id>.<call_id>:progress`.
-
-    Its deadline is `deadline` now, on the clock of Postgres, where that is later than what was known.
-    """
-
-    trace_id: str
-    call_id: str
-    deadline: str
-    leg: int = 0
-
-
-class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool's outcome, on `chat.tools.results.<trace_id>.<call_id>`; `output` parses as JSON.
-
-    `recorded`: the log has the outcome, and this has taken its place on the subject, with an empty `output`.
-
-    With `input_requests` the tool has no outcome yet: it asks a person, and the call is to be made again,
-    with `request_state`. `output` is then what a model can be told where nobody is asked. `leg` is the
-    request's.
-    """
-
-    trace_id: str
-    call_id: str
-    output: str
-    is_error: bool
-    ms: int
-    recorded: bool = False
-    leg: int = 0
-    input_requests: tuple[InputRequest, ...] = ()
-    request_state: str | None = None
-
-    @property
-    def leg_id(self) -> str:
-        """As that of its request."""
-        return _leg_id(self.call_id, self.leg)
-
-
-ToolNews = ToolFinished | ToolProgressed
-"""What is said of the calls of a run."""
-
-
-class ListTools(BusMessage, frozen=True, kw_only=True):
-    """Ask for the tools of an agent version, by request and reply on `chat.tools.list`."""
-
-    account_id: str
-    agent_id: str
-    agent_version: int
-
-
-class UnavailableServer(msgspec.Struct, frozen=True, kw_only=True):
-    """An MCP server that could not be listed, and why, in words fit for a log."""
-
-    server: str
-    reason: str
-
-
-class ToolsListed(BusMessage, frozen=True, kw_only=True):
-    """The tools of an agent version, in a deterministic order, with names that collide told apart."""
-
-    tools: tuple[ToolSpec, ...]
-    unavailable: tuple[UnavailableServer, ...] = ()
-
-
-class CheckTools(BusMessage, frozen=True, kw_only=True):
-    """Ask for a look at an agent version's MCP servers as they are now, on `chat.tools.check`."""
-
-    account_id: str
-    agent_id: str
-    agent_version: int
-
-
-class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of connecting to one MCP server; `detail` says what is wrong, in words fit to be shown.
-
-    `tools` counts what the server lists and can be used, `allowed` those of them that the agent may call.
-    `missing` are tools that its allow-list or approval policy names and the server does not list; then `ok`
-    is false too.
-    """
-
-    name: str
-    ok: bool
-    tools: int = 0
-    allowed: int = 0
-    missing: tuple[str, ...] = ()
-    detail: str = ""
-    ms: int = 0
-
-
-class ToolsChecked(BusMessage, frozen=True, kw_only=True):
-    """The enabled MCP servers of an agent version, in its order."""
-
-    servers: tuple[ServerCheck, ...]
-
-
 class CheckModel(BusMessage, frozen=True, kw_only=True):
     """Ask for one small model call with an agent version's key and parameters, on `chat.models.check`."""
 
@@ -226,11 +79,11 @@ ProviderCode = Literal[
     "unavailable",
     "provider_error",
 ]
-"""What a check of the provider comes to; `unavailable`: no orchestrator did it."""
+"""The outcome of a check of the provider; `unavailable`: no orchestrator did it."""
 
 
 class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of the model call; `detail` says what is wrong, in words fit to be shown."""
+    """The outcome of the model call; `detail` is what is wrong, and can be shown."""
 
     ok: bool
     code: ProviderCode
@@ -278,8 +131,8 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
     """Set the title and the metadata of a conversation, by request and reply as EraseConversation.
 
     `trace_id` is that of the request for it: the same command is obeyed once. `title` None takes the title
-    away. `metadata` are merged with those that are there: None as a value removes its pair, None as a whole
-    removes all (RFC 7396). One that changes nothing is stored only where it is `keyed`: it came with an
+    away. `metadata` are merged with those that are there: None as a value removes its pair, None for all of
+    them removes all (RFC 7396). One that changes nothing is stored only where it is `keyed`: it came with an
     Idempotency-Key, and is known by its event whatever is set later.
     """
 
@@ -321,7 +174,7 @@ ForkOutcome = Literal[
 
 
 class ForkAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of a ForkConversation; `version` is that of the fork, or of a source that has not come
+    """The outcome of a ForkConversation; `version` is that of the fork, or of a source that has not come
     as far.
     """
 
@@ -335,7 +188,7 @@ erasing. Nothing was changed then."""
 
 
 class DescribeAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of a DescribeConversation; `version` is that of the conversation after it."""
+    """The outcome of a DescribeConversation; `version` is that of the conversation after it."""
 
     outcome: DescribeOutcome
     version: int = 0
@@ -360,7 +213,7 @@ class DecideApproval(BusMessage, frozen=True, kw_only=True):
 
 
 class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of a DecideApproval: it is decided so, now or before, where there is no `code`.
+    """The outcome of a DecideApproval: it is decided so, now or before, where there is no `code`.
 
     Else nothing was, and `code` is one of `contracts.errors`.
     """
@@ -376,7 +229,7 @@ EraseOutcome = Literal["erased", "not_found", "unavailable"]
 
 
 class EraseAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of an EraseConversation; `erased` says that it is gone for every reader."""
+    """The outcome of an EraseConversation; `erased`: it is gone for every reader."""
 
     outcome: EraseOutcome
 
@@ -399,7 +252,7 @@ class WhatIf(BusMessage, frozen=True, kw_only=True):
 
 
 class AskedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of a replayed run. `missed`: the log holds no result for it, and the model was told so."""
+    """A tool call of a replayed run. `missed`: the log holds no result for it, which the model was sent."""
 
     round: int
     name: str
@@ -431,9 +284,9 @@ class WhatIfAnswered(BusMessage, frozen=True, kw_only=True):
 
 
 class EventTooLarge(BusMessage, frozen=True, kw_only=True):
-    """Stands in EVENTS, on the subject of the event, for one that is larger than a NATS message can be.
+    """Takes the place in EVENTS, on the subject of the event, of one larger than a NATS message can be.
 
-    `event` is the stored event's type, `bytes` its size. What it says can be read by
+    `event` is the stored event's type, `bytes` its size. Its content can be read by
     `GET /v1/conversations/{conversation_id}/messages`.
     """
 
@@ -456,13 +309,7 @@ class DeadLettered(BusMessage, frozen=True, kw_only=True):
 
 MESSAGES: tuple[type[BusMessage], ...] = (
     ChatRequested,
-    ToolRequested,
-    ToolProgressed,
-    ToolFinished,
-    ListTools,
-    ToolsListed,
-    CheckTools,
-    ToolsChecked,
+    *tool_messages.MESSAGES,
     *authorizations.MESSAGES,
     CheckModel,
     ModelChecked,

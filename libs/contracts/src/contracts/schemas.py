@@ -59,7 +59,7 @@ def example_of(cls: type[msgspec.Struct]) -> Any:
 
 
 def description_of(cls: type[msgspec.Struct]) -> str:
-    """What the type says of itself."""
+    """The type's docstring."""
     return inspect.cleandoc(cls.__doc__ or "")
 
 

@@ -1,6 +1,6 @@
 """Updates as server-sent events, in both forms (docs/change/specification.md 5). Pure.
 
-Each form is one function from an update to its event, or to None where the form is silent.
+Each form is one function from an update to its event, or to None where the form has none.
 """
 
 from collections.abc import Iterable
@@ -12,13 +12,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 
 Form = Literal["form1", "form2"]
@@ -41,7 +40,7 @@ class Encoder:
         self._trace_id = trace_id
 
     def encode(self, updates: Iterable[Update]) -> bytes:
-        """The bytes of these updates; b"" where the form is silent about all of them."""
+        """The bytes of these updates; b"" where the form has none for any of them."""
         return b"".join(self._data(update) for update in updates)
 
     def encode_marked(self, update: Update, cursor: Cursor | None) -> bytes:
@@ -61,13 +60,13 @@ class Encoder:
                 return http.DeltaEvent(content=update.text)
             case Started():
                 return http.MetaEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
-            case Sources():
+            case RetrievedSources():
                 return http.SourcesEvent(sources=update.sources)
             case Finished():
                 return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case Broken():
                 return _error(update)
-            case ToolStarted() | ToolReturned() | NextRound() | Waiting():
+            case ToolStarted() | ToolEnded() | NextRound():
                 return None
 
     def _form2(self, update: Update) -> http.StreamEvent | None:
@@ -82,7 +81,7 @@ class Encoder:
                 return http.MessageDoneEvent(message=update.message, tool_calls=update.tool_calls or None)
             case Broken():
                 return _error(update)
-            case Sources() | ToolReturned() | NextRound() | Waiting():
+            case RetrievedSources() | ToolEnded() | NextRound():
                 return None
 
 

@@ -1,7 +1,7 @@
 """Every time that two processes must agree on, in seconds: the one page for them.
 
-What each must keep to the others stands in tests/contracts/test_timings.py. A bound that concerns one process
-alone stands next to its use.
+tests/contracts/test_timings.py has the inequalities that they must keep. A bound that concerns one process
+alone is next to its use.
 """
 
 # --- a request -------------------------------------------------------------------------------------
@@ -28,10 +28,10 @@ HOLD_LEASE_SECONDS = 30
 
 # --- signs of life ---------------------------------------------------------------------------------
 ALIVE_SECONDS = 5.0
-"""A worker with nothing else to say about a run says `Alive` this often."""
+"""A worker that sends no other frame of a run sends `Alive` this often."""
 
 SILENCE_SECONDS = 10.0
-"""A gateway that hears nothing of a run for so long looks into TRACES, then into the log."""
+"""A gateway that receives nothing of a run for so long reads TRACES, then the log."""
 
 PING_SECONDS = 15.0
 """A stream that is silent for so long gets a comment line, or clients and proxies would give it up."""
@@ -68,7 +68,7 @@ ACK_WAIT_SECONDS = 10
 """NATS delivers again what was neither acknowledged nor kept for so long."""
 
 HEARTBEAT_SECONDS = 3.0
-"""A consumer tells NATS this often that it works on a message."""
+"""A consumer reports to NATS this often that it works on a message."""
 
 TRACES_KEPT_SECONDS = 900
 """TRACES, RESULTS and CANCELS keep a message for so long."""
@@ -82,10 +82,10 @@ life that its server gives.
 """
 
 TOOL_MOST_SECONDS = 120.0
-"""No call may take longer without a sign of life, whatever its request says."""
+"""No call may take longer without a sign of life, whatever its request has."""
 
 TOOL_PROGRESS_SECONDS = 1.0
-"""Progress of a call is told this often at most."""
+"""Progress of a call is published this often at most."""
 
 TOOL_TURN_SECONDS = 10.0
 """A call waits so long at most for its account's turn on a tool-runner."""

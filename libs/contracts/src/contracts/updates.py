@@ -1,7 +1,7 @@
-"""What a reader of a run is told, whatever form it is then given.
+"""What a reader of a run receives, before it is encoded in a form: made of `frames` and of the log.
 
-In order: Started, Sources where retrieval ran, Text, ToolStarted, ToolReturned and NextRound as they come,
-Finished or Broken. Round 1 begins with Started. The reply will have the id `ids.reply_id(trace_id)`.
+In order: Started, RetrievedSources where retrieval ran, Text, ToolStarted, ToolEnded and NextRound as they
+come, Finished or Broken. Round 1 begins with Started. The reply will have the id `ids.reply_id(trace_id)`.
 """
 
 from typing import Any
@@ -11,15 +11,11 @@ import msgspec
 from contracts.values import ApprovalNeeded, Cut, Message, Source, ToolCall, Usage
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """The conversation is busy: the request stands in line."""
-
-
 class Started(msgspec.Struct, frozen=True):
     """The user's message is saved: from here on the caller may know of the run."""
 
 
-class Sources(msgspec.Struct, frozen=True):
+class RetrievedSources(msgspec.Struct, frozen=True):
     """Retrieval ran; always before any Text."""
 
     sources: tuple[Source, ...]
@@ -39,10 +35,10 @@ class ToolStarted(msgspec.Struct, frozen=True):
     input: dict[str, Any]
 
 
-class ToolReturned(msgspec.Struct, frozen=True):
+class ToolEnded(msgspec.Struct, frozen=True):
     """A tool that was called has returned; `output` parses as JSON.
 
-    Frames do not carry outputs: it is None for a reader who hears of it as it happens, and then in Finished.
+    Frames do not carry outputs: a reader of the live run gets None, and the output in Finished.
     """
 
     call_id: str
@@ -53,7 +49,7 @@ class ToolReturned(msgspec.Struct, frozen=True):
 class NextRound(msgspec.Struct, frozen=True):
     """The model is called again, with what its tools returned; `number` is at least 2, and grows.
 
-    Text after it is of this round. One is left out where a reader missed the place where it began.
+    Text after it is of this round. It is left out where the reader missed the beginning of the round.
     """
 
     number: int
@@ -62,8 +58,7 @@ class NextRound(msgspec.Struct, frozen=True):
 class Finished(msgspec.Struct, frozen=True):
     """The reply is saved, and the Texts so far are its content. The last update.
 
-    `usage` adds up the run's model calls; nothing where a worker of before told of the end. `cut` says why
-    the reply ends before its time.
+    `usage` adds up the run's model calls. `cut` says why the reply ends before its time.
     """
 
     message: Message
@@ -75,9 +70,8 @@ class Finished(msgspec.Struct, frozen=True):
 class Broken(msgspec.Struct, frozen=True):
     """There will be no reply here; `code` is one of the error table. The last update.
 
-    `local`: that is of this reader and his gateway alone; the run goes on, or has ended otherwise.
-    `approvals` are those that the run, or the conversation, waits for, `calls` the ids of the calls that they
-    are about.
+    `local`: only for the readers at this gateway; the run continues, or has ended otherwise. `approvals` are
+    those that the run, or the conversation, waits for, `calls` the ids of the calls that they are about.
     """
 
     code: str
@@ -87,7 +81,7 @@ class Broken(msgspec.Struct, frozen=True):
     calls: tuple[str, ...] = ()
 
 
-Update = Waiting | Started | Sources | Text | ToolStarted | ToolReturned | NextRound | Finished | Broken
+Update = Started | RetrievedSources | Text | ToolStarted | ToolEnded | NextRound | Finished | Broken
 
 INTERRUPTED = Broken(
     "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True
@@ -96,7 +90,7 @@ CANCELLED = Broken("cancelled", "The run was cancelled.")
 
 
 def paused(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, ...]) -> Broken:
-    """The run waits for a person. It is told of by its gateway alone: the run's own updates go on after."""
+    """The run waits for a person. Only this gateway sends it: the updates of the run continue after it."""
     asks = any(each.elicitation is not None for each in approvals)
     message = "A tool asks a person for input." if asks else "A person has to approve a tool call."
     return Broken("approval_required", message, local=True, approvals=approvals, calls=calls)

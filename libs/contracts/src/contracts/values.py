@@ -7,7 +7,7 @@ import msgspec
 Form = str
 """The protocol by which a run was requested: json, form1, form2, or one added since.
 
-An open name: who meets one that he does not know reads the run all the same.
+An open name: a reader that does not know one reads the run all the same.
 """
 
 Role = Literal["user", "assistant"]
@@ -24,7 +24,7 @@ OnNewMessage = Literal["refuse", "supersede"]
 ApprovalDecision = Literal["approved", "denied", "expired", "cancelled"]
 
 Cut = Literal["length", "refusal"]
-"""Why a reply that is saved is not whole: the model came to a limit of its length, or refused to go on."""
+"""Why a saved reply is incomplete: the model reached a limit of its length, or refused to continue."""
 
 
 MAX_TITLE = 256
@@ -60,7 +60,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSpent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run that has ended cost; nothing of what was said in it.
+    """What a run that has ended cost; nothing of its content.
 
     Of a conversation with many runs, one for all `runs` of an agent, a model and a state that ended on the
     same day (UTC): with the trace and the end of the last of them.
@@ -89,7 +89,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownMessage(msgspec.Struct, frozen=True):
-    """A message of a conversation as a caller shows it: his word for what was said before."""
+    """An earlier message of a conversation as a caller sends it; it is not verified."""
 
     role: Role
     content: str
@@ -127,7 +127,7 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
 class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a tool server asks of a person in the middle of a call: values, or to open a link.
 
-    `requested_schema` (JSON Schema of a flat object) says which values, in mode `form`; `url` is the link, in
+    `requested_schema` (JSON Schema of a flat object) is of the values, in mode `form`; `url` is the link, in
     mode `url`. Source: MCP 2025-11-25 and 2026-07-28, elicitation.
     """
 
@@ -138,14 +138,14 @@ class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 ElicitationAction = Literal["accept", "decline", "cancel"]
-"""What a tool server is told of an elicitation: a person has agreed, has refused, or has not chosen."""
+"""The answer to an elicitation: a person has agreed, has refused, or has not chosen."""
 
 
 class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call that a person has to allow, as a caller is told of it.
+    """A tool call that a person has to allow, as a caller receives it.
 
     `tool` is its name as the model saw it. With an `elicitation` it is the tool that asks, in the call. A
-    request that is refused because of it is told the id alone.
+    request that is refused because of it receives the id alone.
     """
 
     id: str

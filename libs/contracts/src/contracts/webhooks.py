@@ -1,4 +1,4 @@
-"""Webhooks: what endpoints get, after Standard Webhooks 1.0.0, and what the API says of endpoints."""
+"""Webhooks: what endpoints get, after Standard Webhooks 1.0.0, and what the API returns of endpoints."""
 
 import hashlib
 from datetime import datetime
@@ -22,7 +22,7 @@ EventType = Literal[
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 
 Payload = Literal["thin", "full"]
-"""`thin`: ids and the position; `full`: also what the event says, such as the reply."""
+"""`thin`: ids and the position; `full`: also the event's content, such as the reply."""
 
 DisabledReason = Literal["account", "failing", "gone"]
 """Who disabled an endpoint: the account, five days without a success, or its own answer 410."""

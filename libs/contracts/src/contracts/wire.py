@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from contracts import events, frames, messages
+from contracts import events, frames, messages, tool_messages
 from contracts.bus_message import BusMessage
 
 _encoder = msgspec.json.Encoder()
@@ -19,7 +19,9 @@ _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames
 T = TypeVar("T")
 M = TypeVar("M", bound=BusMessage)
 _command_decoder: msgspec.json.Decoder[messages.Command] = msgspec.json.Decoder(messages.Command)
-_tool_news_decoder: msgspec.json.Decoder[messages.ToolNews] = msgspec.json.Decoder(messages.ToolNews)
+_tool_news_decoder: msgspec.json.Decoder[tool_messages.ToolNews] = msgspec.json.Decoder(
+    tool_messages.ToolNews
+)
 _message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES}
 
 
@@ -30,7 +32,7 @@ def encode(value: object) -> bytes:
 
 def encode_canonical(value: Any) -> bytes:
     """A value that came of JSON, in the one form that all equal ones have: 1.0 is 1, and keys are sorted."""
-    return _canonical_encoder.encode(_whole(value))
+    return _canonical_encoder.encode(_normalised(value))
 
 
 def error_output(problem: str) -> str:
@@ -60,19 +62,19 @@ def decode_command(data: bytes) -> messages.Command:
     return _decoded(_command_decoder, data)
 
 
-def decode_tool_news(data: bytes) -> messages.ToolNews:
-    """What is said of a tool call, by its type."""
+def decode_tool_news(data: bytes) -> tool_messages.ToolNews:
+    """A message about a tool call, by its type."""
     return _decoded(_tool_news_decoder, data)
 
 
-def _whole(value: Any) -> Any:
+def _normalised(value: Any) -> Any:
     match value:
         case float() if value.is_integer():
             return int(value)
         case list():
-            return [_whole(item) for item in value]
+            return [_normalised(item) for item in value]
         case dict():
-            return {key: _whole(item) for key, item in value.items()}
+            return {key: _normalised(item) for key, item in value.items()}
         case _:
             return value
 

@@ -18,7 +18,6 @@ from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.access import AdminAccess
 from gateway.http.peers import Network
 from gateway.runs.followed_runs import Runs
-from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
 from net_guard import Guard
 from runtime.health import HealthChecks
@@ -58,7 +57,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     log: Log
     runs: Runs
-    shared_streams: SharedStreams
     account_bounds: AccountBounds
     health: HealthChecks
     advisory: HealthChecks

@@ -25,7 +25,6 @@ from gateway.http.peers import networks_of
 from gateway.http.strict_protocol import StrictProtocol
 from gateway.runs.followed_runs import Runs
 from gateway.settings import Settings
-from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
 from runtime import postgres, telemetry, web
 from runtime.health import HealthChecks
@@ -73,7 +72,6 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             bus=bus,
             log=conversation_log,
             runs=runs,
-            shared_streams=SharedStreams(runs),
             account_bounds=AccountBounds(),
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=HealthChecks({"redis": limiter.ping}),

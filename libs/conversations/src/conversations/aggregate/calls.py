@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from contracts import events
-from contracts.messages import InputResponse
+from contracts.tool_messages import InputResponse
 from contracts.values import ElicitationAction
 
 _ACTIONS: dict[str, ElicitationAction] = {"approved": "accept", "denied": "decline"}

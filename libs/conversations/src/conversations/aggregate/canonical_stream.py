@@ -7,16 +7,16 @@ in, and then its calls and what they returned (docs/change/design.md 5).
 from collections.abc import Iterator, Sequence
 
 from contracts import http, sse, wire
-from contracts.problems import problem
+from contracts.http import problem
 from contracts.updates import (
     CANCELLED,
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
 )
@@ -67,7 +67,7 @@ def replayed(run: Run) -> Iterator[Update]:
     step = -(-sum(len(each.cuts) for each in run.rounds) // MOST_PIECES) or 1
     yield Started()
     if run.sources is not None:
-        yield Sources(run.sources)
+        yield RetrievedSources(run.sources)
     for each in run.rounds:
         if each.number > 1:
             yield NextRound(each.number)
@@ -76,7 +76,7 @@ def replayed(run: Run) -> Iterator[Update]:
             yield ToolStarted(call.call_id, call.name, call.input)
         for call in each.calls:
             if call.output is not None:
-                yield ToolReturned(call.call_id, call.is_error, call.output)
+                yield ToolEnded(call.call_id, call.is_error, call.output)
     if run.state != "running":
         yield end_of(run)
 

@@ -9,7 +9,7 @@ from administration import Admin
 from administration.admin_values import Deletion, Page, PutDocument
 from administration.route import Route
 from contracts import http
-from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound, Refused, Unavailable, Use
+from contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound, Unavailable, Use
 from gateway.admin.admin_request import arguments
 from gateway.http import query, strict_json
 from gateway.http.exchange import Exchange
@@ -49,7 +49,7 @@ def refusal_of(error: AdminError) -> Refusal:
         case Invalid():
             field = http.FieldError(field=strict_json.printable(_spoken(error.field)), message=error.reason)
             return Refusal("invalid_request", f"{error}.", fields=[field] if error.field else [])
-        case Refused():
+        case Disallowed():
             return Refusal(error.code)
         case Unavailable():
             return Refusal("overloaded", _sentence(str(error)))

@@ -23,8 +23,7 @@ from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 from gateway.runs.followed_runs import Stopping
-from gateway.runs.live_run import LiveRun
-from gateway.runs.wake import Followed
+from gateway.runs.run_follower import RunFollower
 from runtime import failpoints, logs
 
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
@@ -45,7 +44,7 @@ async def launched(
     streaming: bool,
     outputs: bool = False,
     fork: Fork | None = None,
-) -> AsyncIterator[tuple[Claim, LiveRun]]:
+) -> AsyncIterator[tuple[Claim, RunFollower]]:
     """Follow the run that answers `request`, from when its message is saved until the block ends.
 
     That is the run of an earlier request where its key is that one's: then the answer has its trace. One that
@@ -97,7 +96,7 @@ class _Launch:
         self._slot = slot
         self._published = False
 
-    async def begun(self, claim: Claim, run: LiveRun) -> bool:
+    async def begun(self, claim: Claim, run: RunFollower) -> bool:
         """Wait until the run has begun; False where the key is to be claimed again.
 
         Raises Refusal, ClientGone, BusUnavailable.
@@ -115,7 +114,7 @@ class _Launch:
             await self._give_up(claim, run)
             raise
 
-    async def _find(self, claim: Claim, run: LiveRun) -> bool:
+    async def _find(self, claim: Claim, run: RunFollower) -> bool:
         """Wait as long as the request that has the claim may."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
@@ -125,7 +124,7 @@ class _Launch:
             logs.get_logger("gateway").info("request_repeated", first_trace_id=claim.trace_id)
         return run.started
 
-    async def _take(self, claim: Claim, run: LiveRun) -> None:
+    async def _take(self, claim: Claim, run: RunFollower) -> None:
         """Publish the request and wait for the acceptance.
 
         Once it is published a run may begin, whoever waits for it: the slot is the worker's to free, who
@@ -144,7 +143,7 @@ class _Launch:
         await self._acceptance(claim, run)
         failpoints.reach("gateway-accepted")
 
-    async def _acceptance(self, claim: Claim, run: LiveRun) -> None:
+    async def _acceptance(self, claim: Claim, run: RunFollower) -> None:
         in_line = False
         try:
             async with asyncio.timeout(ACCEPT_SECONDS) as patience:
@@ -157,7 +156,7 @@ class _Launch:
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None
 
-    async def _give_up(self, claim: Claim, run: LiveRun) -> None:
+    async def _give_up(self, claim: Claim, run: RunFollower) -> None:
         """What a worker refused, or was not published at all, frees the key; otherwise it may begin yet."""
         refused = run.refused or (claim.mine and not self._published)
         if claim.mine or refused:
@@ -177,14 +176,14 @@ def _as_claimed(request: ChatRequested, claim: Claim) -> ChatRequested:
     )
 
 
-def has_begun(run: LiveRun) -> bool:
+def has_begun(run: RunFollower) -> bool:
     """Whether its user's message is saved. Raises Refusal where it never will here."""
     if run.ended and not run.started:
         raise _refusal(run)
     return run.started
 
 
-def _refusal(run: LiveRun) -> Refusal:
+def _refusal(run: RunFollower) -> Refusal:
     last = run.take()[-1]
     assert isinstance(last, Broken)
     # One wording for what does not exist and for what is somebody else's.
@@ -192,14 +191,14 @@ def _refusal(run: LiveRun) -> Refusal:
     return Refusal(last.code, message, approvals=last.approvals)
 
 
-async def wait_for(run: Followed) -> None:
+async def wait_for(run: RunFollower) -> None:
     """Return when there may be something to take. Raises ClientGone."""
     await run.wait()
     if run.gone:
         raise ClientGone
 
 
-async def whole(run: LiveRun) -> tuple[Finished, list[Update]]:
+async def whole(run: RunFollower) -> tuple[Finished, list[Update]]:
     """The end of a run, once it is there, and all its updates. Raises Refusal where it failed; ClientGone."""
     updates = await ended(run)
     last = updates[-1]
@@ -209,7 +208,7 @@ async def whole(run: LiveRun) -> tuple[Finished, list[Update]]:
     return last, updates
 
 
-async def ended(run: LiveRun) -> list[Update]:
+async def ended(run: RunFollower) -> list[Update]:
     """All its updates, once the last is there. Raises ClientGone."""
     while not run.ended:
         await wait_for(run)
@@ -228,7 +227,7 @@ def refused_by(last: Broken) -> Refusal:
 )
 async def launch(
     parts: Parts, exchange: Exchange, caller: Caller, key: IdempotencyKey, slot: Slot, requested: RunRequest
-) -> tuple[Claim, LiveRun]:
+) -> tuple[Claim, RunFollower]:
     """Send the request off, and wait until its message is saved; both are held until it has been answered.
 
     The run is an earlier request's where this one repeats that by its Idempotency-Key. Raises Refusal,
@@ -255,7 +254,9 @@ async def launch(
     return claim, run
 
 
-async def _settle(parts: Parts, exchange: Exchange, key: IdempotencyKey, claim: Claim, run: LiveRun) -> None:
+async def _settle(
+    parts: Parts, exchange: Exchange, key: IdempotencyKey, claim: Claim, run: RunFollower
+) -> None:
     """When the request has been answered, or is about to be refused."""
     if isinstance(key, Tried) and exchange.status is not None and not run.gone:
         await key.answered(parts.claims, claim)

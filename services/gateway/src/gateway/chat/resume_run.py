@@ -17,7 +17,7 @@ from gateway.gateway_services import Parts
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.runs.after_pause import AfterPause, PausePoint
-from gateway.runs.live_run import LiveRun
+from gateway.runs.run_follower import RunFollower
 
 REFUSALS = ("not_found", "approval_forbidden", "approval_decided", "approval_expired")
 """What a decision is refused with."""
@@ -28,7 +28,7 @@ _TOO_LATE = ("approval_expired", "approval_decided")
 
 async def resume(
     parts: Parts, exchange: Exchange, caller: Caller, slot: Slot, requested: RunRequest
-) -> tuple[Claim, LiveRun, AfterPause]:
+) -> tuple[Claim, RunFollower, AfterPause]:
     """Have it decided as `requested` has it, and follow the run from after its wait until it has been
     answered.
 
@@ -41,7 +41,7 @@ async def resume(
     behind = AfterPause(run, max(_wait_of(run, verdict.approval_id) for verdict in requested.verdicts))
     await exchange.enter(parts.account_bounds.streaming(caller))
     following = parts.runs.follow(
-        run.trace_id, conversation_id, streaming=True, outputs=True, from_beginning=True, behind=behind
+        run.trace_id, conversation_id, streaming=True, outputs=True, from_beginning=True, after_pause=behind
     )
     live = await exchange.enter(following)
     exchange.watch(live.leave)

@@ -18,7 +18,7 @@ from gateway.gateway_services import Parts, parts_of
 from gateway.http.exchange import Exchange, of
 from gateway.runs.after_pause import AfterPause
 from gateway.runs.followed_runs import Runs
-from gateway.runs.live_run import LiveRun
+from gateway.runs.run_follower import RunFollower
 
 A = TypeVar("A", bound=RunRequest)
 
@@ -50,7 +50,7 @@ class StartedRun(msgspec.Struct, Generic[A], frozen=True):
 
     requested: A
     claim: Claim
-    run: LiveRun
+    run: RunFollower
     behind: AfterPause | None = None
 
 

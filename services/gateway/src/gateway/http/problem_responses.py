@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from contracts import errors, http, wire
-from contracts.problems import problem
+from contracts.http import problem
 from contracts.values import ApprovalNeeded
 from gateway.http.exchange import Exchange
 

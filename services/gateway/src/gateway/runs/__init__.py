@@ -1,6 +1,5 @@
-"""Runs that are followed: frames in, updates for a reader out, bytes on his connection.
+"""Runs that are followed: frames in, updates for readers out, bytes on their connections.
 
-`registry` opens and closes them, `fanout` has one subscription a trace, `live_run` is a run with one reader,
-`view` makes updates of frames, `progress` is what a reader has, `run_reader` reads the log, `event_stream`
-writes server-sent events and pings.
+`followed_runs` is the table, `followed_run` one run in it, `run_follower` a reader of one. `view` makes
+updates of frames and of the log, `event_stream` sends them.
 """

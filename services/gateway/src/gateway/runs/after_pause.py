@@ -1,24 +1,24 @@
-"""What of a run is behind one of its waits, for a reader who was told what is before it. Pure."""
+"""What of a run comes after one of its pauses, for a reader who has what is before it. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from contracts.updates import NextRound, Sources, Text, ToolReturned, ToolStarted, Update
+from contracts.updates import NextRound, RetrievedSources, Text, ToolEnded, ToolStarted, Update
 from conversations.aggregate.conversation import Run
 
 
 class PausePoint(NamedTuple):
-    """One time that a run waits: in which round, and how often it had waited in that before."""
+    """A pause of a run: in which round, and how many pauses that round had before."""
 
     round: int
     number: int = 0
 
 
 class AfterPause:
-    """Passes on what is behind a wait of a run, of updates from its beginning.
+    """Passes on what comes after a pause, of a run's updates from its beginning.
 
-    `calls`: those that a person was asked about then, or later in that round, by their ids, as they were then
-    decided.
+    `calls`: those that a person was asked about in that pause, or later in that round, by their ids, as they
+    were then decided.
     """
 
     def __init__(self, run: Run, wait: PausePoint) -> None:
@@ -33,12 +33,12 @@ class AfterPause:
         self._text = sum(len(each.text) for each in had)
 
     def approval_of(self, call_id: str) -> str | None:
-        """What was asked about one of `calls` first: the id of it."""
+        """The id of the first approval that was requested for one of `calls`."""
         asked = (each.id for each in self.calls[call_id].approvals if each.wait >= self.wait.number)
         return next(asked, None)
 
     def rest(self, updates: Iterable[Update]) -> list[Update]:
-        """What of these is behind it."""
+        """What of these comes after it."""
         return [rest for update in updates if (rest := self._rest(update)) is not None]
 
     def _rest(self, update: Update) -> Update | None:
@@ -46,11 +46,11 @@ class AfterPause:
             case Text():
                 text, self._text = update.text[self._text :], max(0, self._text - len(update.text))
                 return Text(text) if text else None
-            case Sources():
+            case RetrievedSources():
                 return None
             case ToolStarted() if update.call_id in self._had:
                 return None
-            case ToolReturned() if update.call_id in self._had - self.calls.keys():
+            case ToolEnded() if update.call_id in self._had - self.calls.keys():
                 return None
             case NextRound() if update.number <= self.wait.round:
                 return None

@@ -1,7 +1,6 @@
 """A run as a stream of server-sent events: writing, pings, slow and vanished readers.
 
-The run's subscription belongs to the caller, outside of anything that a disconnect ends
-(docs/change/reliability.md HTTP).
+The caller follows the run, outside of anything that a disconnect ends (docs/change/reliability.md HTTP).
 """
 
 import asyncio
@@ -14,14 +13,14 @@ from litestar.types import Scope
 from contracts import sse
 from contracts.timings import PING_SECONDS
 from gateway.http.exchange import SEND_SECONDS, Exchange, of
-from gateway.runs.wake import Followed
+from gateway.runs.run_follower import RunFollower
 from runtime import failpoints
 
 
 class EventStream(Response[None]):
-    """A stream as an answer. What `take` gives at a time goes out in one write."""
+    """A stream as an answer. What one call of `take` returns goes out in one write."""
 
-    def __init__(self, run: Followed, take: Callable[[], bytes]) -> None:
+    def __init__(self, run: RunFollower, take: Callable[[], bytes]) -> None:
         super().__init__(None)
         self._run = run
         self._take = take
@@ -36,7 +35,7 @@ class EventStream(Response[None]):
 
 
 class _Writing:
-    def __init__(self, exchange: Exchange, run: Followed, take: Callable[[], bytes]) -> None:
+    def __init__(self, exchange: Exchange, run: RunFollower, take: Callable[[], bytes]) -> None:
         self._exchange = exchange
         self._run = run
         self._take = take
@@ -64,9 +63,9 @@ class _Writing:
             await self._run.wait()
 
     def _write(self) -> bool:
-        """Send what there is at once. A client who is slow is sent what has come when he is ready again.
+        """Send what there is at once. A slow client is sent it when it is ready again.
 
-        He may be ready before the task has gone on that has the piece before in hand: then it is the task's.
+        It may be ready while the task still has the previous piece to send: then the task sends this one too.
         """
         if self._sending_since is not None or not self._exchange.write(b""):
             return False

@@ -9,14 +9,15 @@ from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from bus import Bus
+from contracts.cursors import Cursor
 from contracts.timings import STREAMS_DRAIN_SECONDS
 from contracts.updates import Broken
 from conversations.event_store.log import Log
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 from gateway.runs.after_pause import AfterPause
-from gateway.runs.fanout import Fanout
-from gateway.runs.live_run import LiveRun
+from gateway.runs.followed_run import FollowedRun, RunKey
+from gateway.runs.run_follower import RunFollower
 from gateway.runs.run_reader import RunReader
 
 TICK_SECONDS = 1.0
@@ -34,13 +35,13 @@ class Stopping(Refusal):
 
 
 class Runs:
-    """The registry of followed runs. One task ticks for all of them."""
+    """The table of followed runs. One task ticks for all of them."""
 
     def __init__(self, bus: Bus, log: Log) -> None:
         self._bus = bus
         self._log = log
-        self._fanout = Fanout(bus.traces)
-        self._open: set[LiveRun] = set()
+        self._open: dict[FollowedRun, None] = {}
+        self._shared: dict[RunKey, FollowedRun] = {}  # those of them that a new follower may join
         self._all_closed = asyncio.Event()
         self._all_closed.set()
         self._receiving: set[asyncio.Timeout] = set()
@@ -57,44 +58,50 @@ class Runs:
         *,
         streaming: bool,
         outputs: bool = False,
-        behind: AfterPause | None = None,
+        after_pause: AfterPause | None = None,
         from_beginning: bool = False,
+        cursor: Cursor | None = None,
         publication: int = 1,
         after_version: int = 0,
-    ) -> AsyncIterator[LiveRun]:
+    ) -> AsyncIterator[RunFollower]:
         """Follow a run from before its request is published, for the `publication`-th time, until the block
-        ends; or `from_beginning`, wherever it stands: not begun, under way, or ended long ago.
+        ends; or `from_beginning`, wherever it stands: not begun, under way, or ended long ago. From its
+        beginning a run is followed once, however many followers it has, and a follower may have a `cursor`.
 
-        With `outputs` each ToolReturned has its output, and all updates come in the order of the canonical
-        stream; of these only what is `behind` a wait, where one is given. `after_version`: where in the
-        conversation it begins, as far as that is known. Raises Stopping, where `drain` would not see the run;
+        With `outputs` each ToolEnded has its output, and all updates come in the order of the canonical
+        stream; only those `after_pause`, where it is given. `after_version`: where in the conversation the
+        run begins, as far as that is known. Raises Stopping, where `drain` would not see the run;
         BusUnavailable.
         """
         self.check()
-        run_reader = RunReader(self._log, conversation_id, trace_id, after_version)
-        run = LiveRun(
-            self._bus.traces,
-            run_reader,
-            trace_id,
-            streaming=streaming,
-            outputs=outputs,
-            behind=behind,
-            clock=asyncio.get_running_loop(),
-            publication=publication,
-        )
-        self._open.add(run)
-        self._all_closed.clear()
+        key = RunKey(trace_id, streaming, outputs, publication)
+        run = self._shared.get(key) if from_beginning else None
+        if run is None or not run.can_be_joined:
+            reader = RunReader(self._log, conversation_id, trace_id, after_version)
+            run = self._begin(FollowedRun(self._bus.traces, reader, key, from_beginning=from_beginning))
+        follower = run.join(cursor, after_pause)
         try:
-            self._fanout.join(trace_id, run.deliver)
-            if from_beginning:
-                await run.catch_up()
-            yield run
+            await run.caught_up()
+            yield follower
         finally:
-            self._open.discard(run)
-            if not self._open:
-                self._all_closed.set()
-            await self._fanout.leave(trace_id, run.deliver)
-            await run.close()
+            run.followers.remove(follower)
+            if not run.followers:
+                self._end(run)
+                await run.close()
+
+    def _begin(self, run: FollowedRun) -> FollowedRun:
+        self._open[run] = None
+        self._all_closed.clear()
+        if run.can_be_joined:
+            self._shared[run.key] = run
+        return run
+
+    def _end(self, run: FollowedRun) -> None:
+        del self._open[run]
+        if not self._open:
+            self._all_closed.set()
+        if self._shared.get(run.key) is run:
+            del self._shared[run.key]
 
     @described("server_shutdown")
     def check(self) -> None:

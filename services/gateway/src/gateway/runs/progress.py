@@ -1,4 +1,4 @@
-"""What a reader was told so far of a reply's text and of its tools."""
+"""How much of a reply's text, and which of its tool calls, have become updates so far."""
 
 import hashlib
 from typing import Any
@@ -7,14 +7,14 @@ from contracts.values import ToolCall
 
 
 class TextProgress:
-    """The text told so far, as its length in code points and its SHA-256: the text itself is not kept."""
+    """The text so far, as its length in code points and its SHA-256: the text itself is not kept."""
 
     def __init__(self) -> None:
         self.length = 0
         self._digest = hashlib.sha256()
 
     def add(self, text: str) -> None:
-        """Some more was told."""
+        """The next piece."""
         self.length += len(text)
         self._digest.update(text.encode())
 
@@ -32,9 +32,9 @@ class TextProgress:
 
 
 class ToolProgress:
-    """The tool calls told so far, in order, and their outputs.
+    """The tool calls so far, in order, and their outputs.
 
-    `owed`: calls that have returned, and are told so only once their output is known.
+    `owed`: calls that have returned, whose update follows when their output is known.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class ToolProgress:
         return True
 
     def owe(self, call_id: str) -> bool:
-        """Note that a call has returned with an output yet to be known; False if it is told, or not known."""
+        """Note that a call has returned with an output yet to be known; False if it ended, or is unknown."""
         if call_id in self._ended or call_id not in self._calls:
             return False
         self.owed.add(call_id)
@@ -77,5 +77,5 @@ class ToolProgress:
         return len(self._returned)
 
     def finished(self) -> tuple[ToolCall, ...]:
-        """The calls that have returned, in the order of their calling."""
+        """The calls that have returned, in the order in which they were made."""
         return tuple(call for call_id, call in self._calls.items() if call_id in self._returned)

@@ -11,10 +11,10 @@ from conversations.event_store.turns import in_turns
 
 
 class RunReader:
-    """Keeps what it has read, so that each look costs only what is new in the run, and nothing at its end.
+    """Keeps what it has read, so that each `read` costs only what is new in the run, and nothing at its end.
 
-    `after_version`: where in the conversation the run begins, 0 where that is to be looked up. `erased` is
-    set once the conversation was found to be, `whole` is not where an event of the run cannot be decoded.
+    `after_version`: where in the conversation the run begins, 0 where that is to be looked up. `erased`: the
+    conversation was found to be. `is_readable`: all events of the run so far could be decoded.
     """
 
     def __init__(self, log: Log, conversation_id: str, trace_id: str, after_version: int = 0) -> None:
@@ -23,7 +23,7 @@ class RunReader:
         self._trace_id = trace_id
         self._version = after_version
         self._conversation = Conversation(conversation_id=conversation_id)
-        self.whole = True
+        self.is_readable = True
 
     async def read(self) -> Run | None:
         """The run up to now; None if the log has none. Raises DatabaseUnavailable.
@@ -35,14 +35,14 @@ class RunReader:
             return known
         rows = await self._log.rows_of_run(self._conversation.conversation_id, self._trace_id, self._version)
         new: list[events.Event] = []
-        whole = True
+        is_readable = True
         async for row in in_turns(self._log, rows):
-            found, is_whole = readable_of([(row.topic, row.state)])
+            found, all_of_it = readable_of([(row.topic, row.state)])
             new += found
-            whole = whole and is_whole
+            is_readable = is_readable and all_of_it
         if rows:
             self._version = rows[-1].version
-        self.whole = self.whole and whole
+        self.is_readable = self.is_readable and is_readable
         self.erased = self.erased or any(isinstance(event, events.ConversationErased) for event in new)
         own = [event for event in new if event.trace_id == self._trace_id]
         self._conversation = evolve_all(self._conversation, own)
@@ -51,7 +51,7 @@ class RunReader:
     def _run(self) -> Run | None:
         """Without its text, but for its reply, where an event that cannot be decoded may hold some."""
         run = self._conversation.run(self._trace_id)
-        if run is None or self.whole:
+        if run is None or self.is_readable:
             return run
         known = (Round(number=1, text=run.reply.content),) if run.reply is not None else ()
         return replace(run, rounds=known, sources=None)

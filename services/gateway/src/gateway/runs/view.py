@@ -1,7 +1,7 @@
 """The live view of one run: frames in, updates for a reader out. Pure.
 
-Frames may be late, twice, out of a stopped worker, or missing. What is missing is asked for (`wants_repair`);
-what cannot be had any more is taken from the saved message: late, never wrong (docs/change/design.md 5).
+Frames may be late, doubled, from a stopped worker, or missing. What is missing is requested (`wants_repair`);
+what is nowhere any more is taken from the saved message: late, never wrong (docs/change/design.md 5).
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Cut, Message, Source, Usage
 from conversations.aggregate import approvals
@@ -34,18 +33,20 @@ _GONE = Broken("conversation_not_found", "There is no such conversation.")
 
 
 class View:
-    """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log can tell the rest.
-    `blind`: text was missed, and what follows it has no place until the log, the offset of a later piece, or
-    the saved message tells.
+    """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log has the rest.
+    `misses_text`: text was missed, and what follows it waits until the log, the offset of a later piece, or
+    the saved message shows where it belongs.
 
-    A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
-    With `outputs` a tool's return is told with its output, which only the log has.
-    `publication`: how often the request was published by now; what became of earlier ones does not count.
-    `refused`: a worker has ended it before its start, and it never begins. `paused`: its attempt has ended to
-    wait for a person.
+    A view that is not `streaming` gives the end and no Text, so that no text can be wrong. With `outputs` a
+    ToolEnded has its output, which only the log has. `publication`: how often the request was published by
+    now; what became of earlier ones does not count.
+
+    `waiting`: the request is in line. `refused`: a worker has ended it before its start, and it never begins.
+    `paused`: its attempt has ended to wait for a person.
     """
 
     def __init__(self, *, streaming: bool = True, outputs: bool = False, publication: int = 1) -> None:
+        self.waiting = False
         self.started = False
         self.ended = False
         self.refused = False
@@ -58,10 +59,10 @@ class View:
         self._attempt = 0
         self._next = 1
         self._held: dict[int, frames.Frame] = {}  # frames of the attempt, after a gap
-        self.blind = False
+        self.misses_text = False
         self._later: list[frames.Delta] = []  # after text that was missed
         self._placed = 1  # the attempt whose offsets count: its beginning is known
-        self._said = TextProgress()
+        self._text = TextProgress()
         self._tools = ToolProgress()
         self._round = 1
         self._sourced = False
@@ -83,7 +84,7 @@ class View:
             case frames.Queued() | frames.Refused() if self.started or self._is_earlier(frame):
                 pass
             case frames.Queued():
-                updates.append(Waiting())
+                self.waiting = True
             case frames.Refused():
                 self.refused = True
                 self._end(Broken(frame.code, frame.message, approvals=frame.approvals), updates)
@@ -94,7 +95,7 @@ class View:
     def feed_all(self, found: Iterable[frames.Frame]) -> list[Update]:
         """The updates of the frames that TRACES keeps of the trace, from its first one on.
 
-        What is missing even there is gone: the view goes on without it.
+        What is missing even there is lost: the view continues without it.
         """
         updates: list[Update] = []
         self.wants_repair = False
@@ -103,7 +104,7 @@ class View:
         known = View(streaming=self._streaming, publication=self._publication)
         replayed = [update for frame in found for update in known.feed(frame)]
         known._skip_gap(replayed)
-        if self._said.begins("".join(update.text for update in replayed if isinstance(update, Text))):
+        if self._text.begins("".join(update.text for update in replayed if isinstance(update, Text))):
             self._adopt(known, replayed, updates)
         self._skip_gap(updates)
         return updates
@@ -114,32 +115,32 @@ class View:
         if run is None or self.ended:
             return updates
         if (run.state != "running" or run.pending) and not self.started:
-            return self._retell(run)
+            return self._replay(run)
         self._start(updates)
         self._take_sources(run.sources, updates)
-        follows = self._said.begins(run.text)
-        self._take_rounds(run.rounds, updates, texts=follows and (self.blind or bool(run.pending)))
+        follows = self._text.begins(run.text)
+        self._take_rounds(run.rounds, updates, texts=follows and (self.misses_text or bool(run.pending)))
         if run.state == "completed" and run.reply is not None:
             self._finish(run.reply, run.usage, run.cut, updates)
         elif run.state != "running":
             self._end(end_of(run), updates)
         elif run.pending:
             self._end(approvals.wait_of(run) if follows else INTERRUPTED, updates)
-        elif self.blind and follows:
+        elif self.misses_text and follows:
             self._place_later(updates)
         self.wants_log = (self._completed is not None or bool(self._tools.owed)) and not self.ended
         return updates
 
     def _take_rounds(self, rounds: Iterable[Round], updates: list[Update], *, texts: bool) -> None:
-        """The calls of recorded rounds, and their `texts`, as far as they were not told.
+        """The calls of recorded rounds, and their `texts`, as far as they are new.
 
-        A round that comes after text yet to be told begins with its own.
+        A round after text that is still missing begins with its own text.
         """
         before = 0
         for each in rounds:
             if texts:
-                self._say(each.text[max(0, self._said.length - before) :], updates, each.number)
-            if self._said.length == before:
+                self._add_text(each.text[max(0, self._text.length - before) :], updates, each.number)
+            if self._text.length == before:
                 self._begin_round(each.number, updates)
             before += len(each.text)
             for call in each.calls:
@@ -155,12 +156,12 @@ class View:
             self._end(CANCELLED if self.started else _GONE, updates)
         return updates
 
-    def _retell(self, run: Run) -> list[Update]:
-        """All of a run that ended, or began to wait, before anything of it was told."""
+    def _replay(self, run: Run) -> list[Update]:
+        """All of a run that ended, or began to wait, before this view had anything of it."""
         self.started = self.ended = True
         self.wants_repair = self.wants_log = False
-        told = [update for update in replayed(run) if self._streaming or not isinstance(update, Text)]
-        return [*told, approvals.wait_of(run)] if run.pending else told
+        updates = [update for update in replayed(run) if self._streaming or not isinstance(update, Text)]
+        return [*updates, approvals.wait_of(run)] if run.pending else updates
 
     def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
         if frame.attempt > self._attempt:
@@ -184,9 +185,9 @@ class View:
         return 0 < frame.attempt < self._publication
 
     def _skip_gap(self, updates: list[Update]) -> None:
-        """Go on with the frames after a gap that nothing fills."""
+        """Continue with the frames after a gap that nothing fills."""
         if self._held and not self.ended:
-            self.blind = True
+            self.misses_text = True
             self.wants_log = True
             for seq in sorted(self._held):
                 if not self.ended:
@@ -194,26 +195,24 @@ class View:
         self._held.clear()
 
     def _adopt(self, known: "View", replayed: list[Update], updates: list[Update]) -> None:
-        """Go on from where `known` is, whose updates begin with what was said here."""
-        behind = self._said.length
+        """Continue from where `known` is, whose updates begin with those of this view."""
+        had = self._text.length
         for update in replayed:
             match update:
-                case Waiting():
-                    updates.append(update)
                 case Text():
-                    self._say(update.text[behind:], updates)
-                    behind = max(0, behind - len(update.text))
+                    self._add_text(update.text[had:], updates)
+                    had = max(0, had - len(update.text))
                 case ToolStarted():
                     self._call(update.call_id, update.name, update.input, updates)
-                case ToolReturned():
+                case ToolEnded():
                     self._return(update.call_id, update.is_error, update.output, updates)
                 case NextRound():
                     self._begin_round(update.number, updates)
-                case Sources():
+                case RetrievedSources():
                     self._take_sources(update.sources, updates)
                 case Started():
                     self._start(updates)
-        self.paused = known.paused
+        self.paused, self.waiting = known.paused, not self.started and known.waiting
         if known._completed is not None:
             self._completed, self.wants_log = known._completed, True
         if (known._attempt, known._next) > (self._attempt, self._next):
@@ -223,7 +222,7 @@ class View:
                 if frame.attempt == known._attempt and seq >= known._next
             }
             self._attempt, self._next = known._attempt, known._next
-            self.blind, self._later, self._placed = known.blind, known._later, known._placed
+            self.misses_text, self._later, self._placed = known.misses_text, known._later, known._placed
             self.wants_log = self.wants_log or known.wants_log
         match replayed[-1:]:
             case [Finished() as last]:
@@ -248,7 +247,7 @@ class View:
             case frames.SourcesFound():
                 self._take_sources(frame.sources, updates)
             case frames.ToolCalled():
-                self._begin_round(frame.round or 1, updates)
+                self._begin_round(frame.round, updates)
                 self._call(frame.call_id, frame.name, frame.input, updates)
             case frames.ToolReturned():
                 self._return(frame.call_id, frame.is_error, None, updates)
@@ -263,30 +262,30 @@ class View:
 
     def _start(self, updates: list[Update]) -> None:
         if not self.started:
-            self.started = True
+            self.started, self.waiting = True, False
             updates.append(Started())
 
-    def _say(self, text: str, updates: list[Update], number: int = 1) -> None:
+    def _add_text(self, text: str, updates: list[Update], number: int = 1) -> None:
         if text and self._streaming:
             self._begin_round(number, updates)
-            self._said.add(text)
+            self._text.add(text)
             updates.append(Text(text))
 
     def _place(self, frame: frames.Delta, updates: list[Update]) -> None:
-        """Say what of a piece was not said yet, unless text before it was missed."""
+        """Add what is new of a piece, unless text before it was missed."""
         if not self._streaming:
             return
-        if frame.offset is None or frame.attempt != self._placed:
-            if not self.blind:
-                self._say(frame.text, updates, frame.round)
-        elif frame.offset > self._said.length:
-            self.wants_log = self.wants_log or not self.blind
-            self.blind = True
+        if frame.attempt != self._placed:
+            if not self.misses_text:
+                self._add_text(frame.text, updates, frame.round)
+        elif frame.offset > self._text.length:
+            self.wants_log = self.wants_log or not self.misses_text
+            self.misses_text = True
             if len(self._later) < _HELD_FRAMES:
                 self._later.append(frame)
         else:
-            self.blind = False
-            self._say(frame.text[self._said.length - frame.offset :], updates, frame.round)
+            self.misses_text = False
+            self._add_text(frame.text[self._text.length - frame.offset :], updates, frame.round)
 
     def _place_later(self, updates: list[Update]) -> None:
         later, self._later = self._later, []
@@ -294,23 +293,23 @@ class View:
             self._place(frame, updates)
 
     def _resume(self, frame: frames.Resumed, updates: list[Update]) -> None:
-        """Another worker goes on after `frame.offset`: that must be where this view stands."""
+        """Another worker continues after `frame.offset`: that must be where this view is."""
         if not self._streaming:
             return
         self._placed = frame.attempt
-        if frame.offset > self._said.length:
-            self.blind = True
+        if frame.offset > self._text.length:
+            self.misses_text = True
             self.wants_repair = True
             self.wants_log = True
-        elif (frame.offset, frame.sha256) == (self._said.length, self._said.sha256):
-            self.blind = False
+        elif (frame.offset, frame.sha256) == (self._text.length, self._text.sha256):
+            self.misses_text = False
         else:
             self._end(INTERRUPTED, updates)
 
     def _take_sources(self, sources: tuple[Source, ...] | None, updates: list[Update]) -> None:
-        if sources is not None and not self._sourced and self._said.length == 0:
+        if sources is not None and not self._sourced and self._text.length == 0:
             self._sourced = True
-            updates.append(Sources(sources))
+            updates.append(RetrievedSources(sources))
 
     def _call(self, call_id: str, name: str, given: dict[str, Any], updates: list[Update]) -> None:
         if self._tools.call(call_id, name, given):
@@ -320,7 +319,7 @@ class View:
         if output is None and self._outputs:
             self.wants_log = self._tools.owe(call_id) or self.wants_log
         elif self._tools.ended(call_id):
-            updates.append(ToolReturned(call_id, is_error, output))
+            updates.append(ToolEnded(call_id, is_error, output))
 
     def _begin_round(self, number: int, updates: list[Update]) -> None:
         if number > self._round:
@@ -335,10 +334,10 @@ class View:
             self._finish(frame.message, frame.usage, frame.cut, updates)
 
     def _finish(self, message: Message, usage: Usage, cut: Cut | None, updates: list[Update]) -> None:
-        """Say what the saved content has more than was said; where that is not its beginning, all is lost."""
-        if not self._said.begins(message.content):
+        """Add the rest of the saved content; if the text so far is not its beginning, end as interrupted."""
+        if not self._text.begins(message.content):
             return self._end(INTERRUPTED, updates)
-        self._say(message.content[self._said.length :], updates)
+        self._add_text(message.content[self._text.length :], updates)
         self.ended = True
         updates.append(Finished(message, self._tools.finished(), usage, cut))
         return None

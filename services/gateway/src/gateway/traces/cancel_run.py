@@ -1,4 +1,4 @@
-"""POST /v1/chat/{trace_id}/cancel: the end of a run, asked for at whichever gateway."""
+"""POST /v1/chat/{trace_id}/cancel: a run is ended, at any gateway."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ async def cancel(
 ) -> http.Cancelling:
     """202 for a run under way or a request in line, 404 for what is not the account's, 409 for what ended.
 
-    The worker that has the run ends it, and the log says how: one that was about to end may do so yet.
+    The worker that has the run ends it, and the log has how: one that was about to complete may still do so.
     """
     parts = parts_of(request)
     found = await run_of(parts, caller, trace_id)
@@ -55,16 +55,16 @@ async def cancel(
 
 
 async def _end_wait(parts: Parts, conversation_id: str, trace_id: str) -> None:
-    """Have a worker end a run that waits for a person: none is at it, to hear that it is cancelled.
+    """Have a worker end a run that waits for a person: no worker has it that would receive the cancellation.
 
-    After the cancellation: a run that begins to wait only now finds that. One with an event that cannot be
-    decoded may wait too: a worker finds out. Raises BusUnavailable, DatabaseUnavailable.
+    Called after the cancellation was sent: a run that begins to wait only now finds that. A run with an event
+    that cannot be decoded may wait too; a worker finds out. Raises BusUnavailable, DatabaseUnavailable.
     """
-    whole = True
+    is_readable = True
     try:
         conversation = await parts.log.conversation(conversation_id)
     except UnreadableEvent:
-        whole, conversation = False, await parts.log.readable_conversation(conversation_id)
+        is_readable, conversation = False, await parts.log.readable_conversation(conversation_id)
     run = conversation.run(trace_id)
-    if run is not None and run.state == "running" and (run.pending or not whole):
+    if run is not None and run.state == "running" and (run.pending or not is_readable):
         await parts.bus.queues.request_chat(ask_again(conversation, run, CANCELLED + run.attempt))

@@ -1,4 +1,4 @@
-"""GET /v1/chat/{trace_id}/events: a stream joined, read again, or gone on with, at whichever gateway.
+"""GET /v1/chat/{trace_id}/events: a stream is joined, read again, or resumed, at any gateway.
 
 An extension next to the specification's POST, whose streams stay without ids (decision 17).
 """
@@ -30,9 +30,9 @@ from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import EVENT
 from gateway.runs.event_stream import EventStream
 from gateway.runs.followed_runs import accepts_runs
+from gateway.runs.run_follower import RunFollower
+from gateway.runs.run_updates import UpdateHistory
 from gateway.traces.owned_run import TraceId, no_such_run, run_of
-from gateway.traces.replay_buffer import ReplayBuffer
-from gateway.traces.shared_streams import StreamReader
 
 CURSOR_HEADER = "Last-Event-ID"
 
@@ -64,9 +64,9 @@ _UPDATES: tuple[Update, ...] = (
 
 
 def _example(form: sse.Form) -> str:
-    buffer, encoder = ReplayBuffer(), sse.Encoder(form, CONVERSATION, TRACE)
-    buffer.add(_UPDATES)
-    return b"".join(entry.data(form, encoder) for entry in buffer.entries).decode()
+    updates, encoder = UpdateHistory(), sse.Encoder(form, CONVERSATION, TRACE)
+    updates.add(_UPDATES)
+    return b"".join(entry.data(form, encoder) for entry in updates.entries).decode()
 
 
 @get(
@@ -93,7 +93,7 @@ def _example(form: sse.Form) -> str:
 async def events(
     request: Request[Any, Any, Any], caller: NamedDependency[Caller], trace_id: TraceId
 ) -> EventStream:
-    """The run's events, each with the id of the place after it, from its beginning or from after a cursor.
+    """The run's events, each with the id of the place after it, from the beginning or from after a cursor.
 
     404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
     """
@@ -102,50 +102,55 @@ async def events(
     check_plan(asked, caller)
     cursor = _cursor(exchange)
     found = await run_of(parts, caller, trace_id)
-    reader = await _reading(parts, exchange, caller, trace_id, found, cursor)
-    await _begun(reader, ACCEPT_SECONDS if found.begun_at else TURN_SECONDS)
-    if reader.is_lost:
+    run = await _follow(parts, exchange, caller, trace_id, found, cursor)
+    await _begun(run, ACCEPT_SECONDS if found.begun_at else TURN_SECONDS)
+    if run.position.is_lost:
         raise _expired()
     form = asked or await _first_form(parts, caller, trace_id, found)
     check_plan(form, caller)
     exchange.answer_as(trace_id)
     encoder = sse.Encoder(form, found.conversation_id, trace_id)
-    return EventStream(reader, lambda: b"".join(entry.data(form, encoder) for entry in reader.take()))
+    take = run.position.take_marked
+    return EventStream(run, lambda: b"".join(entry.data(form, encoder) for entry in take()))
 
 
-async def _reading(
+async def _follow(
     parts: Parts, exchange: Exchange, caller: Caller, trace_id: str, found: FoundRun, cursor: str
-) -> StreamReader:
-    """A reader of the run, until the request has been answered. Raises Refusal, BusUnavailable."""
+) -> RunFollower:
+    """Follow the run, until the request has been answered. Raises Refusal, BusUnavailable."""
     position = cursors.parse_cursor(cursor, trace_id) if cursor else None
     if cursor and position is None:
         raise _expired()
     await exchange.enter(parts.account_bounds.streaming(caller))
     after_version = 0 if found.begun_at is None else found.begun_at - 1
-    stream = parts.shared_streams.read(
-        trace_id, found.conversation_id, cursor=position, after_version=after_version
+    following = parts.runs.follow(
+        trace_id,
+        found.conversation_id,
+        streaming=True,
+        from_beginning=True,
+        cursor=position,
+        after_version=after_version,
     )
-    reader = await exchange.enter(stream)
-    exchange.watch(reader.leave)
-    return reader
+    run = await exchange.enter(following)
+    exchange.watch(run.leave)
+    return run
 
 
 async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: FoundRun) -> sse.Form:
-    """That of the request that began the run; the deployment's where that asked for no stream of ours."""
-    if found.form is None:  # it stood in line
+    """That of the request that began the run; the deployment's where that requested none of our streams."""
+    if found.form is None:  # it was in line
         found = await run_of(parts, caller, trace_id)
     return next((form for form in sse.FORMS if form == found.form), default_form(parts.stream_form))
 
 
-async def _begun(reader: StreamReader, seconds: float) -> None:
+async def _begun(run: RunFollower, seconds: float) -> None:
     """Wait until the user's message is saved. Raises Refusal, ClientGone."""
     try:
         async with asyncio.timeout(seconds):
-            while not reader.buffer.entries:
-                await wait_for(reader)
+            while (first := run.position.first) is None:
+                await wait_for(run)
     except TimeoutError:
         raise Refusal("overloaded", "The run cannot be read just now.") from None
-    first = reader.buffer.entries[0].update
     if isinstance(first, Broken):
         if first.code == "conversation_not_found":  # erased meanwhile
             raise no_such_run()

@@ -34,5 +34,5 @@ async def run_of(parts: Parts, caller: Caller, trace_id: str) -> FoundRun:
 
 
 def no_such_run() -> Refusal:
-    """What is said of a run that does not exist, is another account's, or was erased."""
+    """The answer for a run that does not exist, is another account's, or was erased."""
     return Refusal("not_found", "There is no such run.")

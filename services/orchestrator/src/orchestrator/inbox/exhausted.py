@@ -2,8 +2,9 @@
 
 from bus import Exhausted
 from contracts import subjects, wire
-from contracts.messages import ChatRequested, ToolFinished, ToolRequested
+from contracts.messages import ChatRequested
 from contracts.timings import RUN_SECONDS
+from contracts.tool_messages import ToolFinished, ToolRequested
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.turn import AlreadyEnded, fail, got_on
 from conversations.errors import UnreadableEvent

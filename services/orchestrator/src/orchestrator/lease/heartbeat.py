@@ -65,7 +65,7 @@ async def _say_alive(parts: Parts) -> None:
             continue
         match stage:
             case RunningStage():
-                await stage.channel.say_alive()
+                await stage.channel.send_alive()
             case WaitingStage():
                 await parts.bus.traces.publish_frame(stage.trace_id, frames.Alive(seq=0, attempt=0))
             case _:

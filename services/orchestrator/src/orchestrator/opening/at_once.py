@@ -28,7 +28,7 @@ async def begin_at_once(parts: Parts, received: Received, clock: RunClock | None
     conversation = _known(parts, request)
     if agent is None or conversation is None or clock is None or not _comes_first(received, clock):
         return None
-    if parts.bus.traces.has_heard_cancelled(request.trace_id) is not False:
+    if parts.bus.traces.is_known_cancelled(request.trace_id) is not False:
         return None
     now, facts = clock.now(), facts_of(agent)
     opening = open_turn(conversation, request, facts, now=now, expired=False, worker=parts.leases.worker)

@@ -1,4 +1,4 @@
-"""The live side of a run: its frames, numbered, and the text of the round that is being said."""
+"""The live side of a run: its frames, numbered, and the text of the round so far."""
 
 import asyncio
 import hashlib
@@ -19,23 +19,23 @@ _FRAME_CHARACTERS = 64 * 1024
 
 
 class FrameSink(Protocol):
-    """Where frames go: the bus behind a fence, for a run that has readers."""
+    """Where frames go: to the bus, by way of a fence, for a run that has readers."""
 
     @property
     def is_open(self) -> bool:
         """Whether any frame may be sent now, without `ready`."""
 
     async def ready(self, frame: frames.Frame) -> None:
-        """Return when it may be sent. Raises Interrupted where that is not this worker's to do any more."""
+        """Return when it may be sent. Raises Interrupted where this worker may not send it any more."""
 
     def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
-        """Send it. Never raises; False where its sender should leave others a turn."""
+        """Send it. Never raises; False where the caller should yield to others."""
 
 
 class TraceChannel:
     """Frames of one attempt. Publishing never fails: readers repair what they miss.
 
-    What sends a frame raises Interrupted where another worker may have the run.
+    Methods that send a frame raise Interrupted where another worker may have the run.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class TraceChannel:
         await self.send(frames.Accepted(seq=0, attempt=0, conversation_id=conversation_id))
 
     async def resume(self, conversation_id: str, run: Run, already: AlreadySent) -> None:
-        """The first frames of a later attempt: where it goes on, and what was recorded but not sent.
+        """The first frames of a later attempt: where it continues, and what was recorded but not sent.
 
-        The text that they sent of the next round is kept, should the run end before that begins.
+        The text that was sent of the next round is kept, in case the run ends before that round begins.
         """
         self.begin_round(len(run.rounds) + 1, already.text, already.cuts)
         sent = run.text + already.text
@@ -105,7 +105,7 @@ class TraceChannel:
             await asyncio.sleep(0)
 
     def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
-        """What is said from now on is of this round; `sent` of it is out already."""
+        """Text from now on is of this round; `sent` of it was sent before."""
         self.round = number
         self._parts = [sent] if sent else []
         self._length = len(sent)
@@ -116,9 +116,9 @@ class TraceChannel:
         self._before += self._length
         self.begin_round(0)
 
-    async def say(self, text: str) -> None:
-        """Send the next piece of the round's text. What it waits for lets others run, or collects text that
-        arrives meanwhile.
+    async def send_text(self, text: str) -> None:
+        """Send the next piece of the round's text. Its pauses let others run, or collect text that arrives
+        meanwhile.
         """
         for start in range(0, len(text), _FRAME_CHARACTERS):
             piece = text[start : start + _FRAME_CHARACTERS]
@@ -142,8 +142,8 @@ class TraceChannel:
         )
 
     @property
-    def said(self) -> str:
-        """The text of the round so far, in whichever attempt it was said."""
+    def text(self) -> str:
+        """The text of the round so far, of all attempts."""
         return "".join(self._parts)
 
     @property
@@ -151,15 +151,15 @@ class TraceChannel:
         """Where its frames ended, in code points."""
         return thinned(self._cuts)
 
-    def said_events(self, now: str) -> tuple[events.Delta, ...]:
-        """The text of the round under way, as its one event; () where none was said."""
-        text = self.said
+    def text_events(self, now: str) -> tuple[events.Delta, ...]:
+        """The text of the round so far, as its one event; () where there is none."""
+        text = self.text
         if not text:
             return ()
         return (events.Delta(trace_id=self._trace_id, at=now, round=self.round, text=text, cuts=self.cuts),)
 
-    async def say_alive(self) -> None:
-        """To be called every second or so: a quiet run is heard of every `alive_seconds`."""
+    async def send_alive(self) -> None:
+        """Send a sign of life if nothing was sent for `alive_seconds`. To be called about once a second."""
         if self._loop.time() - self._last_sent >= self._alive_seconds:
             await self.send(frames.Alive(seq=0, attempt=0))
 

@@ -59,7 +59,7 @@ class Compactor:
     async def made_room(self, failure: ModelFailure) -> bool:
         """Once more, and whether the call may be made again: where it was too long. Raises as `make_room`."""
         wanted = self._wanted
-        if failure.code != "context_too_long" or wanted is None or self._once_more or self._channel.said:
+        if failure.code != "context_too_long" or wanted is None or self._once_more or self._channel.text:
             return False
         self._once_more = True
         step = once_more(self._log.conversation, self._log.run.trace_id, keep_runs=wanted.keep_runs)

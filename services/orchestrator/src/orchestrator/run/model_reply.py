@@ -35,7 +35,7 @@ class Replies:
         try:
             return await self._streamed(call, meter)
         except ModelFailure as failure:
-            if not (failure.transient and self._channel.said and go_on):
+            if not (failure.transient and self._channel.text and go_on):
                 raise
             logs.get_logger("run").warning("reply_broke_off", kind=failure.kind, round=self._channel.round)
         await asyncio.sleep(_BEFORE_GOING_ON_SECONDS)
@@ -50,17 +50,17 @@ class Replies:
     async def _streamed(self, call: ModelCall, meter: Meter) -> Reply:
         if self._output.is_json:
             return await self._streamed_json(call, meter)
-        sent = self._channel.said
+        sent = self._channel.text
         seam = Seam(sent)
 
         async def say(text: str) -> None:
-            await self._channel.say(seam.join(text))
+            await self._channel.send_text(seam.join(text))
 
         if sent:
             reply = await self._request(msgspec.structs.replace(call, already_sent=sent), say, meter)
-            await self._channel.say(seam.rest())
+            await self._channel.send_text(seam.rest())
         else:
-            reply = await self._request(call, self._channel.say, meter)
+            reply = await self._request(call, self._channel.send_text, meter)
         _refuse_unfit(reply)
         return reply
 
@@ -71,10 +71,10 @@ class Replies:
         if not any(block["type"] == "tool_use" for block in reply.blocks):
             text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
             await self._output.check(reply, text)
-            sent = self._channel.said  # by an attempt before this one
+            sent = self._channel.text  # by an attempt before this one
             if not text.startswith(sent):
                 raise ModelFailure("generation_interrupted", "The reply was interrupted.")
-            await self._channel.say(text[len(sent) :])
+            await self._channel.send_text(text[len(sent) :])
         return reply
 
     async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> Reply:

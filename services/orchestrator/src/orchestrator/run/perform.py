@@ -239,7 +239,7 @@ class Performer:
         self, run: Run, step: CallModel, call: ModelCall, reply: Reply, usage: Usage
     ) -> Sequence[events.Event]:
         offered = {spec.name: spec for spec in call.tools}
-        now, said = self._clock.now(), self._channel.said
+        now, said = self._clock.now(), self._channel.text
         asks = any(block["type"] == "tool_use" for block in reply.blocks)
         blocks = sendable(reply.blocks, _call_ids(self._log.conversation) if asks else set())
         bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
@@ -254,7 +254,7 @@ class Performer:
             prompt_sha256=prompt_sha256(call),
             tools_sha256=tools_sha256(call),
         )
-        done: list[events.Event] = [*self._channel.said_events(now), replied]
+        done: list[events.Event] = [*self._channel.text_events(now), replied]
         done += asked_for(replied, offered, bad_inputs, self._held(offered))
         after = run_of(evolve_all(self._log.conversation, done), run.trace_id)
         done += conclude(after, message_id=reply_id(run.trace_id), now=now)

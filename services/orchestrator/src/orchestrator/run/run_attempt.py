@@ -205,7 +205,7 @@ class RunAttempt:
     async def _end(self, end: Sequence[events.Event]) -> None:
         """What was said of the round under way is kept with the end; a run that has ended stays as it is."""
         if end:
-            await self.log.append([*self.channel.said_events(self._now()), *end])
+            await self.log.append([*self.channel.text_events(self._now()), *end])
 
     def _spent(self) -> Usage:
         return self.log.run.usage + self._cost.unrecorded(self.log.run)

@@ -7,8 +7,8 @@ import msgspec
 
 from bus import BusUnavailable, Rpc
 from contracts import subjects
-from contracts.messages import ListTools, ToolsListed
 from contracts.timings import TOOLS_LIST_SECONDS
+from contracts.tool_messages import ListTools, ToolsListed
 from contracts.values import ToolSpec
 from directory.agents import AgentConfig
 from runtime import logs

@@ -14,9 +14,9 @@ from opentelemetry.trace import Span, SpanKind, use_span
 
 from bus import Bus, BusUnavailable, Subscription
 from contracts import events, wire
-from contracts.messages import InputRequest, ToolFinished, ToolNews, ToolProgressed, ToolRequested
 from contracts.text import cleaned
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
+from contracts.tool_messages import InputRequest, ToolFinished, ToolNews, ToolProgressed, ToolRequested
 from contracts.values import ToolSpec
 from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from bus import BusUnavailable
 from bus.traces import Traces
-from contracts.messages import ToolFinished, ToolProgressed, ToolRequested
 from contracts.timings import TOOL_PROGRESS_SECONDS, TOOL_SLACK_SECONDS
+from contracts.tool_messages import ToolFinished, ToolProgressed, ToolRequested
 from tool_runner.deadline_clock import moment
 from tool_runner.time_limit import TimeLimit
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mcp_types import CallToolResult
 from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 
-from contracts import messages
+from contracts import messages, tool_messages
 from runtime import genai, logs, telemetry
 from runtime.bounded import BoundedMap
 from tool_runner.calls.call_output import error_output, rendered
@@ -64,7 +64,7 @@ class Executor:
             if call.run == run:
                 call.end("cancelled")
 
-    async def server(self, request: messages.ToolRequested) -> ToolServer:
+    async def server(self, request: tool_messages.ToolRequested) -> ToolServer:
         """Where a call goes, if its run goes on and the agent may use that tool.
 
         Raises ToolFailed, DatabaseUnavailable.
@@ -76,7 +76,9 @@ class Executor:
                 return self._servers.get(request.account_id, config)
         raise ToolFailed("not_offered", "no such server, or not allowed")
 
-    async def tool(self, server: ToolServer, request: messages.ToolRequested, deadline: float) -> OfferedTool:
+    async def tool(
+        self, server: ToolServer, request: tool_messages.ToolRequested, deadline: float
+    ) -> OfferedTool:
         """The tool as the server lists it now. Raises ToolFailed."""
         async with self._boundary(request):
             try:
@@ -89,7 +91,7 @@ class Executor:
         return tool
 
     async def run(
-        self, server: ToolServer, tool: OfferedTool, request: messages.ToolRequested, limit: TimeLimit
+        self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, limit: TimeLimit
     ) -> CallToolResult | InputRequired:
         """Call the tool, until `limit`. Raises ToolFailed."""
         leg = Leg(request.leg, request.responses, request.request_state)
@@ -102,11 +104,11 @@ class Executor:
 
     def finished(
         self,
-        request: messages.ToolRequested,
+        request: tool_messages.ToolRequested,
         outcome: CallToolResult | InputRequired | ToolFault,
         began: float,
         secrets: Sequence[str] = (),
-    ) -> messages.ToolFinished:
+    ) -> tool_messages.ToolFinished:
         """What to tell, in words that a model may read; `began` is on `time.perf_counter()`.
 
         `secrets` are not among them, whatever the server said.
@@ -137,7 +139,7 @@ class Executor:
             detail=detail,
             asks=0 if asked is None else len(asked.requests),
         )
-        return messages.ToolFinished(
+        return tool_messages.ToolFinished(
             trace_id=request.trace_id,
             call_id=request.call_id,
             output=output,
@@ -149,7 +151,7 @@ class Executor:
         )
 
     @asynccontextmanager
-    async def _boundary(self, request: messages.ToolRequested) -> AsyncIterator[None]:
+    async def _boundary(self, request: tool_messages.ToolRequested) -> AsyncIterator[None]:
         """Around what strangers answer: it can be interrupted, and nothing but ToolFailed comes out."""
         call = _Call((request.account_id, request.trace_id), asyncio.timeout(None))
         if self.interrupted:
@@ -172,7 +174,7 @@ class Executor:
 
 
 @contextmanager
-def _span(server: ToolServer, request: messages.ToolRequested) -> Iterator[Span]:
+def _span(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[Span]:
     """The MCP client's span; its context goes to the server, in the call's `_meta`."""
     attributes = {
         genai.MCP_METHOD_NAME: "tools/call",

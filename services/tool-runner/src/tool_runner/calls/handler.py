@@ -13,7 +13,7 @@ from mcp_types import CallToolResult
 from msgspec.structs import replace
 
 from bus import Bus, BusUnavailable, Delivery
-from contracts import messages, subjects, wire
+from contracts import messages, subjects, tool_messages, wire
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
 from journal import Execution, Journal
 from runtime import failpoints, genai, logs, telemetry
@@ -94,7 +94,7 @@ class CallHandler:
             finally:
                 self._held.release(request.account_id)
 
-    async def _work(self, delivery: Delivery, request: messages.ToolRequested) -> None:
+    async def _work(self, delivery: Delivery, request: tool_messages.ToolRequested) -> None:
         if delivery.attempt > 1:
             earlier = await earlier_news(self._bus.traces, request)
             if earlier.finished:
@@ -122,7 +122,7 @@ class CallHandler:
             await self._publish(finished)
             failpoints.reach("tool-runner-published")
 
-    async def _seconds_left(self, request: messages.ToolRequested) -> float:
+    async def _seconds_left(self, request: tool_messages.ToolRequested) -> float:
         """How long somebody waits for the call. Raises ToolFailed if nobody does any more.
 
         Also BusUnavailable, DatabaseUnavailable.
@@ -135,7 +135,7 @@ class CallHandler:
         return left
 
     async def _in_turn(
-        self, delivery: Delivery, request: messages.ToolRequested, server: ToolServer, left: float
+        self, delivery: Delivery, request: tool_messages.ToolRequested, server: ToolServer, left: float
     ) -> CallToolResult | InputRequired | ToolFault | None:
         """What came of the call, once it is its account's turn; None if it is not this process's to tell.
 
@@ -163,7 +163,7 @@ class CallHandler:
         finally:
             self._slots.release(request.account_id, server)
 
-    async def _limit(self, request: messages.ToolRequested, ends: float) -> TimeLimit:
+    async def _limit(self, request: tool_messages.ToolRequested, ends: float) -> TimeLimit:
         """How long the call may take from now on; `ends` is its deadline, on the loop's clock.
 
         Raises DatabaseUnavailable.
@@ -176,7 +176,7 @@ class CallHandler:
         return TimeLimit(min(now + seconds, ends), seconds=seconds, latest=latest)
 
     async def _outcome(
-        self, delivery: Delivery, request: messages.ToolRequested, server: ToolServer, limit: TimeLimit
+        self, delivery: Delivery, request: tool_messages.ToolRequested, server: ToolServer, limit: TimeLimit
     ) -> CallToolResult | InputRequired | ToolFault | None:
         """What came of the call, by `limit`; None if it is not this process's to tell.
 
@@ -199,7 +199,7 @@ class CallHandler:
                 return None
             return replace(failed.fault, writing=not tool.repeatable)
 
-    async def _begin(self, delivery: Delivery, request: messages.ToolRequested, until: float) -> bool:
+    async def _begin(self, delivery: Delivery, request: tool_messages.ToolRequested, until: float) -> bool:
         """Claim a call that must not run twice; False if its outcome is known, or somebody may be at it.
 
         Raises ToolFailed where it is not to be run: Postgres does not answer, its time is up, or it was begun
@@ -228,7 +228,7 @@ class CallHandler:
         raise ToolFailed("lost", f"begun by {execution.runner}")
 
     async def _unless_begun(
-        self, delivery: Delivery, request: messages.ToolRequested, fault: ToolFault
+        self, delivery: Delivery, request: tool_messages.ToolRequested, fault: ToolFault
     ) -> ToolFault | None:
         """Why a call did not begin here; `lost` if it has begun before, and None if that is not to be told.
 
@@ -242,7 +242,7 @@ class CallHandler:
         return ToolFault("lost", f"begun by {execution.runner}", writing=True)
 
     async def _is_published_or_running(
-        self, delivery: Delivery, request: messages.ToolRequested, execution: Execution
+        self, delivery: Delivery, request: tool_messages.ToolRequested, execution: Execution
     ) -> bool:
         """Whether a call that was begun before has its result, or may get it: then the call is put back."""
         self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
@@ -257,7 +257,7 @@ class CallHandler:
             return True
         return False
 
-    async def _put_back(self, delivery: Delivery, request: messages.ToolRequested) -> None:
+    async def _put_back(self, delivery: Delivery, request: tool_messages.ToolRequested) -> None:
         telemetry.count("agentchat.tools.put_back")
         seconds = next(iter(_PUT_BACK_SECONDS[delivery.attempt - 1 :]), math.inf)
         left = await self._clock.seconds_until(request.deadline) if request.deadline else TOOL_TURN_SECONDS
@@ -269,7 +269,7 @@ class CallHandler:
             if fault is not None:
                 await self._publish(self._executor.finished(request, fault, time.perf_counter()))
 
-    async def _publish(self, finished: messages.ToolFinished) -> None:
+    async def _publish(self, finished: tool_messages.ToolFinished) -> None:
         """Publish a result, through a NATS outage too: what is not published here is lost."""
         give_up_at = time.monotonic() + _PUBLISH_SECONDS
         while True:
@@ -293,9 +293,9 @@ class CallHandler:
         await delivery.term()
 
 
-def _decoded(data: bytes) -> messages.ToolRequested:
+def _decoded(data: bytes) -> tool_messages.ToolRequested:
     """Raises ValueError for what is no JSON, no request, or no time."""
-    request = wire.decode_message(messages.ToolRequested, data)
+    request = wire.decode_message(tool_messages.ToolRequested, data)
     if request.deadline is not None:
         moment(request.deadline)
     return request

@@ -27,8 +27,8 @@ from mcp_types import (
     InputResponses,
 )
 
-from contracts.messages import InputRequest, InputResponse
 from contracts.text import cleaned
+from contracts.tool_messages import InputRequest, InputResponse
 from contracts.values import Elicitation
 from net_guard import AddressRefused
 from tool_runner.faults import ToolFailed

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from contracts import messages, wire
+from contracts import tool_messages, wire
 from contracts.timings import TOOLS_LISTED_SECONDS
 from contracts.values import ToolSpec
 from directory.agents import McpServer
@@ -23,24 +23,26 @@ class Listing:
 
     async def answer(self, data: bytes) -> bytes:
         """The bytes of a ListTools to those of its ToolsListed. Raises DecodeError, DatabaseUnavailable."""
-        return wire.encode(await self.tools_of(wire.decode_message(messages.ListTools, data)))
+        return wire.encode(await self.tools_of(wire.decode_message(tool_messages.ListTools, data)))
 
-    async def tools_of(self, request: messages.ListTools) -> messages.ToolsListed:
+    async def tools_of(self, request: tool_messages.ListTools) -> tool_messages.ToolsListed:
         """Every tool that the agent may be offered, ordered by name, and the servers that are not there."""
         try:
             servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
         except ToolFailed as failed:
-            reason = messages.UnavailableServer(server="*", reason=failed.fault.words)
-            return messages.ToolsListed(tools=(), unavailable=(reason,))
+            reason = tool_messages.UnavailableServer(server="*", reason=failed.fault.words)
+            return tool_messages.ToolsListed(tools=(), unavailable=(reason,))
         results = await asyncio.gather(*(self._listed(request.account_id, server) for server in servers))
         found: list[tuple[str, OfferedTool]] = []
         unavailable = []
         for server, result in zip(servers, results, strict=True):
             if isinstance(result, ToolFailed):
-                unavailable.append(messages.UnavailableServer(server=server.name, reason=result.fault.words))
+                unavailable.append(
+                    tool_messages.UnavailableServer(server=server.name, reason=result.fault.words)
+                )
             else:
                 found += [(server.name, tool) for tool in result]
-        return messages.ToolsListed(tools=_specs(found), unavailable=tuple(unavailable))
+        return tool_messages.ToolsListed(tools=_specs(found), unavailable=tuple(unavailable))
 
     async def _listed(self, account_id: str, config: McpServer) -> list[OfferedTool] | ToolFailed:
         try:

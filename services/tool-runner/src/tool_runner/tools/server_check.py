@@ -5,7 +5,7 @@ import time
 
 import msgspec
 
-from contracts import messages, wire
+from contracts import tool_messages, wire
 from contracts.timings import CHECK_SECONDS
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules
@@ -28,26 +28,26 @@ class Checking:
 
     async def answer(self, data: bytes) -> bytes:
         """The bytes of a CheckTools to those of its ToolsChecked. Raises DecodeError, DatabaseUnavailable."""
-        return wire.encode(await self.check(wire.decode_message(messages.CheckTools, data)))
+        return wire.encode(await self.check(wire.decode_message(tool_messages.CheckTools, data)))
 
-    async def check(self, request: messages.CheckTools) -> messages.ToolsChecked:
+    async def check(self, request: tool_messages.CheckTools) -> tool_messages.ToolsChecked:
         """Every enabled server, side by side."""
         try:
             servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
         except ToolFailed as failed:
-            return messages.ToolsChecked(servers=(_unread(failed),))
+            return tool_messages.ToolsChecked(servers=(_unread(failed),))
         checks = (self._checked(request.account_id, server) for server in servers)
-        return messages.ToolsChecked(servers=tuple(await asyncio.gather(*checks)))
+        return tool_messages.ToolsChecked(servers=tuple(await asyncio.gather(*checks)))
 
-    async def _checked(self, account_id: str, config: McpServer) -> messages.ServerCheck:
+    async def _checked(self, account_id: str, config: McpServer) -> tool_messages.ServerCheck:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 tools, left_out = await self._servers.look(account_id, config)
         except ToolFailed as failed:
-            found = messages.ServerCheck(name=config.name, ok=False, detail=_words(failed))
+            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_words(failed))
         except TimeoutError:
-            found = messages.ServerCheck(name=config.name, ok=False, detail=_SILENT)
+            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_SILENT)
         else:
             found = _listed(config, tools, left_out)
         return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
@@ -55,7 +55,7 @@ class Checking:
 
 def _listed(
     config: McpServer, tools: dict[str, OfferedTool], left_out: list[LeftOut]
-) -> messages.ServerCheck:
+) -> tool_messages.ServerCheck:
     policy = config.require_approval
     asked = policy.names if isinstance(policy, ApprovalRules) else ()
     named = dict.fromkeys((*(config.allowed_tools or ()), *asked))
@@ -66,7 +66,7 @@ def _listed(
         sentences.append(f"Named in allowed_tools or require_approval, and no tool here: {_some(missing)}.")
     if unfit:
         sentences.append(f"Not offered to the model: {_some(unfit)}.")
-    return messages.ServerCheck(
+    return tool_messages.ServerCheck(
         name=config.name,
         ok=not missing,
         tools=len(tools),
@@ -82,12 +82,14 @@ def _words(failed: ToolFailed) -> str:
     return _SILENT if failed.fault.kind == "timeout" else failed.fault.words
 
 
-def _unread(failed: ToolFailed) -> messages.ServerCheck:
+def _unread(failed: ToolFailed) -> tool_messages.ServerCheck:
     words = {
         "credentials": "The servers' headers cannot be read: they were sealed under another secret key.",
         "not_offered": "There is no such agent, or no such version of it.",
     }
-    return messages.ServerCheck(name="*", ok=False, detail=words.get(failed.fault.kind, failed.fault.words))
+    return tool_messages.ServerCheck(
+        name="*", ok=False, detail=words.get(failed.fault.kind, failed.fault.words)
+    )
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:

@@ -11,13 +11,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Elicitation
 from gateway.protocols.ag_ui import ag_ui_refusals
@@ -87,11 +86,11 @@ class AgUiEvents:
             case Started():
                 started = RunStarted(thread_id=self._thread_id, run_id=self._run_id)
                 return _sent(started, Custom(name="run", value=self._ids))
-            case Sources():
+            case RetrievedSources():
                 return _sent(Custom(name="sources", value=update.sources))
             case ToolStarted():
                 return self._end_text() + _sent(*self._called(update))
-            case ToolReturned():
+            case ToolEnded():
                 return _sent(_returned(update))
             case NextRound():
                 before = self._end_text()
@@ -106,8 +105,6 @@ class AgUiEvents:
                 return self._end_text() + _sent(self._ended(waits))
             case Broken():
                 return _sent(ag_ui_refusals.event(update.code, update.message))
-            case Waiting():
-                return b""
 
     def _begin_text(self) -> bytes:
         if self._text_is_open:
@@ -161,7 +158,7 @@ def _sent(*events: Event) -> bytes:
     return b"".join(map(wire.encode_sse, events))
 
 
-def _returned(returned: ToolReturned) -> ToolCallResult:
+def _returned(returned: ToolEnded) -> ToolCallResult:
     return ToolCallResult(
         message_id=f"result-{returned.call_id}",
         tool_call_id=returned.call_id,

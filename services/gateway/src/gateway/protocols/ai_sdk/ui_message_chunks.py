@@ -10,13 +10,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Cut
 from gateway.protocols.ai_sdk import ai_sdk_refusals
@@ -69,13 +68,13 @@ class AiSdkChunks:
                 return self._say(update.text)
             case Started():
                 return _sent(self._start(), *(StartStep() for _ in range(self._in_step)))
-            case Sources():
+            case RetrievedSources():
                 return _sent(
                     *(SourceUrl(source_id=each.id, url=each.url, title=each.title) for each in update.sources)
                 )
             case ToolStarted():
                 return self._end_text() + _sent(_called(update))
-            case ToolReturned():
+            case ToolEnded():
                 return _sent(self._returned(update))
             case NextRound():
                 before = self._end_step()
@@ -87,8 +86,6 @@ class AiSdkChunks:
                 return self._end_text() + _sent(*_asked(update)) + self._end_step() + _WAITS
             case Broken():
                 return _sent(Error(error_text=ai_sdk_refusals.sentence(update.code, update.message)))
-            case Waiting():
-                return b""
 
     def _start(self) -> Start:
         known = {"conversationId": self._conversation_id, "traceId": self._trace_id}
@@ -101,7 +98,7 @@ class AiSdkChunks:
             begun = _sent(TextStart(id=self._text))
         return begun + wire.encode_sse(TextDelta(id=self._text, delta=text))
 
-    def _returned(self, returned: ToolReturned) -> Chunk:
+    def _returned(self, returned: ToolEnded) -> Chunk:
         call = None if self._behind is None else self._behind.calls.get(returned.call_id)
         if call is not None and call.is_denied:
             return ToolOutputDenied(tool_call_id=returned.call_id)
@@ -152,7 +149,7 @@ def _called(call: ToolStarted) -> ToolInputAvailable:
     )
 
 
-def _returned(returned: ToolReturned) -> ToolOutputAvailable | ToolOutputError:
+def _returned(returned: ToolEnded) -> ToolOutputAvailable | ToolOutputError:
     output = returned.output or "null"
     told: Any = {"tool_call_id": returned.call_id, "provider_executed": True, "dynamic": True}
     if returned.is_error:

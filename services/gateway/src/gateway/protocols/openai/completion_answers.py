@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from contracts import wire
-from contracts.updates import Broken, Finished, Sources, Started, Text, Update
+from contracts.updates import Broken, Finished, RetrievedSources, Started, Text, Update
 from contracts.values import Cut, Source
 from gateway.protocols.openai import openai_refusals
 from gateway.protocols.openai.citations import citations
@@ -47,7 +47,7 @@ class CompletionChunks:
                 return self._chunk(Delta(content=update.text))
             case Started():
                 return self._chunk(Delta(role="assistant", content=""))
-            case Sources():
+            case RetrievedSources():
                 self._sources = update.sources
                 return b""
             case Finished():
@@ -80,7 +80,7 @@ def completion_of(
     finished: Finished, updates: Iterable[Update], completion_id: str, model: str, created: int
 ) -> Completion:
     """The whole: a run that has `finished`, of all its updates."""
-    found = [update for update in updates if isinstance(update, Sources)]
+    found = [update for update in updates if isinstance(update, RetrievedSources)]
     said = Said(
         role="assistant",
         content=finished.message.content,

@@ -15,13 +15,12 @@ from contracts.updates import (
     Broken,
     Finished,
     NextRound,
-    Sources,
+    RetrievedSources,
     Started,
     Text,
-    ToolReturned,
+    ToolEnded,
     ToolStarted,
     Update,
-    Waiting,
 )
 from contracts.values import Cut, Source
 from gateway.protocols.openai import openai_refusals
@@ -77,12 +76,12 @@ class ResponseOutput:
                 return self._sent(wire.Created, response=started) + self._sent(
                     wire.InProgress, response=started
                 )
-            case Sources():
+            case RetrievedSources():
                 self._sources = update.sources
                 return b""
             case ToolStarted():
                 return self._end_message() + self._call(update)
-            case ToolReturned():
+            case ToolEnded():
                 return self._return(update)
             case NextRound():
                 before = self._end_message()
@@ -96,8 +95,6 @@ class ResponseOutput:
                 return self._break_off(update)
             case Broken():
                 return self._fail(update)
-            case Waiting():
-                return b""
 
     def _sent(self, kind: type[wire.Event], **fields: object) -> bytes:
         self._number += 1
@@ -175,7 +172,7 @@ class ResponseOutput:
         told += self._sent(wire.CallInProgress, **place)
         return told + self._sent(wire.CallArguments, arguments=arguments, **place)
 
-    def _return(self, returned: ToolReturned) -> bytes:
+    def _return(self, returned: ToolEnded) -> bytes:
         begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
         index, output = self._calls[returned.call_id], returned.output or "null"
         place = {"output_index": index, "item_id": f"mcp_{returned.call_id}"}

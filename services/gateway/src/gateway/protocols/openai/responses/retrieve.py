@@ -97,7 +97,7 @@ async def retrieve_response(
         outputs=True,
         from_beginning=True,
         after_version=found.begun_at - 1,
-        behind=behind,
+        after_pause=behind,
     )
     run = await exchange.enter(following)
     if not streamed:  # the log has complete rounds only

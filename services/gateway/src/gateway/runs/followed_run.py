@@ -1,0 +1,236 @@
+"""A run as this gateway follows it: frames come in, updates go into one list, which all its readers share.
+
+Frames are applied as they come, so that a slow reader delays nothing. Missing frames are fetched at the same
+time, first from TRACES, then from the log.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import NamedTuple
+
+from bus import BusUnavailable, Traces
+from contracts import frames
+from contracts.cursors import Cursor
+from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
+from contracts.updates import Broken, Update
+from gateway.runs.after_pause import AfterPause
+from gateway.runs.call_order import CallOrder
+from gateway.runs.run_follower import RunFollower
+from gateway.runs.run_reader import RunReader
+from gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
+from gateway.runs.view import View
+from runtime import logs
+from runtime.postgres import DatabaseUnavailable
+
+_SILENT_AGAIN_SECONDS = 5.0
+_SOON_SECONDS = 2.0
+_REPAIR_SECONDS = 5.0
+_NOTIFIED_TOGETHER = 100
+_MOST_REST_SECONDS = 1.0
+
+TOO_LONG = Broken("deadline_exceeded", "The run took too long.", local=True)
+_ELSEWHERE = Broken(
+    "overloaded",
+    "What the run waits for was stored by a newer release of the service. Try again.",
+    local=True,
+)
+
+
+class RunKey(NamedTuple):
+    """Which run, and what is read of it; see `View`."""
+
+    trace_id: str
+    streaming: bool
+    outputs: bool
+    publication: int
+
+
+class FollowedRun:
+    """One subscription and one view, for all followers of a `key`. It is followed from its construction on.
+
+    `from_beginning`: wherever the run stands, what came before is read back, and followers may join later.
+    Raises BusUnavailable.
+    """
+
+    def __init__(self, traces: Traces, run_reader: RunReader, key: RunKey, *, from_beginning: bool) -> None:
+        self.key = key
+        self.view = View(streaming=key.streaming, outputs=key.outputs, publication=key.publication)
+        self.updates = UpdateHistory() if from_beginning else UpdateQueue()
+        self.followers: list[RunFollower] = []
+        self._traces = traces
+        self._log = run_reader
+        self._order = CallOrder() if key.outputs else None
+        self._clock = asyncio.get_running_loop()
+        self._closed = False
+        self._repairing: asyncio.Task[None] | None = None
+        self._look_again = False  # something went missing during a repair
+        self._notifying: asyncio.Task[None] | None = None
+        self._notify_again = False
+        self._ends = self._clock.time() + FOLLOW_SECONDS
+        self._look_at = self._clock.time() + SILENCE_SECONDS
+        self._subscription = traces.follow_trace(key.trace_id, self.deliver)
+        self._catching_up: asyncio.Task[None] | None = None
+        if from_beginning:
+            self._begin(self._read_back())
+            self._catching_up = asyncio.create_task(self._until_repaired())
+
+    @property
+    def can_be_joined(self) -> bool:
+        """Whether a new follower gets all of it: one that ended for a reason of this gateway may continue."""
+        return isinstance(self.updates, UpdateHistory) and not self.updates.is_local
+
+    def join(self, cursor: Cursor | None, after_pause: AfterPause | None) -> RunFollower:
+        """One follower more; the only one, where the run is not followed from its beginning."""
+        history = self.updates
+        place = ReadPosition(history, cursor) if isinstance(history, UpdateHistory) else history
+        follower = RunFollower(self.view, place, after_pause)
+        self.followers.append(follower)
+        return follower
+
+    async def caught_up(self) -> None:
+        """Return when what came before is in the list; what cannot be had now comes later."""
+        if self._catching_up is not None:
+            await asyncio.wait([self._catching_up])
+
+    def deliver(self, frame: frames.Frame) -> None:
+        """Apply one frame."""
+        if not self.view.misses_text:
+            self._look_at = self._clock.time() + SILENCE_SECONDS
+        self._put(self.view.feed(frame))
+        if self.view.wants_repair or self.view.wants_log:
+            self._look()
+
+    def interrupt(self, broken: Broken) -> None:
+        """End it here and now, whatever becomes of the run."""
+        if not self.view.ended:
+            self.view.ended = True
+            self._put([broken])
+
+    def tick(self, now: float) -> None:
+        """Once a second: notice silence, and the end of the time for which a run is followed."""
+        for follower in tuple(self.followers):
+            if follower.on_tick is not None:
+                follower.on_tick(now)
+        if now >= self._ends:
+            self.interrupt(TOO_LONG)
+        elif now >= self._look_at:
+            self._look(silent=True)
+
+    def missed_frames(self) -> None:
+        """The connection to NATS was away for a while."""
+        self.view.wants_repair = True
+        self._look()
+
+    async def close(self) -> None:
+        """Stop following."""
+        self._closed = True
+        await self._subscription.close()
+        tasks = (self._catching_up, self._repairing, self._notifying)
+        running = [task for task in tasks if task is not None and not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    def _put(self, updates: list[Update]) -> None:
+        if self._order is not None:
+            updates = self._order.add(updates)
+        self.updates.add(updates)
+        if updates or self.view.waiting:
+            self._notify()
+
+    def _notify(self) -> None:
+        if self._notifying is not None:
+            self._notify_again = True
+        elif len(self.followers) > _NOTIFIED_TOGETHER:
+            self._notifying = asyncio.create_task(self._notify_many())
+        else:
+            for follower in tuple(self.followers):
+                follower.notify()
+
+    async def _notify_many(self) -> None:
+        """Wake some at a time so that others are served in between, and for half of the time at most: what
+        comes meanwhile goes out with the next round.
+        """
+        while True:
+            self._notify_again = False
+            began, followers = self._clock.time(), tuple(self.followers)
+            for start in range(0, len(followers), _NOTIFIED_TOGETHER):
+                for follower in followers[start : start + _NOTIFIED_TOGETHER]:
+                    follower.nudge()
+                await asyncio.sleep(0)
+            await asyncio.sleep(min(self._clock.time() - began, _MOST_REST_SECONDS))
+            if not self._notify_again:
+                self._notifying = None
+                return
+
+    def _look(self, *, silent: bool = False) -> None:
+        """Look for what is missing, unless that is under way; after a silence, look everywhere."""
+        if self._repairing is not None:
+            self._look_again = self._look_again or not silent
+        elif not self.view.ended:
+            self._begin(self._repair(silent))
+
+    def _begin(self, repair: Coroutine[None, None, None]) -> None:
+        self._repairing = asyncio.create_task(repair)
+        self._repairing.add_done_callback(self._repaired)
+
+    async def _until_repaired(self) -> None:
+        while (repairing := self._repairing) is not None:
+            await asyncio.wait([repairing])
+            await asyncio.sleep(0)  # `_repaired` comes next
+
+    async def _read_back(self) -> None:
+        """A run that has ended, or waits, is in the log; of one under way TRACES has more."""
+        found_all = await self._look_in_log(ended=True)
+        if not self.view.ended:
+            found_all = await self._look_in_traces() and found_all
+        if not self.view.ended and (self.view.wants_log or not self.view.started):
+            found_all = await self._look_in_log() and found_all
+        if self.view.misses_text or not found_all:
+            self._look_at = self._clock.time() + _SOON_SECONDS
+
+    async def _repair(self, silent: bool) -> None:
+        view, found_all = self.view, True
+        if view.wants_repair or (silent and not view.misses_text):
+            found_all = await self._look_in_traces()
+        if not view.ended and (view.wants_log or silent or not found_all):
+            found_all = await self._look_in_log() and found_all
+        soon = view.misses_text or not found_all
+        self._look_at = self._clock.time() + (_SOON_SECONDS if soon else _SILENT_AGAIN_SECONDS)
+
+    async def _look_in_traces(self) -> bool:
+        """Take what TRACES has; False if it does not answer."""
+        try:
+            async with asyncio.timeout(_REPAIR_SECONDS):
+                found = await self._traces.frames_of(self.key.trace_id)
+        except (BusUnavailable, TimeoutError):
+            return False
+        self._put(self.view.feed_all(found))
+        return True
+
+    async def _look_in_log(self, *, ended: bool = False) -> bool:
+        """Take what the log has; with `ended`, only if the run has ended there, or waits. False if the log
+        does not answer.
+        """
+        try:
+            async with asyncio.timeout(_REPAIR_SECONDS):
+                run = await self._log.read()
+        except (DatabaseUnavailable, TimeoutError):
+            return False
+        if self._log.erased:
+            self._put(self.view.feed_erased())
+        elif not ended or (run is not None and (run.state != "running" or run.pending)):
+            self._put(self.view.feed_log(run))
+            if self.view.paused and not self._log.is_readable:
+                self.interrupt(_ELSEWHERE)  # another gateway may be able to read what it waits for
+        return True
+
+    def _repaired(self, task: "asyncio.Task[None]") -> None:
+        self._repairing = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._look_at = self._clock.time() + _SOON_SECONDS
+            logs.get_logger("gateway").error("repair_failed", trace_id=self.key.trace_id, exc_info=error)
+        elif self._look_again and not self._closed:
+            self._look_again = False
+            self._look()
