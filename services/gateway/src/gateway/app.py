@@ -10,6 +10,7 @@ from bus import BusUnavailable
 from contracts import wire
 from conversations.errors import UnknownEvent
 from gateway.admin.handlers import router
+from gateway.gateway_request import GatewayRequest
 from gateway.gateway_services import Parts
 from gateway.http.exchange import ClientGone
 from gateway.http.http_responses import JsonAnswer, NoAnswer, ProblemAnswer
@@ -42,7 +43,8 @@ def build(parts: Parts) -> RequestMiddleware:
         },
         logging_config=None,  # runtime.logs
         openapi_config=None,  # gateway.docs
-        request_max_body_size=None,  # gateway.http.strict_json alone reads bodies
+        request_max_body_size=None,  # gateway.http.strict_json bounds them
+        request_class=GatewayRequest,
         response_class=JsonAnswer,
         state=State({"parts": parts, "document": wire.encode(described)}, deep_copy=False),
     )

@@ -16,7 +16,7 @@ from contracts.timings import ADMIT_LEASE_SECONDS
 from directory.caller import Caller
 from directory.plans import Plan
 from gateway.access.storage import StorageBounds, refuse_full
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_services import parts_of
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
@@ -166,9 +166,3 @@ def _headers(plan: Plan, admission: Admission, storage_left: int | None) -> list
             states.append(f'"storage";r={storage_left}')
     lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
     return [(name, ", ".join(items).encode()) for name, items in lines if items]
-
-
-@described("rate_limited", "quota_exceeded", "storage_full", headers=RATE_LIMIT_HEADERS)
-async def admit(parts: Parts, exchange: Exchange, caller: Caller, *, repeats: bool) -> Slot:
-    """Hold a place for the request until it has been answered, as `admission`. Raises Refusal: 429, 403."""
-    return await exchange.enter(admission(exchange, parts.limiter, parts.storage, caller, repeats=repeats))

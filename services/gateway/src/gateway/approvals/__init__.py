@@ -1,6 +1,6 @@
 """/v1/approvals: tool calls that a person has to allow, and what is decided about them.
 
-- `routes`: the handlers; `decision_body`: what a decision may say; `deciding`: how it is made
+`routes` has the handlers, `decide_approval` what decides.
 """
 
 from gateway.approvals.routes import ROUTER

@@ -1,7 +1,7 @@
 """A decision about a tool call, made as the holder of a key of its account, whatever a body says."""
 
 from administration.admin_approvals import fit
-from administration.checked_input import checked
+from administration.checked_input import checked, read_json
 from bus import decide_approval
 from contracts import http, ids
 from contracts.admin_errors import Invalid
@@ -11,6 +11,7 @@ from conversations.queries.finding_approvals import FoundApproval, find_approval
 from directory.caller import Caller
 from gateway.admin.answering import refusal_of
 from gateway.gateway_services import Parts
+from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal, invalid
 from runtime import failpoints
 
@@ -46,6 +47,16 @@ async def decide(parts: Parts, caller: Caller, approval: http.Approval, body: ht
         raise invalid("input", answer.detail or "It does not fit the tool.")
     if answer.code is not None:
         raise Refusal(answer.code, answer.detail)
+
+
+def decode_decision(_: type, data: bytes) -> http.DecisionBody:
+    """The body of a request. Raises Refusal: 400."""
+    strict_json.check(data)
+    try:
+        body = read_json(http.DecisionBody, data)
+    except Invalid as error:
+        raise refusal_of(error) from None
+    return storable(body)
 
 
 def storable(body: http.DecisionBody) -> http.DecisionBody:

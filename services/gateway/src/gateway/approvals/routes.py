@@ -3,13 +3,13 @@
 A list may be behind by the projector's second; a single approval never is.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request, Router, get, post
+from litestar import Router, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.openapi.spec import Example
-from litestar.params import PathParameter
+from litestar.params import BodyKwarg, PathParameter
 
 from administration.admin_approvals import STATES
 from contracts import http, ids
@@ -21,17 +21,15 @@ from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
-from gateway.approvals import decide_approval, decision_body
-from gateway.approvals.decide_approval import owned
-from gateway.gateway_services import parts_of
+from gateway.approvals import decide_approval
+from gateway.approvals.decide_approval import decode_decision, owned
+from gateway.gateway_request import GatewayRequest
 from gateway.http import query
-from gateway.http.exchange import of
 from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problem_responses import invalid
 from gateway.openapi.described import described
 
-AnyRequest = Request[Any, Any, Any]
 ApprovalId = Annotated[
     str,
     PathParameter(
@@ -50,6 +48,37 @@ _CONVERSATION = {
     "description": "Only those of this conversation.",
     "schema": {"type": "string", "format": "uuid"},
 }
+
+
+DecisionData = Annotated[
+    http.DecisionBody,
+    BodyKwarg(
+        schema_extra={  # an `input` is of approved calls alone
+            "anyOf": [
+                {"properties": {"decision": {"const": "approved"}}},
+                {"properties": {"input": {"type": "null"}}},
+            ]
+        },
+        examples=[
+            Example(id="approved", summary="As the model asked", value={"decision": "approved"}),
+            Example(
+                id="edited",
+                summary="With another input, complete",
+                value={"decision": "approved", "input": {"order_id": "ORD-1001"}},
+            ),
+            Example(
+                id="answered",
+                summary="To an elicitation, with what it asks for",
+                value={"decision": "approved", "input": {"country": "AT"}},
+            ),
+            Example(
+                id="denied",
+                summary="Not to be run",
+                value={"decision": "denied", "reason": "It has left the warehouse."},
+            ),
+        ],
+    ),
+]
 
 
 class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,10 +131,10 @@ _ASKS = msgspec.structs.replace(
     examples={"last": ApprovalPage(data=(_PENDING,), next_cursor=None)},
 )
 async def list_of_account(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
+    request: GatewayRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
 ) -> ApprovalPage:
     """GET /v1/approvals."""
-    given = query.parameters(of(request.scope), "status", "conversation_id")
+    given = query.parameters(request.exchange, "status", "conversation_id")
     status, conversation_id = given.get("status"), given.get("conversation_id")
     if status is not None and status not in STATES:
         raise invalid("status", f"This must be one of {', '.join(STATES)}.")
@@ -113,7 +142,7 @@ async def list_of_account(
         raise invalid("conversation_id", "This must be a UUID.")
     limit = paging.limit
     rows = await list_approvals(
-        parts_of(request).pool,
+        request.services.pool,
         caller.account_id,
         status=status,
         conversation_id=conversation_id and conversation_id.lower(),
@@ -133,10 +162,10 @@ async def list_of_account(
 )
 @described("not_found", examples={"pending": _PENDING, "asks": _ASKS, "approved": _APPROVED})
 async def get_one(
-    request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
+    request: GatewayRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
 ) -> http.Approval:
     """GET /v1/approvals/{approval_id}."""
-    return (await owned(parts_of(request), caller, approval_id)).approval
+    return (await owned(request.services, caller, approval_id)).approval
 
 
 @post(
@@ -147,21 +176,19 @@ async def get_one(
     description="The same decision again has the same answer; another is refused. With the last decision "
     "that a run waits for it goes on: its stream by `GET /v1/chat/{trace_id}/events`.",
     response_description="It is decided.",
+    decode=decode_decision,
 )
 @described(
     *("not_found", "approval_forbidden", "approval_decided", "approval_expired"),
-    *("unsupported_media_type", "message_too_large"),
-    body=decision_body.BODY,
     examples={"approved": _APPROVED},
 )
 async def decide(
-    request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
+    request: GatewayRequest, caller: NamedDependency[Caller], approval_id: ApprovalId, data: DecisionData
 ) -> http.Approval:
     """POST /v1/approvals/{approval_id}/decision. Who decides is the key's account, whatever the body says."""
-    parts = parts_of(request)
-    body = await decision_body.read(of(request.scope))
+    parts = request.services
     found = await owned(parts, caller, approval_id)
-    await decide_approval.decide(parts, caller, found.approval, body)
+    await decide_approval.decide(parts, caller, found.approval, data)
     return (await owned(parts, caller, approval_id)).approval
 
 

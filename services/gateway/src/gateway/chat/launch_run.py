@@ -21,7 +21,6 @@ from gateway.chat.run_request import Fork, RunRequest
 from gateway.gateway_services import Parts
 from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problem_responses import Refusal
-from gateway.openapi.described import described
 from gateway.runs.followed_runs import Stopping
 from gateway.runs.live_run import LiveRun
 from gateway.runs.wake import Followed
@@ -30,6 +29,13 @@ from runtime import failpoints, logs
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
 _PATIENCE_SECONDS = ACCEPT_SECONDS + TURN_SECONDS
 _SLACK_SECONDS = 0.1
+
+RUN_REFUSALS = (
+    *("conversation_not_found", "conversation_busy", "cancelled", "server_shutdown", "deadline_exceeded"),
+    *("provider_error", "provider_refused", "provider_overloaded", "provider_timeout", "context_too_long"),
+    *("output_invalid", "generation_interrupted", "approval_required", "approval_pending"),
+)
+"""The codes of requests whose run does not begin, or has no reply."""
 
 _NOT_TAKEN = "No worker has taken the request in time."
 
@@ -221,11 +227,6 @@ def refused_by(last: Broken) -> Refusal:
     return Refusal(last.code, last.message, approvals=last.approvals)
 
 
-@described(
-    *("conversation_not_found", "conversation_busy", "cancelled", "server_shutdown", "deadline_exceeded"),
-    *("provider_error", "provider_refused", "provider_overloaded", "provider_timeout", "context_too_long"),
-    *("output_invalid", "generation_interrupted", "approval_required", "approval_pending"),
-)
 async def launch(
     parts: Parts, exchange: Exchange, caller: Caller, key: IdempotencyKey, slot: Slot, requested: RunRequest
 ) -> tuple[Claim, LiveRun]:

@@ -1,25 +1,15 @@
 """What is asked of an agent, whichever protocol it came by."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from contracts.http import DecisionBody
 from contracts.values import ShownMessage
 from conversations.claims.tries import Try
-from directory.caller import AgentSummary, Caller
 
-
-class RunRequester(msgspec.Struct, frozen=True):
-    """Who asks. `agent` is the one that `agent_id` names, where that is one of the account's.
-
-    `form` is the name under which stored events have his way of asking.
-    """
-
-    caller: Caller
-    agent_id: str | None
-    agent: AgentSummary | None
-    form: str
+Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000})]
+"""Of a decision, as a body has it: `storable` judges its length."""
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,8 +21,6 @@ from gateway.chat.run_request import Fork, RunRequest
 from gateway.http.problem_responses import invalid
 from runtime.postgres import Pool
 
-_NUL = ("\x00", "\ufffd")  # Postgres cannot hold it
-
 _NO_NAME = re.compile(r"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
 MAX_NAME = 255
 
@@ -45,6 +43,11 @@ class Shown(msgspec.Struct, frozen=True):
     def history(self) -> tuple[ShownMessage, ...]:
         """What was before."""
         return self.messages[:-1]
+
+
+def storable(text: str) -> str:
+    """The text as Postgres can hold it."""
+    return text.replace("\x00", "\ufffd")
 
 
 class Texts:
@@ -76,13 +79,13 @@ class Texts:
         """All of it; `max_message_bytes` is the plan's own bound. Raises Refusal, which names `field`."""
         if self._last != "user":
             raise invalid(field, "The last message must be the user's.")
-        messages = tuple(ShownMessage(role, "".join(texts).replace(*_NUL)) for role, texts in self._said)
+        messages = tuple(ShownMessage(role, storable("".join(texts))) for role, texts in self._said)
         if not messages[-1].content.strip():
             raise invalid(field, "The last message is blank.")
         limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
         for each in messages:
             check_size(field, each.content, limit if each.role == "user" else MAX_MESSAGE_BYTES)
-        instructions = "\n\n".join(filter(None, self._instructions)).replace(*_NUL)
+        instructions = storable("\n\n".join(filter(None, self._instructions)))
         check_size(field, instructions, MAX_PROMPT_BYTES)
         return Shown(instructions or None, messages, digests_of(messages))
 
@@ -96,7 +99,7 @@ def check_name(field: str, name: str) -> str:
         raise invalid(field, f"This has 1 to {MAX_NAME} characters, and not only blanks.")
     if _NO_NAME.match(name):
         raise invalid(field, f"{name} is what a client sends that had no name to send.")
-    return name.replace(*_NUL)
+    return storable(name)
 
 
 async def found(

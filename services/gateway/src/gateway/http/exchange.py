@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
 
+from directory.caller import AgentSummary
 from gateway.http.body_reader import BodyReader
 
 Scope = MutableMapping[str, Any]
@@ -39,6 +40,7 @@ class ClientGone(Exception):  # noqa: N818 - an outcome
 class Exchange:
     """The request's trace, what is known of its caller, and what every answer to it must carry.
 
+    `agent` is the one that the headers or the address name, if it is one of the account's.
     `conversation_id` is set when the request is published: its reply will be there.
 
     `headers` are added to the answer, whatever it becomes. `unread` is True while a body may still come.
@@ -48,6 +50,7 @@ class Exchange:
 
     __slots__ = (
         "account_id",
+        "agent",
         "conversation_id",
         "headers",
         "held",
@@ -75,6 +78,7 @@ class Exchange:
         self.trace_id = trace_id
         self.headers: list[tuple[bytes, bytes]] = [(b"x-trace-id", trace_id.encode())]
         self.account_id: str | None = None
+        self.agent: AgentSummary | None = None
         self.conversation_id: str | None = None
         self.status: int | None = None
         self.held = AsyncExitStack()

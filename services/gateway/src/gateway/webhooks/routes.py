@@ -1,26 +1,31 @@
 """The endpoints of an account."""
 
-from typing import Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request, Router, delete, get, patch, post
+from litestar import Router, delete, get, patch, post
 from litestar.di import NamedDependency, Provide
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
 
 from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
 from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
-from gateway.gateway_services import parts_of
+from gateway.gateway_request import GatewayRequest
 from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.webhooks import delivery_handlers, webhook_examples
-from gateway.webhooks.webhook_input import EndpointId, body_of, check_address, read, refused, sealer_of
+from gateway.webhooks.webhook_input import EndpointId, check_address, decode, refused, sealer_of
 from webhooks import endpoints
 
-AnyRequest = Request[Any, Any, Any]
+NewEndpointData = Annotated[NewEndpoint, BodyKwarg(examples=[Example(id="thin", value=webhook_examples.NEW)])]
+ChangesData = Annotated[
+    EndpointChanges, BodyKwarg(examples=[Example(id="enable", value=EndpointChanges(disabled=False))])
+]
 
 
 class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,16 +44,15 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 )
 @described(
     *("address_refused", "conflict"),
-    stages=(read,),
-    body=body_of(NewEndpoint, thin=webhook_examples.NEW),
     examples={"issued": webhook_examples.ISSUED},
 )
-async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> IssuedEndpoint:
+async def create(
+    request: GatewayRequest, caller: NamedDependency[Caller], data: NewEndpointData
+) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints."""
-    new = await read(request, NewEndpoint)
-    await check_address(request, new.url, caller.account_id)
+    await check_address(request, data.url, caller.account_id)
     with refused():
-        return await endpoints.create(parts_of(request).pool, sealer_of(request), caller.account_id, new)
+        return await endpoints.create(request.services.pool, sealer_of(request), caller.account_id, data)
 
 
 @get(
@@ -60,13 +64,11 @@ async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> Issued
 )
 @described(examples={"last": EndpointPage(data=(webhook_examples.SHOWN,), next_cursor=None)})
 async def list_of_account(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
+    request: GatewayRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
 ) -> EndpointPage:
     """GET /v1/webhook_endpoints."""
     limit = paging.limit
-    rows = await endpoints.page(
-        parts_of(request).pool, caller.account_id, after=paging.after, limit=limit + 1
-    )
+    rows = await endpoints.page(request.services.pool, caller.account_id, after=paging.after, limit=limit + 1)
     more = rows[limit - 1].id if len(rows) > limit else None
     return EndpointPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
 
@@ -78,10 +80,12 @@ async def list_of_account(
     response_description="The endpoint.",
 )
 @described("not_found", examples={"enabled": webhook_examples.SHOWN})
-async def get_one(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
+async def get_one(
+    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
+) -> Endpoint:
     """GET /v1/webhook_endpoints/{endpoint_id}."""
     with refused():
-        return await endpoints.get(parts_of(request).pool, caller.account_id, endpoint_id)
+        return await endpoints.get(request.services.pool, caller.account_id, endpoint_id)
 
 
 @patch(
@@ -93,17 +97,16 @@ async def get_one(request: AnyRequest, caller: NamedDependency[Caller], endpoint
 )
 @described(
     *("not_found", "address_refused"),
-    stages=(read,),
-    body=body_of(EndpointChanges, enable=EndpointChanges(disabled=False)),
     examples={"enabled": webhook_examples.SHOWN},
 )
-async def update(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
+async def update(
+    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, data: ChangesData
+) -> Endpoint:
     """PATCH /v1/webhook_endpoints/{endpoint_id}."""
-    changes = await read(request, EndpointChanges)
-    if changes.url is not msgspec.UNSET:
-        await check_address(request, changes.url, caller.account_id)
+    if data.url is not msgspec.UNSET:
+        await check_address(request, data.url, caller.account_id)
     with refused():
-        return await endpoints.change(parts_of(request).pool, caller.account_id, endpoint_id, changes)
+        return await endpoints.change(request.services.pool, caller.account_id, endpoint_id, data)
 
 
 @delete(
@@ -114,10 +117,10 @@ async def update(request: AnyRequest, caller: NamedDependency[Caller], endpoint_
     guards=[without_body],
 )
 @described("not_found")
-async def remove(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> None:
+async def remove(request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> None:
     """DELETE /v1/webhook_endpoints/{endpoint_id}."""
     with refused():
-        await endpoints.delete(parts_of(request).pool, caller.account_id, endpoint_id)
+        await endpoints.delete(request.services.pool, caller.account_id, endpoint_id)
 
 
 @post(
@@ -131,12 +134,12 @@ async def remove(request: AnyRequest, caller: NamedDependency[Caller], endpoint_
 )
 @described("not_found", examples={"issued": webhook_examples.ISSUED})
 async def rotate(
-    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
+    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
 ) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints/{endpoint_id}/rotate_secret."""
     with refused():
         return await endpoints.rotate_secret(
-            parts_of(request).pool, sealer_of(request), caller.account_id, endpoint_id
+            request.services.pool, sealer_of(request), caller.account_id, endpoint_id
         )
 
 
@@ -148,4 +151,5 @@ ROUTER = Router(
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=["webhooks"],
+    opt={"decode": decode},
 )

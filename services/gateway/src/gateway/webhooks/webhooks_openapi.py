@@ -5,15 +5,11 @@ from typing import Any
 from contracts.webhooks import (
     EVENT_TYPES,
     WEBHOOKS,
-    EndpointChanges,
-    EndpointTest,
     EventType,
-    NewEndpoint,
-    ReplayBody,
 )
 from gateway.openapi.openapi_schemas import ref
 
-TYPES: tuple[type, ...] = (NewEndpoint, EndpointChanges, EndpointTest, ReplayBody, *WEBHOOKS.values())
+TYPES: tuple[type, ...] = (*WEBHOOKS.values(),)
 
 _HEADERS = {
     "webhook-id": "The id of the message: the same at each attempt, and each time that it is sent again.",

@@ -5,7 +5,7 @@ them, and cannot call those tools itself.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -41,10 +41,15 @@ class OpenAiToolCall(msgspec.Struct, frozen=True, kw_only=True):
     custom: OpenAiFunction | None = None
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAiMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as clients send it."""
 
-    role: str
+    role: Annotated[
+        str,
+        msgspec.Meta(
+            extra_json_schema={"enum": ["system", "developer", "user", "assistant", "tool", "function"]}
+        ),
+    ]
     content: str | tuple[OpenAiPart, ...] | None = None
     name: str | None = None
     tool_calls: tuple[OpenAiToolCall, ...] | None = None
@@ -52,7 +57,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-def texts_of(given: Sequence[Given], field: str) -> Texts:
+def texts_of(given: Sequence[OpenAiMessage], field: str) -> Texts:
     """The instructions, and what was said, the user's new message last. Raises Refusal: 400, of `field`."""
     _check_last(given, field)
     read = _Reading()
@@ -61,7 +66,7 @@ def texts_of(given: Sequence[Given], field: str) -> Texts:
     return read.texts
 
 
-def _check_last(given: Sequence[Given], field: str) -> None:
+def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
     said = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
     if not said or given[said[-1]].role not in ("user", *_OF_TOOLS):
         raise invalid(field, "The last message must be the user's.")
@@ -75,7 +80,7 @@ class _Reading:
         self.texts = Texts()
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
-    def add(self, message: Given, place: str) -> None:
+    def add(self, message: OpenAiMessage, place: str) -> None:
         text = _text_of(message, place)
         match message.role:
             case "system" | "developer":
@@ -91,7 +96,7 @@ class _Reading:
                 known = "This must be system, developer, user, assistant or tool."
                 raise invalid(f"{place}.role", known)
 
-    def _calls(self, message: Given) -> list[str]:
+    def _calls(self, message: OpenAiMessage) -> list[str]:
         calls = list(message.tool_calls or ())
         if message.function_call is not None:
             calls.append(OpenAiToolCall(function=message.function_call))
@@ -105,7 +110,7 @@ class _Reading:
         return told
 
 
-def _text_of(message: Given, place: str) -> str:
+def _text_of(message: OpenAiMessage, place: str) -> str:
     if not isinstance(message.content, tuple):
         return message.content or ""
     texts = []

@@ -3,26 +3,25 @@
 from datetime import datetime
 from typing import Any
 
-from litestar import Request, post
+from litestar import post
 from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from contracts.examples import TRACE
 from gateway.access.auth import REFUSALS, authenticate
-from gateway.chat.launch_run import whole
-from gateway.chat.start import ChatEndpoint, start
-from gateway.http.exchange import Exchange, of
+from gateway.chat.chat_request import ChatRequest, admit, check_idempotency_key, run_limits
+from gateway.chat.launch_run import RUN_REFUSALS, whole
+from gateway.chat.start import start
+from gateway.http.exchange import of
 from gateway.http.http_responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.protocols.agent_address import CONVERSATION_ID
+from gateway.protocols.openai import open_webui
 from gateway.protocols.openai.completion_answers import CompletionChunks, completion_of
-from gateway.protocols.openai.completion_reading import read
-from gateway.protocols.openai.completions_openapi import (
-    CONTENT,
-    SECURITY,
-    TAG,
-)
-from gateway.protocols.openai.openai_headers import again, api_key_of
+from gateway.protocols.openai.completion_body import CompletionData
+from gateway.protocols.openai.completion_reading import run_request
+from gateway.protocols.openai.completions_openapi import CONTENT, CONVERSATION_KEY, SECURITY, TAG
+from gateway.protocols.openai.openai_headers import api_key_of, tries_of
 from gateway.protocols.openai.wire import Choice, Completion, Said, Tokens
 from gateway.runs.event_stream import EventStream
 
@@ -41,13 +40,10 @@ async def has_bearer_key(connection: ASGIConnection[Any, Any, Any, Any], _: Base
     await authenticate(connection, api_key_of(of(connection.scope)))
 
 
-@described(*REFUSALS)
-def credentials(exchange: Exchange) -> tuple[str, None]:
-    """The key; the agent is named in the body. Raises Refusal: 401."""
-    return api_key_of(exchange), None
-
-
-_ENDPOINT = ChatEndpoint(credentials=credentials, is_retry=again, form=lambda *_: "openai", read=read)
+@run_limits
+async def admitted(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: as `within_run_limits`, for SDKs that count their tries."""
+    await admit(connection, is_retry=bool(tries_of(of(connection.scope))))
 
 
 @post(
@@ -58,21 +54,30 @@ _ENDPOINT = ChatEndpoint(credentials=credentials, is_retry=again, form=lambda *_
     description="See docs/integrate/openai.md for what is ignored and what is refused.",
     response_description="The reply; as chunks where `stream` is true, of which the last is `[DONE]`, or an "
     "error.",
+    request_class=ChatRequest,
+    guards=[has_bearer_key, admitted],
+    before_request=check_idempotency_key,
     security=[SECURITY],
     tags=[TAG["name"]],
 )
-@described(content=CONTENT, headers=CONVERSATION_ID, examples={"text": _EXAMPLE}, stages=_ENDPOINT.stages)
-async def complete(request: Request[Any, Any, Any]) -> JsonAnswer[Completion] | EventStream:
-    """The reply, as soon as it is whole or as it comes."""
-    started = await start(request, _ENDPOINT)
-    requested, claim, run = started.requested, started.claim, started.run
-    of(request.scope).headers.append((b"x-conversation-id", claim.conversation_id.encode()))
+@described(
+    *("agent_not_found", *RUN_REFUSALS),
+    parameters=[CONVERSATION_KEY, open_webui.TASK],
+    content=CONTENT,
+    headers=CONVERSATION_ID,
+    examples={"text": _EXAMPLE},
+)
+async def complete(request: ChatRequest, data: CompletionData) -> JsonAnswer[Completion] | EventStream:
+    """The reply, as soon as it is complete or as it comes."""
+    requested = await run_request(request, data)
+    started = await start(request, requested)
+    claim, run, model = started.claim, started.run, requested.model or ""
+    request.exchange.headers.append((b"x-conversation-id", claim.conversation_id.encode()))
     completion_id = f"chatcmpl-{claim.trace_id}"
     created = int(datetime.fromisoformat(claim.now).timestamp())
     if requested.streamed:
-        chunks = CompletionChunks(
-            completion_id, requested.model, created, include_usage=requested.include_usage
-        )
+        include_usage = data.stream_options is not None and bool(data.stream_options.include_usage)
+        chunks = CompletionChunks(completion_id, model, created, include_usage=include_usage)
         return EventStream(run, lambda: chunks.encode(run.take()))
     finished, updates = await whole(run)
-    return JsonAnswer(completion_of(finished, updates, completion_id, requested.model, created))
+    return JsonAnswer(completion_of(finished, updates, completion_id, model, created))

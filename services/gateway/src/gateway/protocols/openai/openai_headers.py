@@ -33,8 +33,3 @@ def tries_of(exchange: Exchange) -> int | None:
     """How often the SDK has sent this before; None where the client does not count."""
     values = exchange.header(_COUNT)
     return int(values[0]) if len(values) == 1 and _NUMBER.match(values[0]) else None
-
-
-def again(exchange: Exchange) -> bool:
-    """Whether the client says that it has sent this before."""
-    return bool(tries_of(exchange))
