@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 from litestar import Router, get, post
-from litestar.di import NamedDependency, Provide
+from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, PathParameter
 
@@ -16,18 +16,17 @@ from contracts import http, ids
 from contracts.examples import AGENT, APPROVAL, AT, CONVERSATION, KEY, TRACE
 from contracts.values import Decider, Elicitation
 from conversations.queries.finding_approvals import list_approvals
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
-from gateway.access.auth import has_key, provide_caller
+from gateway.access.auth import has_key
 from gateway.approvals import decide_approval
 from gateway.approvals.decide_approval import decode_decision, owned
 from gateway.gateway_request import GatewayRequest
 from gateway.http import query
-from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problem_responses import invalid
+from gateway.http.query import known_query
 from gateway.openapi.described import described
 
 ApprovalId = Annotated[
@@ -130,9 +129,7 @@ _ASKS = msgspec.structs.replace(
     parameters=[_STATUS, _CONVERSATION],
     examples={"last": ApprovalPage(data=(_PENDING,), next_cursor=None)},
 )
-async def list_of_account(
-    request: GatewayRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
-) -> ApprovalPage:
+async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageRequest]) -> ApprovalPage:
     """GET /v1/approvals."""
     given = query.parameters(request.exchange, "status", "conversation_id")
     status, conversation_id = given.get("status"), given.get("conversation_id")
@@ -143,7 +140,7 @@ async def list_of_account(
     limit = paging.limit
     rows = await list_approvals(
         request.services.pool,
-        caller.account_id,
+        request.auth.account_id,
         status=status,
         conversation_id=conversation_id and conversation_id.lower(),
         after=paging.after,
@@ -161,11 +158,9 @@ async def list_of_account(
     guards=[within_reads_at_once],
 )
 @described("not_found", examples={"pending": _PENDING, "asks": _ASKS, "approved": _APPROVED})
-async def get_one(
-    request: GatewayRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
-) -> http.Approval:
+async def get_one(request: GatewayRequest, approval_id: ApprovalId) -> http.Approval:
     """GET /v1/approvals/{approval_id}."""
-    return (await owned(request.services, caller, approval_id)).approval
+    return (await owned(request.services, request.auth, approval_id)).approval
 
 
 @post(
@@ -182,14 +177,12 @@ async def get_one(
     *("not_found", "approval_forbidden", "approval_decided", "approval_expired"),
     examples={"approved": _APPROVED},
 )
-async def decide(
-    request: GatewayRequest, caller: NamedDependency[Caller], approval_id: ApprovalId, data: DecisionData
-) -> http.Approval:
+async def decide(request: GatewayRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
     """POST /v1/approvals/{approval_id}/decision. Who decides is the key's account, whatever the body says."""
     parts = request.services
-    found = await owned(parts, caller, approval_id)
-    await decide_approval.decide(parts, caller, found.approval, data)
-    return (await owned(parts, caller, approval_id)).approval
+    found = await owned(parts, request.auth, approval_id)
+    await decide_approval.decide(parts, request.auth, found.approval, data)
+    return (await owned(parts, request.auth, approval_id)).approval
 
 
 ROUTER = Router(
@@ -197,7 +190,6 @@ ROUTER = Router(
     route_handlers=[list_of_account, get_one, decide],
     guards=[has_key, within_read_rate],
     before_request=known_query,
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=["approvals"],
 )

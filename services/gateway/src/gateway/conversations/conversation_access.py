@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import msgspec
-from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
@@ -13,7 +12,6 @@ from conversations.projections.conversations_table import ConversationRow
 from conversations.queries import threads
 from conversations.queries.threads import Thread
 from conversations.queries.time_travel import WRONG_VERSION_OR_TIME, VersionOrTime, parse_version_or_time
-from directory.caller import Caller
 from gateway.conversations.conversation_rows import conversation_row
 from gateway.gateway_request import GatewayRequest
 from gateway.http import query
@@ -57,9 +55,7 @@ class ShownThread(msgspec.Struct, frozen=True):
 
 
 @described("conversation_not_found", parameters=[_AT])
-async def provide_thread(
-    request: GatewayRequest, caller: NamedDependency[Caller], conversation_id: ConversationId
-) -> ShownThread:
+async def provide_thread(request: GatewayRequest, conversation_id: ConversationId) -> ShownThread:
     """The caller's conversation, up to the place that `at` names.
 
     Raises Refusal, in the same words and the same time for every reason that it is not found.
@@ -69,7 +65,7 @@ async def provide_thread(
         raise Refusal("conversation_not_found")
     place = _place(request.exchange)
     thread = await threads.find_thread(pool, conversation_id)
-    if thread is None or thread.account_id != caller.account_id:
+    if thread is None or thread.account_id != request.auth.account_id:
         raise Refusal("conversation_not_found")
     if place is None or isinstance(place, int):
         return ShownThread(conversation_id, _version(thread, place))

@@ -4,7 +4,6 @@ from typing import Annotated, Any, NoReturn, assert_never
 
 import msgspec
 from litestar import post
-from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 
@@ -15,7 +14,6 @@ from contracts.messages import ForkAnswered, ForkConversation
 from conversations.event_store.mapper import UNREADABLE
 from conversations.projections.conversations_table import ConversationRow
 from conversations.queries.time_travel import parse_version_or_time
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_write_bounds
 from gateway.chat.chat_request import has_idempotency_key
@@ -88,7 +86,6 @@ def decode(_: Any, data: bytes) -> ForkBody:
 )
 async def fork(
     request: GatewayRequest,
-    caller: NamedDependency[Caller],
     conversation_id: ConversationId,
     data: ForkData = None,
 ) -> JsonAnswer[ConversationRow]:
@@ -103,7 +100,7 @@ async def fork(
         raise Refusal("conversation_not_found")
     command = ForkConversation(
         trace_id=exchange.trace_id,
-        account_id=caller.account_id,
+        account_id=request.auth.account_id,
         conversation_id=ids.new_unlisted_id() if ids.is_unlisted(source_id) else ids.new_id(),
         source_id=source_id,
         at=at,

@@ -15,10 +15,9 @@ from contracts import ids
 from contracts.messages import DescribeConversation
 from conversations.projections.conversations_table import ConversationRow, conversations_of
 from conversations.queries import threads
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate, within_write_bounds
-from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.access.auth import KEY, has_key
 from gateway.chat.chat_request import has_idempotency_key
 from gateway.conversations import description_body, list_filters
 from gateway.conversations.conversation_access import (
@@ -40,9 +39,9 @@ from gateway.conversations.description_body import DescriptionData
 from gateway.conversations.forks import fork
 from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
-from gateway.http.known_query import known_query
 from gateway.http.paging import CURSOR, LIMIT, PageRequest, next_cursor, paging_of
 from gateway.http.problem_responses import Refusal
+from gateway.http.query import known_query
 from gateway.openapi.described import described
 
 PAGE_BYTES = 1024 * 1024
@@ -75,13 +74,13 @@ async def _provide_message_paging(
 )
 @described(parameters=list_filters.PARAMETERS, examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
-    request: GatewayRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
+    request: GatewayRequest, paging: NamedDependency[PageRequest]
 ) -> ConversationPage:
     """GET /v1/conversations."""
     limit = paging.limit
     rows = await conversations_of(
         request.services.pool,
-        caller.account_id,
+        request.auth.account_id,
         limit=limit + 1,
         before=paging.after,
         matching=list_filters.filter_of(request.exchange),
@@ -117,7 +116,6 @@ async def get_conversation(
 @described("conversation_not_found", "conversation_full", headers=VERSION, examples={"conversation": EXAMPLE})
 async def describe(
     request: GatewayRequest,
-    caller: NamedDependency[Caller],
     conversation_id: ConversationId,
     data: DescriptionData,
 ) -> JsonAnswer[ConversationRow]:
@@ -131,7 +129,7 @@ async def describe(
         raise Refusal("conversation_not_found")
     command = DescribeConversation(
         trace_id=exchange.trace_id,
-        account_id=caller.account_id,
+        account_id=request.auth.account_id,
         conversation_id=conversation_id,
         title=data.title,
         metadata=data.metadata,
@@ -186,9 +184,7 @@ async def list_messages(
     response_description="It is gone.",
 )
 @described("conversation_not_found")
-async def delete_conversation(
-    request: GatewayRequest, caller: NamedDependency[Caller], conversation_id: ConversationId
-) -> None:
+async def delete_conversation(request: GatewayRequest, conversation_id: ConversationId) -> None:
     """DELETE /v1/conversations/{conversation_id}: at the answer it is gone for every reader.
 
     Raises Refusal, and BusUnavailable where it is unknown whether it was erased.
@@ -196,7 +192,7 @@ async def delete_conversation(
     rpc, conversation_id = request.services.bus.rpc, conversation_id.lower()
     trace_id = request.exchange.trace_id
     if not ids.is_uuid(conversation_id) or not await erase_conversation(
-        rpc, caller.account_id, conversation_id, trace_id=trace_id
+        rpc, request.auth.account_id, conversation_id, trace_id=trace_id
     ):
         raise Refusal("conversation_not_found")
 
@@ -206,7 +202,7 @@ ROUTER = Router(
     route_handlers=[list_conversations, get_conversation, describe, list_messages, fork, delete_conversation],
     guards=[has_key, within_read_rate],
     before_request=known_query,
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False), "thread": Provide(provide_thread)},
+    dependencies={"thread": Provide(provide_thread)},
     security=[KEY],
     tags=["conversations"],
 )

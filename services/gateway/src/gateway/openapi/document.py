@@ -11,10 +11,10 @@ from gateway.openapi import openapi_schemas
 from gateway.openapi.documented_refusals import elsewhere
 from gateway.openapi.generated import generate
 from gateway.protocols import wording_at
-from gateway.protocols.ag_ui import ag_ui_openapi as ag_ui
-from gateway.protocols.ai_sdk import ai_sdk_openapi as ai_sdk
-from gateway.protocols.openai import completions_openapi as openai
-from gateway.protocols.openai.responses import responses_openapi as responses
+from gateway.protocols.ag_ui import run as ag_ui
+from gateway.protocols.ai_sdk import ai_sdk_chat as ai_sdk
+from gateway.protocols.openai import completions as openai
+from gateway.protocols.openai.responses import create as responses
 from gateway.routes import ROUTES
 from gateway.webhooks import webhooks_openapi as webhooks
 

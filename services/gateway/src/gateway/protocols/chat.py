@@ -8,7 +8,8 @@ from litestar import Request, Router, post
 from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
-from contracts import http, ids, sse
+from contracts import http, ids, sse, wire
+from contracts.examples import CONVERSATION, MESSAGE, SOURCE, TOOL_CALL, TRACE
 from gateway.access.auth import KEY, check_agent, has_key_and_agent
 from gateway.chat import chat_body
 from gateway.chat.chat_body import ChatData
@@ -17,12 +18,37 @@ from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
 from gateway.chat.launch_run import RUN_REFUSALS, whole
 from gateway.chat.run_request import RunRequest
 from gateway.chat.start import start
-from gateway.http.known_query import known_query
 from gateway.http.problem_responses import Refusal
+from gateway.http.query import known_query
 from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import EVENT
-from gateway.protocols import chat_examples
 from gateway.runs.event_stream import EventStream
+
+REPLIES = {
+    "text": http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE),
+    "with tools": http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE, tool_calls=(TOOL_CALL,)),
+}
+
+_DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
+_ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
+_META = http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE)
+_DONE = http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE)
+_START = http.StartEvent(conversation_id=CONVERSATION)
+_EVENTS: dict[str, tuple[http.StreamEvent, ...]] = {
+    "form 1": (_META, *_DELTAS, _DONE),
+    "form 1, with retrieval": (_META, http.SourcesEvent(sources=(SOURCE,)), *_DELTAS, _DONE),
+    "form 1, failed": (_META, _DELTAS[0], _ERROR),
+    "form 2": (
+        _START,
+        http.ToolCallEvent(name=TOOL_CALL.name, input=TOOL_CALL.input),
+        *_DELTAS,
+        http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL_CALL,)),
+    ),
+    "form 2, failed": (_START, _ERROR),
+}
+
+STREAMS = {name: b"".join(map(wire.encode_sse, events)).decode() for name, events in _EVENTS.items()}
+"""As they are on the wire. Form 1 tells of sources, form 2 of tools: see `contracts.sse`."""
 
 
 @described("agent_not_found")
@@ -68,7 +94,7 @@ def run_request(request: ChatRequest, body: http.ChatBody, form: str) -> RunRequ
     summary="Send a message, get the reply as JSON.",
     response_description="The saved reply.",
 )
-@described(*RUN_REFUSALS, examples=chat_examples.REPLIES)
+@described(*RUN_REFUSALS, examples=REPLIES)
 async def chat(request: ChatRequest, data: ChatData) -> http.ChatReply:
     """Wait for the complete reply."""
     started = await start(request, run_request(request, data, "json"))
@@ -95,7 +121,7 @@ async def chat(request: ChatRequest, data: ChatData) -> http.ChatReply:
 @described(
     *RUN_REFUSALS,
     content={"text/event-stream": EVENT},
-    examples=chat_examples.STREAMS,
+    examples=STREAMS,
 )
 async def stream_chat(request: ChatRequest, data: ChatData) -> EventStream:
     """The events as they come."""

@@ -14,8 +14,8 @@ from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
 from gateway.gateway_services import Parts, parts_of
-from gateway.http.known_query import known_query
 from gateway.http.problem_responses import Refusal
+from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.traces.owned_run import TraceId, run_of

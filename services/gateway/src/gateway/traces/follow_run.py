@@ -23,8 +23,8 @@ from gateway.chat.launch_run import TURN_SECONDS, wait_for
 from gateway.gateway_services import Parts, parts_of
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
-from gateway.http.known_query import known_query
 from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import EVENT

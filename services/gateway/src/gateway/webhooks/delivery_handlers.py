@@ -10,7 +10,6 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 
 from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest, Replay, ReplayBody
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.gateway_request import GatewayRequest
 from gateway.http import query
@@ -65,7 +64,6 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
 )
 async def list_of_endpoint(
     request: GatewayRequest,
-    caller: NamedDependency[Caller],
     endpoint_id: EndpointId,
     paging: NamedDependency[PageRequest],
 ) -> DeliveryPage:
@@ -76,7 +74,7 @@ async def list_of_endpoint(
     with refused():
         rows, more = await deliveries.page(
             request.services.pool,
-            caller.account_id,
+            request.auth.account_id,
             endpoint_id,
             status=status,
             before=paging.after,
@@ -92,12 +90,10 @@ async def list_of_endpoint(
     response_description="The delivery.",
 )
 @described("not_found", examples={"delivered": webhook_examples.DELIVERED})
-async def get_one(
-    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, delivery_id: DeliveryId
-) -> Delivery:
+async def get_one(request: GatewayRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """GET /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}."""
     with refused():
-        return await deliveries.get(request.services.pool, caller.account_id, endpoint_id, delivery_id)
+        return await deliveries.get(request.services.pool, request.auth.account_id, endpoint_id, delivery_id)
 
 
 @post(
@@ -109,14 +105,12 @@ async def get_one(
     guards=[without_body],
 )
 @described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
-async def resend(
-    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, delivery_id: DeliveryId
-) -> Delivery:
+async def resend(request: GatewayRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """POST /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}/resend."""
     pool = request.services.pool
     with refused():
-        found = await deliveries.get(pool, caller.account_id, endpoint_id, delivery_id)
-        return await deliveries.resend(pool, caller.account_id, found.id)
+        found = await deliveries.get(pool, request.auth.account_id, endpoint_id, delivery_id)
+        return await deliveries.resend(pool, request.auth.account_id, found.id)
 
 
 @post(
@@ -129,12 +123,10 @@ async def resend(
     guards=[without_body],
 )
 @described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
-async def resend_by_id(
-    request: GatewayRequest, caller: NamedDependency[Caller], delivery_id: DeliveryId
-) -> Delivery:
+async def resend_by_id(request: GatewayRequest, delivery_id: DeliveryId) -> Delivery:
     """POST /v1/webhook_endpoints/deliveries/{delivery_id}/resend."""
     with refused():
-        return await deliveries.resend(request.services.pool, caller.account_id, delivery_id)
+        return await deliveries.resend(request.services.pool, request.auth.account_id, delivery_id)
 
 
 @post(
@@ -150,14 +142,12 @@ async def resend_by_id(
     *("not_found", "conflict"),
     examples={"delivered": webhook_examples.DELIVERED},
 )
-async def test(
-    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, data: TestData
-) -> Delivery:
+async def test(request: GatewayRequest, endpoint_id: EndpointId, data: TestData) -> Delivery:
     """POST /v1/webhook_endpoints/{endpoint_id}/test."""
     pool = request.services.pool
     with refused():
-        made = await deliveries.test(pool, caller.account_id, endpoint_id, data.type)
-        return await _attempted(pool, caller.account_id, endpoint_id, made)
+        made = await deliveries.test(pool, request.auth.account_id, endpoint_id, data.type)
+        return await _attempted(pool, request.auth.account_id, endpoint_id, made)
 
 
 @post(
@@ -172,15 +162,13 @@ async def test(
     *("not_found", "conflict"),
     examples={"begun": webhook_examples.REPLAY},
 )
-async def replay(
-    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, data: ReplayData
-) -> Replay:
+async def replay(request: GatewayRequest, endpoint_id: EndpointId, data: ReplayData) -> Replay:
     """POST /v1/webhook_endpoints/{endpoint_id}/replay."""
     if data.to < data.from_:
         raise invalid("to", "This must not be below `from`.")
     with refused():
         return await deliveries.replay(
-            request.services.pool, caller.account_id, endpoint_id, data.from_, data.to
+            request.services.pool, request.auth.account_id, endpoint_id, data.from_, data.to
         )
 
 

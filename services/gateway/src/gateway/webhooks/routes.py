@@ -4,18 +4,17 @@ from typing import Annotated
 
 import msgspec
 from litestar import Router, delete, get, patch, post
-from litestar.di import NamedDependency, Provide
+from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 
 from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
-from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
-from gateway.access.auth import has_key, provide_caller
+from gateway.access.auth import has_key
 from gateway.gateway_request import GatewayRequest
-from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
+from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.webhooks import delivery_handlers, webhook_examples
@@ -46,13 +45,13 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
     *("address_refused", "conflict"),
     examples={"issued": webhook_examples.ISSUED},
 )
-async def create(
-    request: GatewayRequest, caller: NamedDependency[Caller], data: NewEndpointData
-) -> IssuedEndpoint:
+async def create(request: GatewayRequest, data: NewEndpointData) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints."""
-    await check_address(request, data.url, caller.account_id)
+    await check_address(request, data.url, request.auth.account_id)
     with refused():
-        return await endpoints.create(request.services.pool, sealer_of(request), caller.account_id, data)
+        return await endpoints.create(
+            request.services.pool, sealer_of(request), request.auth.account_id, data
+        )
 
 
 @get(
@@ -63,12 +62,12 @@ async def create(
     dependencies={"paging": paged_by(str)},
 )
 @described(examples={"last": EndpointPage(data=(webhook_examples.SHOWN,), next_cursor=None)})
-async def list_of_account(
-    request: GatewayRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
-) -> EndpointPage:
+async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageRequest]) -> EndpointPage:
     """GET /v1/webhook_endpoints."""
     limit = paging.limit
-    rows = await endpoints.page(request.services.pool, caller.account_id, after=paging.after, limit=limit + 1)
+    rows = await endpoints.page(
+        request.services.pool, request.auth.account_id, after=paging.after, limit=limit + 1
+    )
     more = rows[limit - 1].id if len(rows) > limit else None
     return EndpointPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
 
@@ -80,12 +79,10 @@ async def list_of_account(
     response_description="The endpoint.",
 )
 @described("not_found", examples={"enabled": webhook_examples.SHOWN})
-async def get_one(
-    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
-) -> Endpoint:
+async def get_one(request: GatewayRequest, endpoint_id: EndpointId) -> Endpoint:
     """GET /v1/webhook_endpoints/{endpoint_id}."""
     with refused():
-        return await endpoints.get(request.services.pool, caller.account_id, endpoint_id)
+        return await endpoints.get(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @patch(
@@ -99,14 +96,12 @@ async def get_one(
     *("not_found", "address_refused"),
     examples={"enabled": webhook_examples.SHOWN},
 )
-async def update(
-    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, data: ChangesData
-) -> Endpoint:
+async def update(request: GatewayRequest, endpoint_id: EndpointId, data: ChangesData) -> Endpoint:
     """PATCH /v1/webhook_endpoints/{endpoint_id}."""
     if data.url is not msgspec.UNSET:
-        await check_address(request, data.url, caller.account_id)
+        await check_address(request, data.url, request.auth.account_id)
     with refused():
-        return await endpoints.change(request.services.pool, caller.account_id, endpoint_id, data)
+        return await endpoints.change(request.services.pool, request.auth.account_id, endpoint_id, data)
 
 
 @delete(
@@ -117,10 +112,10 @@ async def update(
     guards=[without_body],
 )
 @described("not_found")
-async def remove(request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> None:
+async def remove(request: GatewayRequest, endpoint_id: EndpointId) -> None:
     """DELETE /v1/webhook_endpoints/{endpoint_id}."""
     with refused():
-        await endpoints.delete(request.services.pool, caller.account_id, endpoint_id)
+        await endpoints.delete(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @post(
@@ -133,13 +128,11 @@ async def remove(request: GatewayRequest, caller: NamedDependency[Caller], endpo
     guards=[without_body],
 )
 @described("not_found", examples={"issued": webhook_examples.ISSUED})
-async def rotate(
-    request: GatewayRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
-) -> IssuedEndpoint:
+async def rotate(request: GatewayRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints/{endpoint_id}/rotate_secret."""
     with refused():
         return await endpoints.rotate_secret(
-            request.services.pool, sealer_of(request), caller.account_id, endpoint_id
+            request.services.pool, sealer_of(request), request.auth.account_id, endpoint_id
         )
 
 
@@ -148,7 +141,6 @@ ROUTER = Router(
     route_handlers=[create, list_of_account, get_one, update, remove, rotate, *delivery_handlers.HANDLERS],
     guards=[has_key, within_read_rate],
     before_request=known_query,
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=["webhooks"],
     opt={"decode": decode},

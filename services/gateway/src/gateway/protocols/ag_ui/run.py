@@ -4,6 +4,7 @@ from functools import partial
 
 from litestar import post
 
+from contracts import wire
 from conversations.queries import shown_history
 from gateway.chat import resume_run, shown
 from gateway.chat.chat_request import ChatRequest, within_run_limits
@@ -12,6 +13,7 @@ from gateway.chat.run_request import RunRequest
 from gateway.chat.shown import check_name
 from gateway.chat.start import start
 from gateway.openapi.described import described
+from gateway.openapi.openapi_schemas import ref
 from gateway.protocols.ag_ui.ag_ui_body import (
     RunAgentInput,
     RunData,
@@ -19,10 +21,23 @@ from gateway.protocols.ag_ui.ag_ui_body import (
     history_of,
     verdicts_of,
 )
-from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from gateway.protocols.ag_ui.ag_ui_openapi import CONTENT, EXAMPLES, TAG
+from gateway.protocols.ag_ui.ag_ui_events import EXAMPLE, FAILED, AgUiEvents
+from gateway.protocols.ag_ui.wire import EVENTS
 from gateway.protocols.agent_address import CONVERSATION_ID, SECURITY, check_agent, has_key
 from gateway.runs.event_stream import EventStream
+
+TYPES: tuple[type, ...] = EVENTS
+TAG = {"name": "ag-ui", "description": "Agents for clients of AG-UI."}
+_EVENT = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "contentSchema": {"oneOf": [ref(kind) for kind in EVENTS]},
+}
+CONTENT = {"text/event-stream": {"type": "object", "required": ["data"], "properties": {"data": _EVENT}}}
+EXAMPLES = {
+    "text": b"".join(map(wire.encode_sse, EXAMPLE)).decode(),
+    "failed": b"".join(map(wire.encode_sse, FAILED)).decode(),
+}
 
 
 async def _run_request(request: ChatRequest, body: RunAgentInput) -> RunRequest:

@@ -4,6 +4,9 @@ from functools import partial
 
 from litestar import post
 
+from contracts import wire
+from contracts.examples import CONVERSATION, TRACE
+from contracts.ids import reply_id
 from conversations.queries import shown_history
 from gateway.chat import resume_run, shown
 from gateway.chat.chat_request import ChatRequest, within_run_limits
@@ -11,11 +14,45 @@ from gateway.chat.launch_run import RUN_REFUSALS
 from gateway.chat.run_request import RunRequest
 from gateway.chat.start import start
 from gateway.openapi.described import described
-from gateway.protocols.agent_address import SECURITY, check_agent, has_key
+from gateway.openapi.openapi_schemas import ref
+from gateway.protocols.agent_address import CONVERSATION_ID, SECURITY, check_agent, has_key
 from gateway.protocols.ai_sdk.ai_sdk_body import ChatData, UiChat, history_of, name_of, verdicts_of
-from gateway.protocols.ai_sdk.ai_sdk_openapi import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
+from gateway.protocols.ai_sdk.wire import (
+    CHUNKS,
+    Finish,
+    FinishStep,
+    Start,
+    StartStep,
+    TextDelta,
+    TextEnd,
+    TextStart,
+)
 from gateway.runs.event_stream import EventStream
+
+TYPES: tuple[type, ...] = CHUNKS
+TAG = {"name": "ai-sdk", "description": "Agents behind the AI SDK's `useChat`."}
+VERSION = (b"x-vercel-ai-ui-message-stream", b"v1")
+STREAM_HEADERS = {
+    **CONVERSATION_ID,
+    "X-Vercel-Ai-Ui-Message-Stream": {"schema": {"const": "v1"}, "description": "The form of the stream."},
+}
+_CHUNK = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "contentSchema": {"oneOf": [ref(kind) for kind in CHUNKS]},
+}
+CONTENT = {"text/event-stream": {"type": "object", "required": ["data"], "properties": {"data": _CHUNK}}}
+_EXAMPLE = (
+    Start(message_id=reply_id(TRACE), message_metadata={"conversationId": CONVERSATION, "traceId": TRACE}),
+    StartStep(),
+    TextStart(id="1"),
+    TextDelta(id="1", delta="It has shipped."),
+    TextEnd(id="1"),
+    FinishStep(),
+    Finish(finish_reason="stop", message_metadata={"usage": {"totalTokens": 469}}),
+)
+EXAMPLE = b"".join(map(wire.encode_sse, _EXAMPLE)).decode()
 
 
 async def _run_request(request: ChatRequest, body: UiChat) -> RunRequest:

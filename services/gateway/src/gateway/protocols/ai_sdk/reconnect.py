@@ -3,21 +3,18 @@
 from typing import Annotated
 
 from litestar import get
-from litestar.di import NamedDependency, Provide
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter
 
 from conversations.queries import shown_history
-from directory.caller import Caller
 from gateway.access.admission import within_read_rate
-from gateway.access.auth import provide_caller
 from gateway.chat.shown import MAX_NAME, check_name
 from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.protocols.agent_address import SECURITY, agent_of, has_key
-from gateway.protocols.ai_sdk.ai_sdk_openapi import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
+from gateway.protocols.ai_sdk.ai_sdk_chat import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.event_stream import EventStream
 from gateway.runs.followed_runs import accepts_runs
@@ -41,7 +38,6 @@ _ChatId = Annotated[
     response_description="The chunks of the reply.",
     responses={204: ResponseSpec(None, description="No reply of this chat is under way.")},
     guards=[has_key, within_read_rate, without_body, accepts_runs],
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=SECURITY,
     tags=[TAG["name"]],
 )
@@ -52,19 +48,17 @@ _ChatId = Annotated[
     headers=STREAM_HEADERS,
     examples={"text": EXAMPLE},
 )
-async def reconnect(
-    request: GatewayRequest, caller: NamedDependency[Caller], chat_id: _ChatId
-) -> EventStream | JsonAnswer[None]:
+async def reconnect(request: GatewayRequest, chat_id: _ChatId) -> EventStream | JsonAnswer[None]:
     """200 for a run under way, else 204: what has ended the client has, or asks its own backend for."""
     parts, exchange, name = request.services, request.exchange, check_name("chat_id", chat_id)
     agent_id = await agent_of(request)
-    trace_id = await shown_history.newest_run(parts.pool, caller.account_id, agent_id, name)
+    trace_id = await shown_history.newest_run(parts.pool, request.auth.account_id, agent_id, name)
     if trace_id is None:
         return JsonAnswer(None, status_code=204)
-    found = await run_of(parts, caller, trace_id)
+    found = await run_of(parts, request.auth, trace_id)
     if found.begun_at is None or not await parts.log.is_under_way(found.conversation_id, trace_id):
         return JsonAnswer(None, status_code=204)
-    await exchange.enter(parts.account_bounds.streaming(caller))
+    await exchange.enter(parts.account_bounds.streaming(request.auth))
     run = await exchange.enter(
         parts.runs.follow(
             trace_id,

@@ -4,8 +4,7 @@
 goes on, `output` what is said, `wire` in which words. For integrators: docs/integrate/openai-responses.md.
 """
 
-from gateway.protocols.openai.responses.cancel_response import cancel_response
 from gateway.protocols.openai.responses.create import create_response
-from gateway.protocols.openai.responses.retrieve import retrieve_response
+from gateway.protocols.openai.responses.retrieve import cancel_response, retrieve_response
 
 HANDLERS = (create_response, retrieve_response, cancel_response)

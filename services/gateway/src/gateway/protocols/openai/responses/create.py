@@ -21,12 +21,19 @@ from gateway.chat.start import start
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import invalid
 from gateway.openapi.described import described
+from gateway.openapi.openapi_schemas import ref
 from gateway.protocols.agent_address import CONVERSATION_ID
 from gateway.protocols.openai import open_webui
 from gateway.protocols.openai.completion_body import hash_of
-from gateway.protocols.openai.completion_reading import agent_named, attempt_of
-from gateway.protocols.openai.completions import admitted, has_bearer_key
-from gateway.protocols.openai.completions_openapi import CONVERSATION_KEY, SECURITY, TAG
+from gateway.protocols.openai.completions import (
+    CONVERSATION_KEY,
+    SECURITY,
+    TAG,
+    admitted,
+    agent_named,
+    attempt_of,
+    has_bearer_key,
+)
 from gateway.protocols.openai.openai_headers import conversation_key_of
 from gateway.protocols.openai.responses import previous_response, wire
 from gateway.protocols.openai.responses.items import (
@@ -44,10 +51,26 @@ from gateway.protocols.openai.responses.response_body import (
     history_of,
 )
 from gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
-from gateway.protocols.openai.responses.responses_openapi import CONTENT
+from gateway.protocols.openai.responses.wire import EVENTS, Response
 from gateway.protocols.openai.structured import schema_of, wanted_by
 from gateway.runs.after_pause import PausePoint
 from gateway.runs.event_stream import EventStream
+
+TYPES: tuple[type, ...] = (Response, *EVENTS)
+_EVENT = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "contentSchema": {"oneOf": [ref(kind) for kind in EVENTS]},
+}
+CONTENT = {
+    "application/json": ref(Response),
+    "text/event-stream": {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {"event": {"type": "string"}, "data": _EVENT},
+    },
+}
+
 
 _EXAMPLE = wire.Response(
     id=previous_response.response_id(TRACE),
