@@ -21,8 +21,8 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
+from gateway.chat.client_history import ClientHistory, check_name
 from gateway.chat.run_request import Verdict
-from gateway.chat.shown import Shown, check_name
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
 from gateway.protocols.ag_ui.ag_ui_body import RunAgentInput, check_run_id, history_of, verdicts_of
@@ -40,11 +40,11 @@ CANCELLED = {"interruptId": "1", "status": "cancelled"}
 RESOLVED = {"interruptId": "2", "status": "resolved"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> tuple[Shown | None, tuple[Verdict, ...]]:
+def parse(*messages: dict[str, Any], **fields: Any) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
     return read({**RUN, "messages": messages, **fields})
 
 
-def read(fields: dict[str, Any]) -> tuple[Shown | None, tuple[Verdict, ...]]:
+def read(fields: dict[str, Any]) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
     body = strict_json.decode(RunAgentInput, msgspec.json.encode(fields))
     check_run_id(body.run_id)
     check_name("threadId", body.thread_id)

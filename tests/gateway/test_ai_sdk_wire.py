@@ -20,7 +20,7 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
-from gateway.chat.shown import Shown
+from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
 from gateway.protocols.ai_sdk.ai_sdk_body import UiChat, history_of, name_of, verdicts_of
@@ -48,7 +48,7 @@ def decoded(fields: dict[str, Any]) -> UiChat:
     return body
 
 
-def read(fields: dict[str, Any]) -> tuple[str | None, Shown]:
+def read(fields: dict[str, Any]) -> tuple[str | None, ClientHistory]:
     body = decoded(fields)
     return name_of(body), history_of(body, None)
 

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.updates import Broken, Finished, Started, Text
 from contracts.values import Message, ShownMessage
-from gateway.chat.shown import Shown
+from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
 from gateway.protocols.openai.completion_answers import CompletionChunks
@@ -23,9 +23,9 @@ def body_of(*messages: dict[str, Any], **fields: Any) -> bytes:
     return msgspec.json.encode({"model": "m", "messages": messages, **fields})
 
 
-def shown_in(data: bytes) -> Shown:
+def shown_in(data: bytes) -> ClientHistory:
     body = strict_json.decode(ChatCompletion, data)
-    return texts_of(body.messages, "messages").shown("messages", None)
+    return texts_of(body.messages, "messages").history_for("messages", None)
 
 
 def refused(data: bytes) -> tuple[str, str]:

@@ -64,7 +64,7 @@ def _router_error(_request: AnyRequest, error: HTTPException) -> Response[None]:
 
 
 def _part_is_away(_request: AnyRequest, away: Exception) -> Response[None]:
-    """NATS or Postgres does not answer: 503 for whoever asks, wherever it shows."""
+    """NATS or Postgres does not answer: 503."""
     logs.get_logger("gateway").warning("unavailable", reason=str(away))
     return ProblemAnswer(Refusal("overloaded", "A part of the service does not answer."))
 
@@ -78,6 +78,6 @@ def _of_a_newer_release(_request: AnyRequest, error: Exception) -> Response[None
 
 
 def _failure(_request: AnyRequest, error: Exception) -> Response[None]:
-    """A fault of ours: told in the log, not to the caller."""
+    """A fault of ours: the log has it, the caller does not."""
     logs.get_logger("gateway").error("request_failed", exc_info=error)
     return ProblemAnswer(Refusal("internal_error"))

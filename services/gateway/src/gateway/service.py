@@ -1,4 +1,4 @@
-"""The gateway process: opens what the endpoints need, serves until told to stop, drains."""
+"""The gateway process: opens what the endpoints need, serves until it is stopped, drains."""
 
 import asyncio
 import contextlib

@@ -60,7 +60,7 @@ async def get_healthz() -> Health:
 )
 @described(examples={"well": _READY})
 async def get_readyz(request: Request[Any, Any, Any]) -> JsonAnswer[Readiness]:
-    """503 where something that is needed does not answer; what is not needed is told all the same."""
+    """503 where something that is needed does not answer; the answer has what is not needed as well."""
     parts = parts_of(request)
     (well, checks), (_, also) = await asyncio.gather(parts.health.ready(), parts.advisory.ready())
     body = Readiness(status="ok" if well else "unavailable", checks={**checks, **also})

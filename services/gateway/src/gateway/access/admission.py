@@ -138,14 +138,14 @@ async def _check(limiter: Limiter, account_id: str, admission: Admission) -> Non
 async def _refused(
     limiter: Limiter, account_id: str, code: RefusalCode, retry_after: int | None, detail: str | None = None
 ) -> Refusal:
-    """Counted, and with the wait of those who do not stop to ask."""
+    """Counted, and with a delay for clients that retry without waiting."""
     telemetry.count(REFUSED, code=code)
     await limiter.cool_down(account_id)
     return Refusal(code, detail, retry_after=retry_after)
 
 
 def _headers(plan: Plan, admission: Admission, storage_left: int | None) -> list[tuple[bytes, bytes]]:
-    """Nothing is said of a number that the plan does not have; "month" and "storage" have no state while
+    """A number that the plan does not have is left out; "month" and "storage" have no state while
     nobody knows it.
     """
     policies: list[str] = []

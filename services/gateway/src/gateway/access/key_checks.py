@@ -1,6 +1,6 @@
 """Keys from an address that tries many wrong ones: looked up together, in one query at a time.
 
-The address is often that of a proxy, with customers behind it whose keys this process has not seen yet. They
+The address is often that of a proxy, of customers whose keys this process has not seen yet. They
 get in as ever, and a flood of wrong keys costs some twenty queries a second, however many they are.
 """
 

@@ -34,7 +34,7 @@ class WrongKeys:
         return self._clock() < (self._refused.get(_digest(key)) or 0.0)
 
     def wait(self, address: str, key: str) -> int | None:
-        """The whole seconds until this address may try a key again, None for now.
+        """The full seconds until this address may try a key again, None for now.
 
         A key that has counted here is no guess and never waits: many callers may share an address.
         """

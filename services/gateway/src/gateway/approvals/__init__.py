@@ -1,7 +1,4 @@
-"""/v1/approvals: tool calls that a person has to allow, and what is decided about them.
-
-`routes` has the handlers, `decide_approval` what decides.
-"""
+"""/v1/approvals: tool calls that a person has to allow, and the decisions about them."""
 
 from gateway.approvals.routes import ROUTER
 

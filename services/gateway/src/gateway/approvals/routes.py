@@ -1,6 +1,6 @@
 """What waits for a person: lists from the read model, one approval from the log itself, and decisions.
 
-A list may be behind by the projector's second; a single approval never is.
+A list may lag by the projector's second; a single approval never does.
 """
 
 from typing import Annotated
@@ -121,7 +121,7 @@ _ASKS = msgspec.structs.replace(
     "/",
     operation_id="listApprovals",
     summary="List the tool calls that a person has to allow, the newest first.",
-    description="The list may be behind by a moment; one approval never is.",
+    description="The list may lag by a moment; one approval never does.",
     response_description="A page of them.",
     dependencies={"paging": paged_by(str)},
 )

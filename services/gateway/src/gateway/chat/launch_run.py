@@ -55,8 +55,9 @@ async def launched(
     """Follow the run that answers `request`, from when its message is saved until the block ends.
 
     That is the run of an earlier request where its key is that one's: then the answer has its trace. One that
-    is not `streaming` gives no text but the whole reply. A `fork` is made first. Raises Refusal, ClientGone,
-    BusUnavailable, DatabaseUnavailable.
+    is not `streaming` gives no text but the complete reply. A `fork` is made first.
+
+    Raises Refusal, ClientGone, BusUnavailable, DatabaseUnavailable.
     """
     attempt = _Launch(parts, request, key, slot, fork)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS

@@ -1,7 +1,7 @@
 """A run that waits for a person goes on: what is decided about its calls comes by the protocol that requested
 the run.
 
-To decide so again is safe: the run is then told again from after its wait, wherever it stands.
+A repeated decision is safe: the run is then sent again from after its wait, whatever its state.
 """
 
 from conversations.aggregate.approvals import needed
@@ -38,10 +38,10 @@ async def resume(
     await slot.give_back()
     async with parts.account_bounds.reading(caller):
         conversation_id, run = await _decided(parts, caller, requested)
-    behind = AfterPause(run, max(_wait_of(run, verdict.approval_id) for verdict in requested.verdicts))
+    after_pause = AfterPause(run, max(_wait_of(run, verdict.approval_id) for verdict in requested.verdicts))
     await exchange.enter(parts.account_bounds.streaming(caller))
     following = parts.runs.follow(
-        run.trace_id, conversation_id, streaming=True, outputs=True, from_beginning=True, behind=behind
+        run.trace_id, conversation_id, streaming=True, outputs=True, from_beginning=True, behind=after_pause
     )
     live = await exchange.enter(following)
     exchange.watch(live.leave)
@@ -58,7 +58,7 @@ async def resume(
         seconds=0.0,
         now=caller.now,
     )
-    return claim, live, behind
+    return claim, live, after_pause
 
 
 async def _decided(parts: Parts, caller: Caller, requested: RunRequest) -> tuple[str, Run]:

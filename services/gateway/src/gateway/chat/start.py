@@ -14,12 +14,12 @@ from gateway.runs.live_run import LiveRun
 class StartedRun(msgspec.Struct, frozen=True):
     """A run whose user's message is saved, with the claim under which it runs.
 
-    `behind`: it has waited, and its updates are those from there on.
+    `after_pause`: it has waited, and its updates are those from there on.
     """
 
     claim: Claim
     run: LiveRun
-    behind: AfterPause | None = None
+    after_pause: AfterPause | None = None
 
 
 async def start(request: ChatRequest, requested: RunRequest) -> StartedRun:

@@ -1,6 +1,6 @@
 """Conversations are read back, described and deleted.
 
-Lists come from the read models, and may be behind by the projector's second; a single conversation from the
+Lists come from the read models, and may lag by the projector's second; a single conversation from the
 log itself: callers read their own writes.
 """
 
@@ -67,7 +67,7 @@ async def _provide_message_paging(
     "/",
     operation_id="listConversations",
     summary="List the account's conversations, the newest first.",
-    description="The list may be behind by a moment; one conversation never is.",
+    description="The list may lag by a moment; one conversation never does.",
     response_description="A page of them.",
     guards=[within_reads_at_once],
     dependencies={"paging": Provide(_provide_list_paging)},

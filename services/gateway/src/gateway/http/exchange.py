@@ -21,12 +21,12 @@ ABORT = "agentchat.abort"
 WRITE = "agentchat.write"
 """That whose `write` is a function that sends a piece of a body at once, and says whether it could."""
 GONE = "agentchat.gone"
-"""That whose `watch` takes a function to be called if the client goes before he is answered."""
+"""That whose `watch` takes a function to be called if the client goes before it is answered."""
 TARGET = "agentchat.target"
 """The ASGI extension of our server protocol: its `bytes` are the request's target as it came."""
 
 SEND_SECONDS = 15.0
-"""A reader who takes nothing of his answer for this long is dropped."""
+"""A client that reads nothing of its answer for this long is disconnected."""
 
 _PIECE_BYTES = 64 * 1024
 
@@ -117,7 +117,7 @@ class Exchange:
     def write(self, data: bytes) -> bool:
         """Send a piece of a body that has begun, with no turn of the event loop between.
 
-        False where the client has not taken what was sent before, or has gone; true of b"" where he has.
+        False where the client has not taken what was sent before, or has gone; True for b"" where it has.
         """
         written: bool = self.scope["extensions"][WRITE]["write"](data)
         return written
@@ -140,7 +140,7 @@ class Exchange:
     async def answer(
         self, status: int, media_type: bytes, data: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
     ) -> None:
-        """Send a whole answer, and return when the client has taken it, but for what buffers hold.
+        """Send a complete answer, and return when the client has taken it, but for what buffers hold.
 
         Raises ClientGone where it does not take it.
         """
@@ -163,7 +163,7 @@ class Exchange:
             raise ClientGone from None
 
     async def json(self, data: bytes, status: int = 200) -> None:
-        """Send a whole JSON answer."""
+        """Send a complete JSON answer."""
         await self.answer(status, b"application/json", data)
 
 

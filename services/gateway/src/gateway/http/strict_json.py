@@ -1,4 +1,4 @@
-"""The strict reader of JSON bodies: bounded, UTF-8, not deep, every name once. What it may say is its user's.
+"""The strict reader of JSON bodies: bounded, UTF-8, not deep, every name once.
 
 Python's and msgspec's readers take the last of two equal names, Python's recurses (docs/change/design.md 6).
 The time that a body takes is bounded by its bytes and MAX_VALUES; a large one is read next to the event loop.
@@ -142,7 +142,7 @@ def check(data: bytes) -> Any:
     except _WrongError as error:
         raise invalid(printable(error.name), error.reason) from None
     except ValueError:
-        return None  # what is no JSON is said by the decoder, which names the place
+        return None  # the decoder reports what is no JSON, and its place
 
 
 def object_of(data: bytes) -> dict[str, msgspec.Raw]:
@@ -188,7 +188,7 @@ def _text_or_zero(raw: msgspec.Raw) -> str | int | None:
 
 
 def printable(name: str) -> str:
-    """A caller's own name for a field as it can be told back: short, and with a UTF-8 form."""
+    """A caller's own name for a field as it can be sent back: short, and with a UTF-8 form."""
     return name[:100].encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""The whole document."""
+"""The complete document."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ _TAGS = (
     {"name": "approvals", "description": "Tool calls that a person has to allow, and what is decided."},
     {
         "name": "webhooks",
-        "description": "Where an account is told what happens (Standard Webhooks 1.0.0).",
+        "description": "Where an account receives what happens (Standard Webhooks 1.0.0).",
     },
     {"name": "service", "description": "What needs no key."},
 )
@@ -72,7 +72,7 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
         tags.append(described.TAG)
         schemes |= described.SECURITY_SCHEMES
         types = (*types, *(kind for kind in described.TYPES if kind not in types))
-    whole = {
+    complete = {
         "openapi": "3.1.0",
         "info": {"title": "Agent Chat Service", "version": "1", "description": _ABOUT},
         "tags": tags,
@@ -92,7 +92,7 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
             for row in errors.ERRORS.values()
         },
     }
-    return whole if agent_id is None else _with_agent(whole, agent_id)
+    return complete if agent_id is None else _with_agent(complete, agent_id)
 
 
 def _with_agent(described: Any, agent_id: str) -> Any:

@@ -35,7 +35,7 @@ class Structs(OpenAPISchemaPlugin):
         return not field_definition.is_union and field_definition.is_subclass_of(msgspec.Struct)
 
     def to_openapi_schema(self, field_definition: Any, schema_creator: Any) -> Any:
-        """A reference. Litestar wants the schema behind it registered; what that holds does not matter."""
+        """A reference. Litestar needs its schema registered; what that holds does not matter."""
         self.types[field_definition.annotation] = None
         registry = schema_creator.schema_registry
         registry.get_schema_for_field_definition(field_definition)
@@ -87,14 +87,14 @@ def _body(handler: HTTPRouteHandler) -> Json:
     if data is None:
         return {}
     kind = data.inner_types[0] if data.is_optional else data
-    schema, said = ref(kind.annotation), data.kwarg_definition
-    assert isinstance(said, BodyKwarg)
-    content: Json = {"schema": {"allOf": [schema, said.schema_extra]} if said.schema_extra else schema}
+    schema, body = ref(kind.annotation), data.kwarg_definition
+    assert isinstance(body, BodyKwarg)
+    content: Json = {"schema": {"allOf": [schema, body.schema_extra]} if body.schema_extra else schema}
     content["examples"] = {
         each.id: {"value": _json(each.value), **({"summary": each.summary} if each.summary else {})}
-        for each in said.examples or ()
+        for each in body.examples or ()
     }
-    described = {"description": said.description} if said.description else {}
+    described = {"description": body.description} if body.description else {}
     required = not data.is_optional
     return {"requestBody": {"required": required, **described, "content": {"application/json": content}}}
 

@@ -48,7 +48,7 @@ _EVENTS: dict[str, tuple[http.StreamEvent, ...]] = {
 }
 
 STREAMS = {name: b"".join(map(wire.encode_sse, events)).decode() for name, events in _EVENTS.items()}
-"""As they are on the wire. Form 1 tells of sources, form 2 of tools: see `contracts.sse`."""
+"""As they are on the wire. Form 1 has sources, form 2 tools: see `contracts.sse`."""
 
 
 @described("agent_not_found")

@@ -1,4 +1,4 @@
-"""/v1/webhook_endpoints: where an account is told of what happens, and what became of each delivery.
+"""/v1/webhook_endpoints: where an account receives what happens, and what became of each delivery.
 
 - `routes`: the endpoints; `deliveries`: their deliveries, tests and replays
 - `reading`: bodies, addresses and refusals of both

@@ -38,7 +38,7 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
     "/",
     status_code=201,
     operation_id="createWebhookEndpoint",
-    summary="Make an endpoint, which is told of what happens from now on.",
+    summary="Create an endpoint, which receives what happens from now on.",
     response_description="The endpoint, and its secret, which is shown this once.",
 )
 @described(

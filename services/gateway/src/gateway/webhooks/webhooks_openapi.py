@@ -27,8 +27,8 @@ def webhooks() -> dict[str, Any]:
 def _sent(type_: EventType) -> dict[str, Any]:
     kind = WEBHOOKS[type_.partition(".")[0]]
     headers = [
-        {"name": name, "in": "header", "required": True, "description": said, "schema": {"type": "string"}}
-        for name, said in _HEADERS.items()
+        {"name": name, "in": "header", "required": True, "description": text, "schema": {"type": "string"}}
+        for name, text in _HEADERS.items()
     ]
     return {
         "summary": kind.__doc__,

@@ -8,8 +8,8 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 
 from contracts.http import DecisionBody
+from gateway.chat.client_history import MAX_NAME, ClientHistory, Texts
 from gateway.chat.run_request import Verdict
-from gateway.chat.shown import MAX_NAME, Shown, Texts
 from gateway.http.problem_responses import invalid
 
 _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
@@ -49,7 +49,7 @@ class InterruptAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class ResumeEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An interrupt of the thread that is answered: `resolved`, with what is said, or `cancelled`."""
+    """An interrupt of the thread that is answered: `resolved`, with a payload, or `cancelled`."""
 
     interrupt_id: str
     status: Literal["resolved", "cancelled"]
@@ -105,14 +105,14 @@ def check_run_id(run_id: str) -> None:
         raise invalid("runId", f"This has 1 to {MAX_NAME} characters, and not only blanks.")
 
 
-def history_of(body: RunAgentInput, max_message_bytes: int | None) -> Shown:
+def history_of(body: RunAgentInput, max_message_bytes: int | None) -> ClientHistory:
     """What the client shows; `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413."""
     texts = Texts()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
     for each in body.context:
         texts.instruct(f"{each.description}: {each.value}")
-    return texts.shown("messages", max_message_bytes)
+    return texts.history_for("messages", max_message_bytes)
 
 
 def verdicts_of(body: RunAgentInput) -> tuple[Verdict, ...]:

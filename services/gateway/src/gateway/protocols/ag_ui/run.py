@@ -1,4 +1,4 @@
-"""POST /ag-ui/v1/agents/{agent}: the thread is sent, a run is told event by event."""
+"""POST /ag-ui/v1/agents/{agent}: the thread is sent, the events of a run come."""
 
 from functools import partial
 
@@ -6,11 +6,11 @@ from litestar import post
 
 from contracts import wire
 from conversations.queries import shown_history
-from gateway.chat import resume_run, shown
+from gateway.chat import client_history, resume_run
 from gateway.chat.chat_request import ChatRequest, within_run_limits
+from gateway.chat.client_history import check_name
 from gateway.chat.launch_run import RUN_REFUSALS
 from gateway.chat.run_request import RunRequest
-from gateway.chat.shown import check_name
 from gateway.chat.start import start
 from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import ref
@@ -62,7 +62,9 @@ async def _run_request(request: ChatRequest, body: RunAgentInput) -> RunRequest:
         shown_sha256=hash_of(given.digests.messages),
         key=f"\nag-ui\n{thread_id}\n{body.run_id}",  # no key of a header has a line break
     )
-    return await shown.found(request.services.pool, requested, given, account_id, thread_id, hash_of)
+    return await client_history.find_conversation(
+        request.services.pool, requested, given, account_id, thread_id, hash_of
+    )
 
 
 @post(

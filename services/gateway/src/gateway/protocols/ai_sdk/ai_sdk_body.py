@@ -8,8 +8,8 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 
 from contracts.http import DecisionBody
+from gateway.chat.client_history import MAX_NAME, ClientHistory, Texts, check_name
 from gateway.chat.run_request import Reason, Verdict
-from gateway.chat.shown import MAX_NAME, Shown, Texts, check_name
 from gateway.http.problem_responses import invalid
 
 Inputs = dict[str, dict[str, Any]]
@@ -18,7 +18,7 @@ _TRIGGERS = ("submit-message", "regenerate-message")
 
 
 class GivenApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person was asked about a tool call, and what they have said."""
+    """What a person was asked about a tool call, and the answer."""
 
     id: str = ""
     approved: bool | None = None
@@ -34,7 +34,7 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
     approval: GivenApproval | None = None
 
     def verdict(self, inputs: Inputs) -> Verdict | None:
-        """What a person has said of the tool call, which has not been sent on yet."""
+        """The decision about the tool call, which has not been sent on yet."""
         given = self.approval
         if self.state != "approval-responded" or given is None or given.approved is None:
             return None
@@ -111,12 +111,12 @@ def name_of(body: UiChat) -> str | None:
     return None if body.id is None else check_name("id", body.id)
 
 
-def history_of(body: UiChat, max_message_bytes: int | None) -> Shown:
+def history_of(body: UiChat, max_message_bytes: int | None) -> ClientHistory:
     """What the client shows; `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413."""
     texts = Texts()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
-    return texts.shown("messages", max_message_bytes)
+    return texts.history_for("messages", max_message_bytes)
 
 
 def verdicts_of(body: UiChat) -> tuple[Verdict, ...]:

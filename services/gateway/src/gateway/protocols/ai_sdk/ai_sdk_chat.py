@@ -8,7 +8,7 @@ from contracts import wire
 from contracts.examples import CONVERSATION, TRACE
 from contracts.ids import reply_id
 from conversations.queries import shown_history
-from gateway.chat import resume_run, shown
+from gateway.chat import client_history, resume_run
 from gateway.chat.chat_request import ChatRequest, within_run_limits
 from gateway.chat.launch_run import RUN_REFUSALS
 from gateway.chat.run_request import RunRequest
@@ -31,7 +31,7 @@ from gateway.protocols.ai_sdk.wire import (
 from gateway.runs.event_stream import EventStream
 
 TYPES: tuple[type, ...] = CHUNKS
-TAG = {"name": "ai-sdk", "description": "Agents behind the AI SDK's `useChat`."}
+TAG = {"name": "ai-sdk", "description": "Agents for the AI SDK's `useChat`."}
 VERSION = (b"x-vercel-ai-ui-message-stream", b"v1")
 STREAM_HEADERS = {
     **CONVERSATION_ID,
@@ -82,7 +82,9 @@ async def _run_request(request: ChatRequest, body: UiChat) -> RunRequest:
     )
     if name is None:
         return requested
-    return await shown.found(request.services.pool, requested, given, account_id, name, hash_of)
+    return await client_history.find_conversation(
+        request.services.pool, requested, given, account_id, name, hash_of
+    )
 
 
 @post(
@@ -112,5 +114,5 @@ async def chat(request: ChatRequest, data: ChatData) -> EventStream:
     started = await start(request, await _run_request(request, data))
     claim, run = started.claim, started.run
     request.exchange.headers += (VERSION, (b"x-conversation-id", claim.conversation_id.encode()))
-    chunks = AiSdkChunks(claim.trace_id, claim.conversation_id, started.behind)
+    chunks = AiSdkChunks(claim.trace_id, claim.conversation_id, started.after_pause)
     return EventStream(run, lambda: chunks.encode(run.take()))

@@ -8,7 +8,7 @@ from litestar.params import PathParameter
 
 from conversations.queries import shown_history
 from gateway.access.admission import within_read_rate
-from gateway.chat.shown import MAX_NAME, check_name
+from gateway.chat.client_history import MAX_NAME, check_name
 from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.strict_json import without_body

@@ -14,11 +14,11 @@ from contracts.examples import TRACE
 from conversations.claims.tries import Try
 from conversations.queries import shown_history
 from gateway.access.auth import REFUSALS, authenticate
-from gateway.chat import shown
+from gateway.chat import client_history
 from gateway.chat.chat_request import ChatRequest, admit, check_idempotency_key, run_limits
+from gateway.chat.client_history import ClientHistory, storable
 from gateway.chat.launch_run import RUN_REFUSALS, whole
 from gateway.chat.run_request import RunRequest
-from gateway.chat.shown import Shown, storable
 from gateway.chat.start import start
 from gateway.http.exchange import of
 from gateway.http.http_responses import JsonAnswer
@@ -32,7 +32,14 @@ from gateway.protocols.openai.completion_body import ChatCompletion, CompletionD
 from gateway.protocols.openai.completion_messages import texts_of
 from gateway.protocols.openai.openai_headers import api_key_of, conversation_key_of, tries_of
 from gateway.protocols.openai.structured import schema_of, wanted_by
-from gateway.protocols.openai.wire import Choice, Completion, CompletionChunk, OpenAIError, Said, Tokens
+from gateway.protocols.openai.wire import (
+    Choice,
+    Completion,
+    CompletionChunk,
+    CompletionReply,
+    OpenAIError,
+    Tokens,
+)
 from gateway.runs.event_stream import EventStream
 
 TYPES: tuple[type, ...] = (Completion, CompletionChunk, OpenAIError)
@@ -72,9 +79,9 @@ async def run_request(request: ChatRequest, body: ChatCompletion) -> RunRequest:
     received, limit, pool = await request.body(), request.auth.plan.max_message_bytes, request.services.pool
     account_id, exchange = request.auth.account_id, request.exchange
 
-    def read() -> tuple[Shown, str]:
+    def read() -> tuple[ClientHistory, str]:
         check_fit(body)
-        return texts_of(body.messages, "messages").shown("messages", limit), hash_of(received)
+        return texts_of(body.messages, "messages").history_for("messages", limit), hash_of(received)
 
     given, body_hash = await request.in_turn(read)
     wanted = wanted_by(body.response_format, "response_format", "json_schema")
@@ -101,7 +108,7 @@ async def run_request(request: ChatRequest, body: ChatCompletion) -> RunRequest:
     )
     if key is None:
         return requested
-    return await shown.found(pool, requested, given, account_id, key, hash_of_texts)
+    return await client_history.find_conversation(pool, requested, given, account_id, key, hash_of_texts)
 
 
 async def agent_named(request: ChatRequest, model: str) -> str:
@@ -130,7 +137,7 @@ _EXAMPLE = Completion(
     id=f"chatcmpl-{TRACE}",
     created=1795253400,
     model="Shop assistant",
-    choices=(Choice(message=Said(role="assistant", content="It has shipped.")),),
+    choices=(Choice(message=CompletionReply(role="assistant", content="It has shipped.")),),
     usage=Tokens(prompt_tokens=412, completion_tokens=57, total_tokens=469),
 )
 

@@ -4,7 +4,7 @@ Source: Open WebUI 0.12, `utils/headers.py` (the placeholder {{TASK}} of a conne
 templates of `config.py`, whose prompts begin and end alike.
 """
 
-from gateway.chat.shown import Shown
+from gateway.chat.client_history import ClientHistory
 from gateway.http.exchange import Exchange
 
 _HEADER = "X-OpenWebUI-Task"
@@ -18,7 +18,7 @@ TASK = {
 _BEGINS, _ENDS = "### Task:", "</chat_history>"
 
 
-def is_task(exchange: Exchange, shown: Shown) -> bool:
+def is_task(exchange: Exchange, shown: ClientHistory) -> bool:
     """Whether the client asks about a conversation, and not in one.
 
     By the header; without it by the form of the prompt: a person who writes such a message gets an answer

@@ -3,7 +3,7 @@
 import re
 
 from gateway.access import auth
-from gateway.chat.shown import check_name
+from gateway.chat.client_history import check_name
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import invalid
 
@@ -19,7 +19,7 @@ def api_key_of(exchange: Exchange) -> str:
 
 
 def conversation_key_of(exchange: Exchange) -> str | None:
-    """What the caller calls the conversation; None where he does not say. Raises Refusal: 400."""
+    """The caller's own name for the conversation; None without one. Raises Refusal: 400."""
     for name in _NAMES:
         values = exchange.header(name.lower().encode())
         if values:

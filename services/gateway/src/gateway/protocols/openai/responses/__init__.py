@@ -1,8 +1,4 @@
-"""/openai/v1/responses: agents by OpenAI's Responses API.
-
-`create`, `retrieve` and `cancel` have the handlers, `body` and `items` a request, `conversation` where it
-goes on, `output` what is said, `wire` in which words. For integrators: docs/integrate/openai-responses.md.
-"""
+"""/openai/v1/responses: agents by OpenAI's Responses API (docs/integrate/openai-responses.md)."""
 
 from gateway.protocols.openai.responses.create import create_response
 from gateway.protocols.openai.responses.retrieve import cancel_response, retrieve_response

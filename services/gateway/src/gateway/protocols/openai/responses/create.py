@@ -12,11 +12,11 @@ from contracts.examples import CONVERSATION, TRACE
 from contracts.updates import Broken
 from conversations.claims.idempotency import Claim
 from conversations.queries import shown_history
-from gateway.chat import resume_run, shown
+from gateway.chat import client_history, resume_run
 from gateway.chat.chat_request import ChatRequest, check_idempotency_key
+from gateway.chat.client_history import ClientHistory, storable
 from gateway.chat.launch_run import RUN_REFUSALS, ended, refused_by
 from gateway.chat.run_request import RunRequest
-from gateway.chat.shown import Shown, storable
 from gateway.chat.start import start
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import invalid
@@ -104,7 +104,7 @@ async def _run_request(request: ChatRequest, body: CreateResponse) -> RunRequest
         agent_id = await agent_named(request, storable(body.model))
         return _asked(body, agent_id, verdicts=verdicts)
 
-    def read() -> tuple[Shown, str]:
+    def read() -> tuple[ClientHistory, str]:
         return history_of(body, new, first, limit), hash_of(received)
 
     given, body_hash = await request.in_turn(read)
@@ -133,7 +133,7 @@ async def _run_request(request: ChatRequest, body: CreateResponse) -> RunRequest
     requested = replace(requested, history=given.history)
     if key is None:
         return requested
-    return await shown.found(pool, requested, given, account_id, key, hash_of_texts)
+    return await client_history.find_conversation(pool, requested, given, account_id, key, hash_of_texts)
 
 
 def _asked(body: CreateResponse, agent_id: str, **fields: Any) -> RunRequest:
@@ -158,7 +158,7 @@ async def _place(
     if previous is None:
         assert reference is not None
         previous, unknown = reference.response, no_such_item(reference.field)
-    return await previous_response.behind(request.services, request.auth, previous, unknown)
+    return await previous_response.place_after(request.services, request.auth, previous, unknown)
 
 
 @post(
@@ -187,11 +187,11 @@ async def create_response(
 ) -> JsonAnswer[wire.Response] | EventStream:
     """The response, as soon as it is complete, as it comes, or as soon as it has begun."""
     started = await start(request, await _run_request(request, data))
-    run, behind = started.run, started.behind
+    run, after_pause = started.run, started.after_pause
     request.exchange.headers.append((b"x-conversation-id", started.claim.conversation_id.encode()))
-    begun = _begun(data, started.claim, None if behind is None else behind.wait)
+    begun = _begun(data, started.claim, None if after_pause is None else after_pause.wait)
     if data.stream:
-        output = ResponseOutput(begun, behind=behind)
+        output = ResponseOutput(begun, after_pause=after_pause)
         return EventStream(run, lambda: output.encode(run.take()))
     if data.background:
         return JsonAnswer(begun)
@@ -199,12 +199,12 @@ async def create_response(
     match updates[-1]:
         case Broken(code=code) as last if code != "approval_required":
             raise refused_by(last)
-    return JsonAnswer(response_of(begun, updates, behind))
+    return JsonAnswer(response_of(begun, updates, after_pause))
 
 
-def _begun(body: CreateResponse, claim: Claim, behind: PausePoint | None) -> wire.Response:
+def _begun(body: CreateResponse, claim: Claim, after_pause: PausePoint | None) -> wire.Response:
     return wire.Response(
-        id=previous_response.response_id(claim.trace_id, behind),
+        id=previous_response.response_id(claim.trace_id, after_pause),
         created_at=int(datetime.fromisoformat(claim.now).timestamp()),
         status="in_progress",
         model=storable(body.model),

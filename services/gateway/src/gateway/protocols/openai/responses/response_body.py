@@ -8,7 +8,7 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 
 from contracts.examples import AGENT
-from gateway.chat.shown import Shown
+from gateway.chat.client_history import ClientHistory
 from gateway.http.problem_responses import invalid
 from gateway.protocols.openai.completion_body import (
     NULL,
@@ -75,14 +75,14 @@ ResponseData = Annotated[
 
 def history_of(
     body: CreateResponse, new: str | tuple[InputItem, ...], first: int, max_message_bytes: int | None
-) -> Shown:
+) -> ClientHistory:
     """What the client shows: the items `new`, which stand in the body from place `first` on.
 
     `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413.
     """
     texts = texts_of(messages_of(new, first), "input")
     texts.instruct(body.instructions or "")
-    shown = texts.shown("input", max_message_bytes)
+    shown = texts.history_for("input", max_message_bytes)
     goes_on = first or body.conversation is not None or body.previous_response_id is not None
     if goes_on and any(each.role == "assistant" for each in shown.history):
         raise invalid("input", "To go on with a conversation, send only what is new.")

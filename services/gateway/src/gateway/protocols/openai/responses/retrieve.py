@@ -27,7 +27,7 @@ from gateway.protocols.openai.responses import response_output, wire
 from gateway.protocols.openai.responses.create import CONTENT
 from gateway.protocols.openai.responses.previous_response import (
     Named,
-    behind_wait,
+    after_pause_of,
     found_response,
     no_such_response,
     response_id,
@@ -84,7 +84,7 @@ async def retrieve_response(
         raise Refusal("conversation_busy", "The response stands in line.")
     if streamed:
         await exchange.enter(parts.account_bounds.streaming(request.auth))
-    stored, begun, behind = await response_of(parts, named, found)
+    stored, begun, after_pause = await response_of(parts, named, found)
     if found.begun_at is None or (not streamed and stored.status != "in_progress"):
         return JsonAnswer(stored)
     following = parts.runs.follow(
@@ -94,26 +94,26 @@ async def retrieve_response(
         outputs=True,
         from_beginning=True,
         after_version=found.begun_at - 1,
-        behind=behind,
+        behind=after_pause,
     )
     run = await exchange.enter(following)
     if not streamed:  # the log has complete rounds only
-        return JsonAnswer(response_output.response_of(begun, run.take(), behind))
+        return JsonAnswer(response_output.response_of(begun, run.take(), after_pause))
     exchange.watch(run.leave)
     exchange.answer_as(named.trace_id)
-    events = response_output.ResponseOutput(begun, after, behind)
+    events = response_output.ResponseOutput(begun, after, after_pause)
     return EventStream(run, lambda: events.encode(run.take()))
 
 
 async def response_of(
     parts: Parts, named: Named, found: FoundRun
 ) -> tuple[wire.Response, wire.Response, AfterPause | None]:
-    """A response as far as the log has it, as it began, and what it is behind of, if anything.
+    """A response as far as the log has it, as it began, and the pause after which it begins, if any.
 
     Raises Refusal: 404; DatabaseUnavailable, UnreadableEvent.
     """
     begun = wire.Response(
-        id=response_id(named.trace_id, named.behind),
+        id=response_id(named.trace_id, named.pause),
         created_at=0,
         status="queued",
         model="",
@@ -129,9 +129,9 @@ async def response_of(
     model = run.requested_model or run.agent_id
     begun = replace(begun, status="in_progress", created_at=created, model=model)
     updates = [*replayed(run), *([wait_of(run)] if run.pending else [])]
-    if (behind := behind_wait(run, named)) is not None:
-        updates = behind.rest(updates)
-    return response_output.response_of(begun, updates, behind), begun, behind_wait(run, named)
+    if (after_pause := after_pause_of(run, named)) is not None:
+        updates = after_pause.rest(updates)
+    return response_output.response_of(begun, updates, after_pause), begun, after_pause_of(run, named)
 
 
 def _asked(exchange: Exchange) -> tuple[bool, int]:
@@ -154,7 +154,7 @@ def _asked(exchange: Exchange) -> tuple[bool, int]:
     status_code=200,
     operation_id="cancelResponse",
     summary="Cancel a response that is under way or in line.",
-    description="The worker is told, and the response ends soon; one that has ended stays as it is.",
+    description="The worker is notified, and the response ends soon; one that has ended stays as it is.",
     response_description="The response as it is now.",
     guards=[has_bearer_key, within_read_rate, without_body],
     security=[SECURITY],
