@@ -3,7 +3,7 @@
 import msgspec
 
 from conversations.claims.idempotency import Claim
-from gateway.chat.chat_request import ChatRequest
+from gateway.chat.admitted_request import AdmittedRequest
 from gateway.chat.launch_run import launch
 from gateway.chat.resume_run import resume
 from gateway.chat.run_request import RunRequest
@@ -22,7 +22,7 @@ class StartedRun(msgspec.Struct, frozen=True):
     after_pause: AfterPause | None = None
 
 
-async def start(request: ChatRequest, requested: RunRequest) -> StartedRun:
+async def start(request: AdmittedRequest, requested: RunRequest) -> StartedRun:
     """The run; HTTP 200 may go out when this returns.
 
     Raises Refusal, ClientGone, BusUnavailable, DatabaseUnavailable.

@@ -16,7 +16,7 @@ from conversations.projections.conversations_table import ConversationRow
 from conversations.queries.time_travel import parse_version_or_time
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_write_bounds
-from gateway.chat.chat_request import has_idempotency_key
+from gateway.chat.admitted_request import has_idempotency_key
 from gateway.conversations.conversation_access import VERSION, ConversationId, ShownThread, shown
 from gateway.conversations.conversation_rows import EXAMPLE_FORK
 from gateway.gateway_request import GatewayRequest

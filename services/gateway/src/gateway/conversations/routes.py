@@ -18,7 +18,7 @@ from conversations.queries import threads
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate, within_write_bounds
 from gateway.access.auth import KEY, has_key
-from gateway.chat.chat_request import has_idempotency_key
+from gateway.chat.admitted_request import has_idempotency_key
 from gateway.conversations import description_body, list_filters
 from gateway.conversations.conversation_access import (
     VERSION,

@@ -9,7 +9,7 @@ from litestar.handlers.base import BaseRouteHandler
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
 from gateway.access.auth import REFUSALS, authenticate, bearer_or
-from gateway.chat.chat_request import chat_request
+from gateway.chat.admitted_request import admitted_request
 from gateway.gateway_request import GatewayRequest
 from gateway.http.exchange import of
 from gateway.http.problem_responses import Refusal
@@ -47,7 +47,7 @@ async def has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHa
 @described("agent_not_found")
 async def check_agent(connection: Request[Any, Any, Any]) -> None:
     """Before the body is read: the header and the agent are right. Raises Refusal: 400, 404."""
-    request = chat_request(connection)
+    request = admitted_request(connection)
     request.idempotency_key.check()
     request.agent_id = await agent_of(request)
 

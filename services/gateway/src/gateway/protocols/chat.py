@@ -12,8 +12,8 @@ from contracts import http, ids, sse, wire
 from contracts.examples import CONVERSATION, MESSAGE, SOURCE, TOOL_CALL, TRACE
 from gateway.access.auth import KEY, check_agent, has_key_and_agent
 from gateway.chat import chat_body
+from gateway.chat.admitted_request import AdmittedRequest, admitted_request, within_run_limits
 from gateway.chat.chat_body import ChatData
-from gateway.chat.chat_request import ChatRequest, chat_request, within_run_limits
 from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
 from gateway.chat.launch_run import RUN_REFUSALS, whole
 from gateway.chat.run_request import RunRequest
@@ -54,7 +54,7 @@ STREAMS = {name: b"".join(map(wire.encode_sse, events)).decode() for name, event
 @described("agent_not_found")
 async def check_head(connection: Request[Any, Any, Any]) -> None:
     """Before the body is read: the headers, the query, and the agent. Raises Refusal: 400, 404."""
-    request = chat_request(connection)
+    request = admitted_request(connection)
     request.idempotency_key.check()
     await known_query(request)
     request.agent_id = check_agent(request.exchange).agent_id
@@ -63,15 +63,15 @@ async def check_head(connection: Request[Any, Any, Any]) -> None:
 @described("plan_upgrade_required", parameters=[STREAM_FORM])
 async def has_form(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """Guard: the plan has the form of stream that is asked for. Raises Refusal: 400, 403."""
-    request = chat_request(connection)
+    request = admitted_request(connection)
     check_plan(_form_of(request), request.auth)
 
 
-def _form_of(request: ChatRequest) -> sse.Form:
+def _form_of(request: AdmittedRequest) -> sse.Form:
     return form_of(request.exchange) or default_form(request.services.stream_form)
 
 
-def run_request(request: ChatRequest, body: http.ChatBody, form: str) -> RunRequest:
+def run_request(request: AdmittedRequest, body: http.ChatBody, form: str) -> RunRequest:
     """What the body asks of the agent in the headers. Raises Refusal: 413, 404."""
     chat_body.check_sizes(body, request.auth.plan.max_message_bytes)
     conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
@@ -95,7 +95,7 @@ def run_request(request: ChatRequest, body: http.ChatBody, form: str) -> RunRequ
     response_description="The saved reply.",
 )
 @described(*RUN_REFUSALS, examples=REPLIES)
-async def chat(request: ChatRequest, data: ChatData) -> http.ChatReply:
+async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
     """Wait for the complete reply."""
     started = await start(request, run_request(request, data, "json"))
     finished, _ = await whole(started.run)
@@ -123,7 +123,7 @@ async def chat(request: ChatRequest, data: ChatData) -> http.ChatReply:
     content={"text/event-stream": EVENT},
     examples=STREAMS,
 )
-async def stream_chat(request: ChatRequest, data: ChatData) -> EventStream:
+async def stream_chat(request: AdmittedRequest, data: ChatData) -> EventStream:
     """The events as they come."""
     form = _form_of(request)
     started = await start(request, run_request(request, data, form))
@@ -135,7 +135,7 @@ async def stream_chat(request: ChatRequest, data: ChatData) -> EventStream:
 ROUTER = Router(
     "/",
     route_handlers=[chat, stream_chat],
-    request_class=ChatRequest,
+    request_class=AdmittedRequest,
     guards=[has_key_and_agent, within_run_limits],
     before_request=check_head,
     security=[KEY],

@@ -7,7 +7,7 @@ from litestar import post
 from contracts import wire
 from conversations.queries import shown_history
 from gateway.chat import client_history, resume_run
-from gateway.chat.chat_request import ChatRequest, within_run_limits
+from gateway.chat.admitted_request import AdmittedRequest, within_run_limits
 from gateway.chat.client_history import check_name
 from gateway.chat.launch_run import RUN_REFUSALS
 from gateway.chat.run_request import RunRequest
@@ -40,7 +40,7 @@ EXAMPLES = {
 }
 
 
-async def _run_request(request: ChatRequest, body: RunAgentInput) -> RunRequest:
+async def _run_request(request: AdmittedRequest, body: RunAgentInput) -> RunRequest:
     """Under the thread's id its conversation is the one whose texts are those shown. One `runId` is one run.
 
     What is resumed is the run that waits, whatever is shown. Raises Refusal, DatabaseUnavailable.
@@ -76,7 +76,7 @@ async def _run_request(request: ChatRequest, body: RunAgentInput) -> RunRequest:
     description="For AG-UI's HttpAgent. See docs/integrate/ag-ui.md for what is ignored and what is refused.",
     response_description="The message is saved, and these are the events of the run. The last is "
     "`RUN_FINISHED` or `RUN_ERROR`.",
-    request_class=ChatRequest,
+    request_class=AdmittedRequest,
     guards=[has_key, within_run_limits],
     before_request=check_agent,
     security=SECURITY,
@@ -89,7 +89,7 @@ async def _run_request(request: ChatRequest, body: RunAgentInput) -> RunRequest:
     headers=CONVERSATION_ID,
     examples=EXAMPLES,
 )
-async def run_agent(request: ChatRequest, data: RunData) -> EventStream:
+async def run_agent(request: AdmittedRequest, data: RunData) -> EventStream:
     """The events as they come."""
     started = await start(request, await _run_request(request, data))
     claim, run = started.claim, started.run

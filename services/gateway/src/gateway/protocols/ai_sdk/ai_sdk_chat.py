@@ -9,7 +9,7 @@ from contracts.examples import CONVERSATION, TRACE
 from contracts.ids import reply_id
 from conversations.queries import shown_history
 from gateway.chat import client_history, resume_run
-from gateway.chat.chat_request import ChatRequest, within_run_limits
+from gateway.chat.admitted_request import AdmittedRequest, within_run_limits
 from gateway.chat.launch_run import RUN_REFUSALS
 from gateway.chat.run_request import RunRequest
 from gateway.chat.start import start
@@ -55,7 +55,7 @@ _EXAMPLE = (
 EXAMPLE = b"".join(map(wire.encode_sse, _EXAMPLE)).decode()
 
 
-async def _run_request(request: ChatRequest, body: UiChat) -> RunRequest:
+async def _run_request(request: AdmittedRequest, body: UiChat) -> RunRequest:
     """Under the chat's id its conversation is the one whose texts are those shown; without one, none is.
 
     What was decided in the last message is of a run that waits, whatever else is shown.
@@ -96,7 +96,7 @@ async def _run_request(request: ChatRequest, body: UiChat) -> RunRequest:
     description="For `useChat`. See docs/integrate/ai-sdk.md for what is ignored and what is refused.",
     response_description="The message is saved, and these are the chunks of its reply. The last is `[DONE]`, "
     "after `finish`; or an `error`.",
-    request_class=ChatRequest,
+    request_class=AdmittedRequest,
     guards=[has_key, within_run_limits],
     before_request=check_agent,
     security=SECURITY,
@@ -109,7 +109,7 @@ async def _run_request(request: ChatRequest, body: UiChat) -> RunRequest:
     headers=STREAM_HEADERS,
     examples={"text": EXAMPLE},
 )
-async def chat(request: ChatRequest, data: ChatData) -> EventStream:
+async def chat(request: AdmittedRequest, data: ChatData) -> EventStream:
     """The chunks as they come."""
     started = await start(request, await _run_request(request, data))
     claim, run = started.claim, started.run

@@ -15,7 +15,7 @@ from conversations.claims.tries import Try
 from conversations.queries import shown_history
 from gateway.access.auth import REFUSALS, authenticate
 from gateway.chat import client_history
-from gateway.chat.chat_request import ChatRequest, admit, check_idempotency_key, run_limits
+from gateway.chat.admitted_request import AdmittedRequest, admit, check_idempotency_key, run_limits
 from gateway.chat.client_history import ClientHistory, storable
 from gateway.chat.launch_run import RUN_REFUSALS, whole
 from gateway.chat.run_request import RunRequest
@@ -74,7 +74,7 @@ long: beyond the SDK's pause before a retry. Without one, equal requests may be 
 """
 
 
-async def run_request(request: ChatRequest, body: ChatCompletion) -> RunRequest:
+async def run_request(request: AdmittedRequest, body: ChatCompletion) -> RunRequest:
     """What the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
     received, limit, pool = await request.body(), request.auth.plan.max_message_bytes, request.services.pool
     account_id, exchange = request.auth.account_id, request.exchange
@@ -111,7 +111,7 @@ async def run_request(request: ChatRequest, body: ChatCompletion) -> RunRequest:
     return await client_history.find_conversation(pool, requested, given, account_id, key, hash_of_texts)
 
 
-async def agent_named(request: ChatRequest, model: str) -> str:
+async def agent_named(request: AdmittedRequest, model: str) -> str:
     """The id of the agent that the body names. Raises Refusal: 404; DatabaseUnavailable."""
     agent_id = await request.services.agent_names.called(request.auth.account_id, model)
     if agent_id is None:
@@ -119,7 +119,7 @@ async def agent_named(request: ChatRequest, model: str) -> str:
     return agent_id
 
 
-def attempt_of(request: ChatRequest, body_hash: str, key: str | None) -> Try | None:
+def attempt_of(request: AdmittedRequest, body_hash: str, key: str | None) -> Try | None:
     """As a try of all that it says, where its client counts them."""
     tried, caller = tries_of(request.exchange), request.auth
     if tried is None:
@@ -162,7 +162,7 @@ async def admitted(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteH
     description="See docs/integrate/openai.md for what is ignored and what is refused.",
     response_description="The reply; as chunks where `stream` is true, of which the last is `[DONE]`, or an "
     "error.",
-    request_class=ChatRequest,
+    request_class=AdmittedRequest,
     guards=[has_bearer_key, admitted],
     before_request=check_idempotency_key,
     security=[SECURITY],
@@ -175,7 +175,7 @@ async def admitted(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteH
     headers=CONVERSATION_ID,
     examples={"text": _EXAMPLE},
 )
-async def complete(request: ChatRequest, data: CompletionData) -> JsonAnswer[Completion] | EventStream:
+async def complete(request: AdmittedRequest, data: CompletionData) -> JsonAnswer[Completion] | EventStream:
     """The reply, as soon as it is complete or as it comes."""
     requested = await run_request(request, data)
     started = await start(request, requested)

@@ -13,7 +13,7 @@ from contracts.updates import Broken
 from conversations.claims.idempotency import Claim
 from conversations.queries import shown_history
 from gateway.chat import client_history, resume_run
-from gateway.chat.chat_request import ChatRequest, check_idempotency_key
+from gateway.chat.admitted_request import AdmittedRequest, check_idempotency_key
 from gateway.chat.client_history import ClientHistory, storable
 from gateway.chat.launch_run import RUN_REFUSALS, ended, refused_by
 from gateway.chat.run_request import RunRequest
@@ -92,7 +92,7 @@ _EXAMPLE = wire.Response(
 )
 
 
-async def _run_request(request: ChatRequest, body: CreateResponse) -> RunRequest:
+async def _run_request(request: AdmittedRequest, body: CreateResponse) -> RunRequest:
     """What the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
     received, limit, pool = await request.body(), request.auth.plan.max_message_bytes, request.services.pool
     account_id, exchange = request.auth.account_id, request.exchange
@@ -149,7 +149,7 @@ def _conversation_of(body: CreateResponse) -> str | None:
 
 
 async def _place(
-    request: ChatRequest, body: CreateResponse, reference: Reference | None
+    request: AdmittedRequest, body: CreateResponse, reference: Reference | None
 ) -> ConversationPlace:
     if (conversation := _conversation_of(body)) is not None:
         return previous_response.in_conversation(conversation)
@@ -169,7 +169,7 @@ async def _place(
     description="See docs/integrate/openai-responses.md for what is ignored and what is refused.",
     response_description="The response; as events where `stream` is true, of which the last is "
     "`response.completed`, `response.incomplete`, `response.failed` or `error`.",
-    request_class=ChatRequest,
+    request_class=AdmittedRequest,
     guards=[has_bearer_key, admitted],
     before_request=check_idempotency_key,
     security=[SECURITY],
@@ -183,7 +183,7 @@ async def _place(
     examples={"text": _EXAMPLE},
 )
 async def create_response(
-    request: ChatRequest, data: ResponseData
+    request: AdmittedRequest, data: ResponseData
 ) -> JsonAnswer[wire.Response] | EventStream:
     """The response, as soon as it is complete, as it comes, or as soon as it has begun."""
     started = await start(request, await _run_request(request, data))

@@ -14,7 +14,7 @@ from gateway.openapi.described import described
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 
-class ChatRequest(GatewayRequest):
+class AdmittedRequest(GatewayRequest):
     """`agent_id` is the agent's that the headers or the address name, once it is known to be the account's.
 
     `slot` is the request's place among the account's runs, held until it has been answered.
@@ -61,7 +61,7 @@ async def within_run_limits(connection: Connection, _: BaseRouteHandler) -> None
 
 async def admit(connection: Connection, *, is_retry: bool = False) -> None:
     """As `within_run_limits`; `is_retry`: a client says that it has sent this before."""
-    request = chat_request(connection)
+    request = admitted_request(connection)
     await _read_idempotency_key(request)
     services, exchange = request.services, request.exchange
     repeats = is_retry or request.idempotency_key.repeats
@@ -72,12 +72,12 @@ async def admit(connection: Connection, *, is_retry: bool = False) -> None:
 
 async def check_idempotency_key(request: Request[Any, Any, Any]) -> None:
     """Before the body is read. Raises Refusal: 400."""
-    chat_request(request).idempotency_key.check()
+    admitted_request(request).idempotency_key.check()
 
 
-def chat_request(connection: Connection) -> ChatRequest:
+def admitted_request(connection: Connection) -> AdmittedRequest:
     """The connection of a guard or a hook of a chat."""
-    assert isinstance(connection, ChatRequest)
+    assert isinstance(connection, AdmittedRequest)
     return connection
 
 
