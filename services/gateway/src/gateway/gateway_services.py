@@ -12,9 +12,8 @@ from directory.caller import Callers
 from directory.named import AgentNames
 from directory.secrets import Sealer
 from gateway.access.account_bounds import AccountBounds
-from gateway.access.key_checks import KeyChecks
 from gateway.access.storage import StorageBounds
-from gateway.access.wrong_keys import WrongKeys
+from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.access import AdminAccess
 from gateway.http.peers import Network
 from gateway.runs.followed_runs import Runs

@@ -15,10 +15,9 @@ from directory.named import AgentNames
 from gateway import app
 from gateway.access import admission
 from gateway.access.account_bounds import AccountBounds
-from gateway.access.key_checks import KeyChecks
 from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
-from gateway.access.wrong_keys import WrongKeys
+from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.access import opened
 from gateway.gateway_services import DemoAccess, Parts, WebhookAccess
 from gateway.http.peers import networks_of

@@ -16,7 +16,7 @@ from gateway.protocols.ai_sdk import ai_sdk_chat as ai_sdk
 from gateway.protocols.openai import completions as openai
 from gateway.protocols.openai.responses import create as responses
 from gateway.routes import ROUTES
-from gateway.webhooks import webhooks_openapi as webhooks
+from gateway.webhooks import routes as webhooks
 
 _ABOUT = f"""\
 Send a message to an agent, get its reply as one JSON document or as a stream of events, and read

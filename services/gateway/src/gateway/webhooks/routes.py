@@ -1,6 +1,6 @@
 """The endpoints of an account."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Router, delete, get, patch, post
@@ -8,7 +8,15 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 
-from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
+from contracts.webhooks import (
+    EVENT_TYPES,
+    WEBHOOKS,
+    Endpoint,
+    EndpointChanges,
+    EventType,
+    IssuedEndpoint,
+    NewEndpoint,
+)
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key
@@ -17,6 +25,7 @@ from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
+from gateway.openapi.openapi_schemas import ref
 from gateway.webhooks import delivery_handlers, webhook_examples
 from gateway.webhooks.webhook_input import EndpointId, check_address, decode, refused, sealer_of
 from webhooks import endpoints
@@ -145,3 +154,34 @@ ROUTER = Router(
     tags=["webhooks"],
     opt={"decode": decode},
 )
+
+
+TYPES: tuple[type, ...] = (*WEBHOOKS.values(),)
+
+_HEADERS = {
+    "webhook-id": "The id of the message: the same at each attempt, and each time that it is sent again.",
+    "webhook-timestamp": "When this attempt was made, in seconds since 1970.",
+    "webhook-signature": "`v1,` and a signature in base64; two, with a space between, for a day after the "
+    "secret was rotated.",
+}
+
+
+def webhooks() -> dict[str, Any]:
+    """What is sent, by the type of the event (OpenAPI 3.1, `webhooks`)."""
+    return {type_: {"post": _sent(type_)} for type_ in EVENT_TYPES}
+
+
+def _sent(type_: EventType) -> dict[str, Any]:
+    kind = WEBHOOKS[type_.partition(".")[0]]
+    headers = [
+        {"name": name, "in": "header", "required": True, "description": text, "schema": {"type": "string"}}
+        for name, text in _HEADERS.items()
+    ]
+    return {
+        "summary": kind.__doc__,
+        "tags": ["webhooks"],
+        "security": [],
+        "parameters": headers,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": ref(kind)}}},
+        "responses": {"2XX": {"description": "It was received. Whatever else comes, it is sent again."}},
+    }

@@ -26,11 +26,17 @@ from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import ref
 from gateway.protocols.agent_address import CONVERSATION_ID
-from gateway.protocols.openai import azure, open_webui
+from gateway.protocols.openai import azure
 from gateway.protocols.openai.completion_answers import CompletionChunks, completion_of
 from gateway.protocols.openai.completion_body import ChatCompletion, CompletionData, check_fit, hash_of
 from gateway.protocols.openai.completion_messages import texts_of
-from gateway.protocols.openai.openai_headers import api_key_of, conversation_key_of, tries_of
+from gateway.protocols.openai.openai_headers import (
+    TASK,
+    api_key_of,
+    conversation_key_of,
+    is_open_webui_task,
+    tries_of,
+)
 from gateway.protocols.openai.structured import schema_of, wanted_by
 from gateway.protocols.openai.wire import (
     Choice,
@@ -85,7 +91,7 @@ async def run_request(request: AdmittedRequest, body: ChatCompletion) -> RunRequ
 
     given, body_hash = await request.in_turn(read)
     wanted = wanted_by(body.response_format, "response_format", "json_schema")
-    is_task = open_webui.is_task(exchange, given)
+    is_task = is_open_webui_task(exchange, given)
     key = None if is_task else conversation_key_of(exchange)
     model = storable(body.model)
     if (deployment := azure.deployment_of(exchange.scope["path"])) is not None:
@@ -170,7 +176,7 @@ async def admitted(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteH
 )
 @described(
     *("agent_not_found", *RUN_REFUSALS),
-    parameters=[CONVERSATION_KEY, open_webui.TASK],
+    parameters=[CONVERSATION_KEY, TASK],
     content=CONTENT,
     headers=CONVERSATION_ID,
     examples={"text": _EXAMPLE},

@@ -23,7 +23,6 @@ from gateway.http.problem_responses import invalid
 from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import ref
 from gateway.protocols.agent_address import CONVERSATION_ID
-from gateway.protocols.openai import open_webui
 from gateway.protocols.openai.completion_body import hash_of
 from gateway.protocols.openai.completions import (
     CONVERSATION_KEY,
@@ -34,7 +33,7 @@ from gateway.protocols.openai.completions import (
     attempt_of,
     has_bearer_key,
 )
-from gateway.protocols.openai.openai_headers import conversation_key_of
+from gateway.protocols.openai.openai_headers import TASK, conversation_key_of, is_open_webui_task
 from gateway.protocols.openai.responses import previous_response, wire
 from gateway.protocols.openai.responses.items import (
     Reference,
@@ -109,7 +108,7 @@ async def _run_request(request: AdmittedRequest, body: CreateResponse) -> RunReq
 
     given, body_hash = await request.in_turn(read)
     wanted = wanted_by(body.text.format if body.text else None, "text.format")
-    is_task = open_webui.is_task(exchange, given)
+    is_task = is_open_webui_task(exchange, given)
     key = None if is_task else conversation_key_of(exchange)
     agent_id = await agent_named(request, storable(body.model))
     named = _conversation_of(body) or body.previous_response_id or (reference and reference.response)
@@ -177,7 +176,7 @@ async def _place(
 )
 @described(
     *("agent_not_found", "conversation_too_large", *RUN_REFUSALS, *resume_run.REFUSALS),
-    parameters=[CONVERSATION_KEY, open_webui.TASK],
+    parameters=[CONVERSATION_KEY, TASK],
     content=CONTENT,
     headers=CONVERSATION_ID,
     examples={"text": _EXAMPLE},
