@@ -1,4 +1,4 @@
-"""Headers of the OpenAI API: the key, the caller's own key for the conversation, the count of tries, tasks."""
+"""Headers of the OpenAI API: the key, the key for the conversation, the count of tries, tasks."""
 
 import re
 
