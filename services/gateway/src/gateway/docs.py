@@ -17,7 +17,7 @@ from litestar import Request, get
 from litestar.params import FromPath
 
 from contracts import wire
-from gateway.gateway_services import parts_of
+from gateway.gateway_services import services_of
 from gateway.http.exchange import of
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal
@@ -102,7 +102,7 @@ async def get_docs() -> JsonAnswer[Any]:
 async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) -> JsonAnswer[Any]:
     """What the page is made of."""
     if name == "start.js":
-        demo = parts_of(request).demo if _asked_by_loopback(request) else None
+        demo = services_of(request).demo if _asked_by_loopback(request) else None
         script = _START % wire.encode(demo and demo.key).decode()
         headers = {**PAGE_HEADERS, "cache-control": "no-store"}
         return JsonAnswer(script.encode(), media_type="text/javascript; charset=utf-8", headers=headers)

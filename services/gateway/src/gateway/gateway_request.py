@@ -8,7 +8,7 @@ from litestar.datastructures import State
 
 from directory.caller import Caller
 from gateway.chat.idempotency_key import IdempotencyKey
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_services import GatewayServices, services_of
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange, of
 
@@ -31,9 +31,9 @@ class GatewayRequest(Request[Any, Caller, State]):
         return of(self.scope)
 
     @property
-    def services(self) -> Parts:
+    def services(self) -> GatewayServices:
         """Those of the application that serves this request."""
-        return parts_of(self)
+        return services_of(self)
 
     async def body(self) -> bytes:
         """The body; b"" where the handler's `data` may be left out, and is.

@@ -38,7 +38,7 @@ class WebhookAccess(msgspec.Struct, frozen=True):
     guard: Guard
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     """`stream_form` is the form of streams whose request does not choose one.
 
     What `advisory` looks at is shown next to `health`, but the gateway is ready without it. `admin` is None
@@ -67,8 +67,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     demo: DemoAccess | None = None
 
 
-def parts_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Parts:
+def services_of(connection: ASGIConnection[Any, Any, Any, Any]) -> GatewayServices:
     """Those of the application that serves this request."""
-    parts = connection.app.state.parts
-    assert isinstance(parts, Parts)
-    return parts
+    services = connection.app.state.services
+    assert isinstance(services, GatewayServices)
+    return services

@@ -19,7 +19,7 @@ from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.access import opened
-from gateway.gateway_services import DemoAccess, Parts, WebhookAccess
+from gateway.gateway_services import DemoAccess, GatewayServices, WebhookAccess
 from gateway.http.peers import networks_of
 from gateway.http.strict_protocol import StrictProtocol
 from gateway.runs.followed_runs import Runs
@@ -59,7 +59,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
         await enter(runs.ticking())
-        parts = Parts(
+        services = GatewayServices(
             pool=pool,
             callers=callers,
             agent_names=agent_names,
@@ -82,7 +82,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             demo=_demo_of(settings),
         )
         await web.serve(
-            app.build(parts),
+            app.build(services),
             settings.host,
             settings.port,
             stop,

@@ -16,7 +16,7 @@ from contracts.timings import ADMIT_LEASE_SECONDS
 from directory.caller import Caller
 from directory.plans import Plan
 from gateway.access.storage import StorageBounds, refuse_full
-from gateway.gateway_services import parts_of
+from gateway.gateway_services import services_of
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
@@ -105,7 +105,7 @@ async def admission(
 @described("rate_limited")
 async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """Guard, after that of the key: a token of the account's reads is taken. Raises Refusal: 429."""
-    limiter, caller = parts_of(connection).limiter, connection.auth
+    limiter, caller = services_of(connection).limiter, connection.auth
     wait = await limiter.admit_read(caller.account_id, caller.plan)
     if wait is not None:
         raise await _refused(limiter, caller.account_id, "rate_limited", wait)
@@ -117,9 +117,9 @@ async def within_write_bounds(connection: ASGIConnection[Any, Any, Any, Any], _:
 
     Raises Refusal: 429, 403.
     """
-    parts = parts_of(connection)
-    await _write(parts.limiter, connection.auth)
-    await parts.storage.check(connection.auth)
+    services = services_of(connection)
+    await _write(services.limiter, connection.auth)
+    await services.storage.check(connection.auth)
 
 
 async def _write(limiter: Limiter, caller: Caller) -> None:

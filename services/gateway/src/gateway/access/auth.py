@@ -13,7 +13,7 @@ from litestar.handlers.base import BaseRouteHandler
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
 from directory.caller import AgentSummary, Caller
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_services import GatewayServices, services_of
 from gateway.http.exchange import Exchange, of
 from gateway.http.peers import peer_of
 from gateway.http.problem_responses import Refusal, invalid
@@ -61,7 +61,7 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     Raises Refusal: 401, 429; DatabaseUnavailable.
     """
     exchange = of(connection.scope)
-    caller, exchange.agent = await _resolve(exchange, parts_of(connection), key, agent_id)
+    caller, exchange.agent = await _resolve(exchange, services_of(connection), key, agent_id)
     exchange.account_id, connection.scope["auth"] = caller.account_id, caller
 
 
@@ -71,21 +71,21 @@ def provide_caller(request: Request[Any, Caller, Any]) -> Caller:
 
 
 async def _resolve(
-    exchange: Exchange, parts: Parts, key: str, agent_id: str | None
+    exchange: Exchange, services: GatewayServices, key: str, agent_id: str | None
 ) -> tuple[Caller, AgentSummary | None]:
     """That a key counts is never cached. An address that tries many wrong keys is refused with 429."""
-    wrong_keys = parts.wrong_keys
-    peer = peer_of(exchange, parts.trusted_proxies)
+    wrong_keys = services.wrong_keys
+    peer = peer_of(exchange, services.trusted_proxies)
     if wrong_keys.was_refused(key):
         telemetry.count(REFUSED, reason="again")
-        await parts.limiter.cool_down(peer)
+        await services.limiter.cool_down(peer)
         raise Refusal("invalid_api_key")
     wait = wrong_keys.wait(peer, key)
-    if wait is not None and not await parts.key_checks.counts(key):
+    if wait is not None and not await services.key_checks.counts(key):
         telemetry.count(REFUSED, reason="address")
-        await parts.limiter.cool_down(peer)
+        await services.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
-    found = await parts.callers.resolve(key, agent_id)
+    found = await services.callers.resolve(key, agent_id)
     if found is None:
         wrong_keys.was_wrong(peer, key)
         telemetry.count(REFUSED, reason="wrong")

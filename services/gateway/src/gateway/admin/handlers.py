@@ -13,7 +13,7 @@ from administration.routes import ROUTES
 from contracts.admin_errors import AdminError
 from gateway.admin.access import AdminAccess
 from gateway.admin.answering import answer, refusal_of
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_services import GatewayServices, services_of
 from gateway.http.exchange import Exchange, of
 from gateway.http.http_responses import JsonAnswer, ProblemAnswer
 from gateway.http.peers import peer_of
@@ -27,7 +27,7 @@ _SCHEME = b"bearer "
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat admin"')
 
 
-async def check_token(exchange: Exchange, parts: Parts, token: bytes) -> None:
+async def check_token(exchange: Exchange, services: GatewayServices, token: bytes) -> None:
     """`Authorization: Bearer <token>`, once; nothing else is accepted.
 
     Wrong tokens count towards the same bound of an address as wrong API keys; the right one is accepted from
@@ -39,12 +39,12 @@ async def check_token(exchange: Exchange, parts: Parts, token: bytes) -> None:
     if len(values) == 1 and _is_token(values[0], token):
         return
     given = b", ".join(values).decode("latin-1")
-    peer = peer_of(exchange, parts.trusted_proxies)
-    if (wait := parts.wrong_keys.wait(peer, given)) is not None:
+    peer = peer_of(exchange, services.trusted_proxies)
+    if (wait := services.wrong_keys.wait(peer, given)) is not None:
         telemetry.count(REFUSED, reason="address")
-        await parts.limiter.cool_down(peer)
+        await services.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
-    parts.wrong_keys.was_wrong(peer, given)
+    services.wrong_keys.was_wrong(peer, given)
     raise _refused("wrong")
 
 
@@ -64,7 +64,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard: the administrator's token. Raises Refusal: 401, 429."""
-    await check_token(of(connection.scope), parts_of(connection), _access(connection).token)
+    await check_token(of(connection.scope), services_of(connection), _access(connection).token)
 
 
 def router() -> Router:
@@ -89,6 +89,6 @@ def _handler(route: Route) -> HTTPRouteHandler:
 
 
 def _access(connection: Connection) -> AdminAccess:
-    access = parts_of(connection).admin
+    access = services_of(connection).admin
     assert access is not None
     return access

@@ -10,26 +10,28 @@ from contracts.values import Decider
 from conversations.queries.finding_approvals import FoundApproval, find_approval
 from directory.caller import Caller
 from gateway.admin.answering import refusal_of
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal, invalid
 from runtime import failpoints
 
 
-async def owned(parts: Parts, caller: Caller, approval_id: str) -> FoundApproval:
+async def owned(services: GatewayServices, caller: Caller, approval_id: str) -> FoundApproval:
     """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
     approval_id = approval_id.lower()
-    found = await find_approval(parts.pool, approval_id) if ids.is_uuid(approval_id) else None
+    found = await find_approval(services.pool, approval_id) if ids.is_uuid(approval_id) else None
     if found is None or found.account_id != caller.account_id:
         raise Refusal("not_found", "There is no such approval.")
     return found
 
 
-async def decide(parts: Parts, caller: Caller, approval: http.Approval, body: http.DecisionBody) -> None:
+async def decide(
+    services: GatewayServices, caller: Caller, approval: http.Approval, body: http.DecisionBody
+) -> None:
     """Have it decided so, if it was not before. Raises Refusal, BusUnavailable."""
     failpoints.reach("gateway-before-decision")
     answer = await decide_approval(
-        parts.bus.rpc,
+        services.bus.rpc,
         DecideApproval(
             trace_id=approval.trace_id,
             account_id=caller.account_id,

@@ -179,10 +179,10 @@ async def get_one(request: GatewayRequest, approval_id: ApprovalId) -> http.Appr
 )
 async def decide(request: GatewayRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
     """POST /v1/approvals/{approval_id}/decision. Who decides is the key's account, whatever the body says."""
-    parts = request.services
-    found = await owned(parts, request.auth, approval_id)
-    await decide_approval.decide(parts, request.auth, found.approval, data)
-    return (await owned(parts, request.auth, approval_id)).approval
+    services = request.services
+    found = await owned(services, request.auth, approval_id)
+    await decide_approval.decide(services, request.auth, found.approval, data)
+    return (await owned(services, request.auth, approval_id)).approval
 
 
 ROUTER = Router(

@@ -18,7 +18,7 @@ from gateway.access.admission import Slot
 from gateway.chat.fork import forked
 from gateway.chat.idempotency_key import IdempotencyKey, Tried
 from gateway.chat.run_request import Fork, RunRequest
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.runs.followed_runs import Stopping
@@ -42,7 +42,7 @@ _NOT_TAKEN = "No worker has taken the request in time."
 
 @contextlib.asynccontextmanager
 async def launched(
-    parts: Parts,
+    services: GatewayServices,
     exchange: Exchange,
     request: ChatRequested,
     key: IdempotencyKey,
@@ -59,11 +59,11 @@ async def launched(
 
     Raises Refusal, ClientGone, BusUnavailable, DatabaseUnavailable.
     """
-    attempt = _Launch(parts, request, key, slot, fork)
+    attempt = _Launch(services, request, key, slot, fork)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     while asyncio.get_running_loop().time() < end:
-        claim = await key.claim(parts.claims, request, ACCEPT_SECONDS)
-        following = parts.runs.follow(
+        claim = await key.claim(services.claims, request, ACCEPT_SECONDS)
+        following = services.runs.follow(
             claim.trace_id,
             claim.conversation_id,
             streaming=streaming,
@@ -82,11 +82,11 @@ async def launched(
                     return
         except BusUnavailable:
             if claim.mine:
-                await key.give_up(parts.pool, claim, refused=False)
+                await key.give_up(services.pool, claim, refused=False)
             raise
         except Stopping:
             if claim.mine:
-                await key.give_up(parts.pool, claim, refused=True)
+                await key.give_up(services.pool, claim, refused=True)
             raise
     raise Refusal("overloaded", _NOT_TAKEN)
 
@@ -95,9 +95,14 @@ class _Launch:
     """One request, until it has a run; a run may take several claims of its key."""
 
     def __init__(
-        self, parts: Parts, request: ChatRequested, key: IdempotencyKey, slot: Slot, fork: Fork | None
+        self,
+        services: GatewayServices,
+        request: ChatRequested,
+        key: IdempotencyKey,
+        slot: Slot,
+        fork: Fork | None,
     ) -> None:
-        self._parts = parts
+        self._services = services
         self._fork = fork
         self._request = request
         self._key = key
@@ -142,10 +147,10 @@ class _Launch:
         request = _as_claimed(self._request, claim)
         if self._fork is not None:
             await self._slot.take_write()
-            request = await forked(self._parts, request, self._fork)
+            request = await forked(self._services, request, self._fork)
         self._published = True
         failpoints.reach("gateway-before-publish")
-        await self._parts.bus.queues.request_chat(request)
+        await self._services.bus.queues.request_chat(request)
         failpoints.reach("gateway-published")
         self._slot.handed_over = True
         await self._acceptance(claim, run)
@@ -159,7 +164,7 @@ class _Launch:
                     if run.waiting and not in_line:
                         in_line = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
-                        await self._key.extend(self._parts.pool, claim, TURN_SECONDS)
+                        await self._key.extend(self._services.pool, claim, TURN_SECONDS)
                     await wait_for(run)
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None
@@ -168,7 +173,7 @@ class _Launch:
         """What a worker refused, or was not published at all, frees the key; otherwise it may begin yet."""
         refused = run.refused or (claim.mine and not self._published)
         if claim.mine or refused:
-            await self._key.give_up(self._parts.pool, claim, refused=refused)
+            await self._key.give_up(self._services.pool, claim, refused=refused)
 
 
 def _as_claimed(request: ChatRequested, claim: Claim) -> ChatRequested:
@@ -229,7 +234,12 @@ def refused_by(last: Broken) -> Refusal:
 
 
 async def launch(
-    parts: Parts, exchange: Exchange, caller: Caller, key: IdempotencyKey, slot: Slot, requested: RunRequest
+    services: GatewayServices,
+    exchange: Exchange,
+    caller: Caller,
+    key: IdempotencyKey,
+    slot: Slot,
+    requested: RunRequest,
 ) -> tuple[Claim, LiveRun]:
     """Send the request off, and wait until its message is saved; both are held until it has been answered.
 
@@ -243,7 +253,7 @@ async def launch(
     asked = _request(exchange.trace_id, caller, requested)
     claim, run = await exchange.enter(
         launched(
-            parts,
+            services,
             exchange,
             asked,
             key,
@@ -253,16 +263,18 @@ async def launch(
             fork=requested.fork,
         )
     )
-    exchange.held.push_async_callback(_settle, parts, exchange, key, claim, run)
+    exchange.held.push_async_callback(_settle, services, exchange, key, claim, run)
     return claim, run
 
 
-async def _settle(parts: Parts, exchange: Exchange, key: IdempotencyKey, claim: Claim, run: LiveRun) -> None:
+async def _settle(
+    services: GatewayServices, exchange: Exchange, key: IdempotencyKey, claim: Claim, run: LiveRun
+) -> None:
     """When the request has been answered, or is about to be refused."""
     if isinstance(key, Tried) and exchange.status is not None and not run.gone:
-        await key.answered(parts.claims, claim)
+        await key.answered(services.claims, claim)
     if run.ended:
-        parts.limiter.ended(claim.account_id, claim.trace_id)
+        services.limiter.ended(claim.account_id, claim.trace_id)
 
 
 def _request(trace_id: str, caller: Caller, requested: RunRequest) -> ChatRequested:

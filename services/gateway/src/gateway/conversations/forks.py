@@ -94,7 +94,7 @@ async def fork(
     Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether there is
     one.
     """
-    parts, exchange, source_id = request.services, request.exchange, conversation_id.lower()
+    services, exchange, source_id = request.services, request.exchange, conversation_id.lower()
     at = None if data is None or data.at is None else _place_of(data.at)
     if not ids.is_uuid(source_id):
         raise Refusal("conversation_not_found")
@@ -105,9 +105,9 @@ async def fork(
         source_id=source_id,
         at=at,
     )
-    command = await request.idempotency_key.claim_command(parts.claims, command)
+    command = await request.idempotency_key.claim_command(services.claims, command)
     exchange.answer_as(command.trace_id)
-    answer = await fork_conversation(parts.bus.rpc, command)
+    answer = await fork_conversation(services.bus.rpc, command)
     if answer.outcome != "forked":
         _refuse(answer)
     return await shown(request, ShownThread(command.conversation_id, answer.version))

@@ -124,7 +124,7 @@ async def describe(
     Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether it was
     set.
     """
-    parts, exchange, conversation_id = request.services, request.exchange, conversation_id.lower()
+    services, exchange, conversation_id = request.services, request.exchange, conversation_id.lower()
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     command = DescribeConversation(
@@ -135,9 +135,9 @@ async def describe(
         metadata=data.metadata,
         keyed=request.idempotency_key.text is not None,
     )
-    command = await request.idempotency_key.claim_command(parts.claims, command)
+    command = await request.idempotency_key.claim_command(services.claims, command)
     exchange.answer_as(command.trace_id)
-    answer = await describe_conversation(parts.bus.rpc, command)
+    answer = await describe_conversation(services.bus.rpc, command)
     match answer.outcome:
         case "too_many_pairs":
             raise description_body.too_many_pairs()

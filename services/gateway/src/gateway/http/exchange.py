@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, as the parts of the gateway share it."""
+"""One HTTP request and its answer, as all of the gateway shares it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -14,7 +14,7 @@ from contracts.admin_errors import AdminError
 from contracts.examples import ENDPOINT
 from directory.secrets import Sealer
 from gateway.admin.answering import refusal_of
-from gateway.gateway_services import WebhookAccess, parts_of
+from gateway.gateway_services import WebhookAccess, services_of
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
 from net_guard import AddressRefused
@@ -74,4 +74,4 @@ def sealer_of(connection: AnyConnection) -> Sealer:
 
 def webhook_access_of(connection: AnyConnection) -> WebhookAccess:
     """What webhooks need in the application that serves this request."""
-    return parts_of(connection).webhooks
+    return services_of(connection).webhooks

@@ -50,17 +50,17 @@ _ChatId = Annotated[
 )
 async def reconnect(request: GatewayRequest, chat_id: _ChatId) -> EventStream | JsonAnswer[None]:
     """200 for a run under way, else 204: what has ended the client has, or asks its own backend for."""
-    parts, exchange, name = request.services, request.exchange, check_name("chat_id", chat_id)
+    services, exchange, name = request.services, request.exchange, check_name("chat_id", chat_id)
     agent_id = await agent_of(request)
-    trace_id = await shown_history.newest_run(parts.pool, request.auth.account_id, agent_id, name)
+    trace_id = await shown_history.newest_run(services.pool, request.auth.account_id, agent_id, name)
     if trace_id is None:
         return JsonAnswer(None, status_code=204)
-    found = await run_of(parts, request.auth, trace_id)
-    if found.begun_at is None or not await parts.log.is_under_way(found.conversation_id, trace_id):
+    found = await run_of(services, request.auth, trace_id)
+    if found.begun_at is None or not await services.log.is_under_way(found.conversation_id, trace_id):
         return JsonAnswer(None, status_code=204)
-    await exchange.enter(parts.account_bounds.streaming(request.auth))
+    await exchange.enter(services.account_bounds.streaming(request.auth))
     run = await exchange.enter(
-        parts.runs.follow(
+        services.runs.follow(
             trace_id,
             found.conversation_id,
             streaming=True,

@@ -14,7 +14,7 @@ from conversations.event_store.log import Log
 from conversations.queries.find_run import FoundRun
 from directory.caller import Caller
 from gateway.chat.run_request import Fork
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.http.strict_json import MAX_BODY_BYTES
 from gateway.runs.after_pause import AfterPause, PausePoint
@@ -63,13 +63,13 @@ def shown_id(conversation_id: str) -> str:
     return f"conv_{conversation_id.replace('-', '')}"
 
 
-async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[Named, FoundRun]:
+async def found_response(services: GatewayServices, caller: Caller, given: str) -> tuple[Named, FoundRun]:
     """What a response is, and its run or request in line. Raises Refusal: 404; DatabaseUnavailable."""
     named = named_by(given)
     if named is None:
         raise no_such_response()
     try:
-        return named, await run_of(parts, caller, named.trace_id)
+        return named, await run_of(services, caller, named.trace_id)
     except Refusal:
         raise no_such_response() from None
 
@@ -102,7 +102,9 @@ def in_conversation(given: str) -> ConversationPlace:
     return ConversationPlace(conversation_id="-".join(found.groups()))
 
 
-async def place_after(parts: Parts, caller: Caller, previous: str, unknown: Refusal) -> ConversationPlace:
+async def place_after(
+    services: GatewayServices, caller: Caller, previous: str, unknown: Refusal
+) -> ConversationPlace:
     """After a response: in its conversation, or in a fork of it where that has gone on since.
 
     After one without a reply it would be half a run: then a new one begins with the texts.
@@ -110,13 +112,13 @@ async def place_after(parts: Parts, caller: Caller, previous: str, unknown: Refu
     Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
     """
     try:
-        named, found = await found_response(parts, caller, previous)
+        named, found = await found_response(services, caller, previous)
     except Refusal:
         raise unknown from None
     if found.begun_at is None:
         raise Refusal("conversation_busy")
-    async with parts.account_bounds.reading(caller):
-        since = await _folded(parts.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
+    async with services.account_bounds.reading(caller):
+        since = await _folded(services.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
         run, *later = since.runs
         if run.state == "running" and not run.pending:
             raise Refusal("conversation_busy")
@@ -126,7 +128,7 @@ async def place_after(parts: Parts, caller: Caller, previous: str, unknown: Refu
         if run.reply is not None:
             place = Fork(source_id=found.conversation_id, at=run.reply.id, trace_id=run.trace_id)
             return ConversationPlace(fork=place)
-        complete = await _folded(parts.log, found, 0, lambda read: _has_ended(read, named.trace_id))
+        complete = await _folded(services.log, found, 0, lambda read: _has_ended(read, named.trace_id))
         return ConversationPlace(history=_until(complete, named.trace_id))
 
 

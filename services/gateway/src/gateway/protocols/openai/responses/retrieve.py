@@ -15,7 +15,7 @@ from conversations.aggregate.canonical_stream import replayed
 from conversations.queries.find_run import FoundRun, load_run
 from gateway.access.admission import within_read_rate
 from gateway.gateway_request import GatewayRequest
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http import query
 from gateway.http.exchange import Exchange
 from gateway.http.http_responses import JsonAnswer
@@ -77,17 +77,17 @@ async def retrieve_response(
     request: GatewayRequest, response_id: ResponseId
 ) -> JsonAnswer[wire.Response] | EventStream:
     """404 for what is not the account's, is unknown or erased."""
-    parts, exchange = request.services, request.exchange
+    services, exchange = request.services, request.exchange
     streamed, after = _asked(exchange)
-    named, found = await found_response(parts, request.auth, response_id)
+    named, found = await found_response(services, request.auth, response_id)
     if streamed and found.begun_at is None:
         raise Refusal("conversation_busy", "The response stands in line.")
     if streamed:
-        await exchange.enter(parts.account_bounds.streaming(request.auth))
-    stored, begun, after_pause = await response_of(parts, named, found)
+        await exchange.enter(services.account_bounds.streaming(request.auth))
+    stored, begun, after_pause = await response_of(services, named, found)
     if found.begun_at is None or (not streamed and stored.status != "in_progress"):
         return JsonAnswer(stored)
-    following = parts.runs.follow(
+    following = services.runs.follow(
         named.trace_id,
         found.conversation_id,
         streaming=True,
@@ -106,7 +106,7 @@ async def retrieve_response(
 
 
 async def response_of(
-    parts: Parts, named: Named, found: FoundRun
+    services: GatewayServices, named: Named, found: FoundRun
 ) -> tuple[wire.Response, wire.Response, AfterPause | None]:
     """A response as far as the log has it, as it began, and the pause after which it begins, if any.
 
@@ -121,7 +121,7 @@ async def response_of(
     )
     if found.begun_at is None:
         return begun, begun, None
-    loaded = await load_run(parts.pool, named.trace_id)
+    loaded = await load_run(services.pool, named.trace_id)
     if loaded is None:  # erased meanwhile
         raise no_such_response()
     _, run = loaded
@@ -163,11 +163,11 @@ def _asked(exchange: Exchange) -> tuple[bool, int]:
 @described("not_found")
 async def cancel_response(request: GatewayRequest, response_id: ResponseId) -> wire.Response:
     """404 for what is not the account's, is unknown or erased."""
-    parts = request.services
-    named, found = await found_response(parts, request.auth, response_id)
-    response, *_ = await response_of(parts, named, found)
+    services = request.services
+    named, found = await found_response(services, request.auth, response_id)
+    response, *_ = await response_of(services, named, found)
     if response.status in ("queued", "in_progress"):
-        await parts.bus.traces.cancel(
+        await services.bus.traces.cancel(
             CancelRequested(trace_id=named.trace_id, account_id=request.auth.account_id)
         )
     return response
