@@ -25,6 +25,8 @@ class AdmittedRequest(GatewayRequest):
 
     async def body(self) -> bytes:
         """The body, unless this process stops meanwhile. Raises as GatewayRequest has it; Stopping."""
+        if self._received is not None:
+            return self._received
         async with self.services.runs.receiving():
             return await super().body()
 
