@@ -20,8 +20,11 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import Message, ShownMessage, Usage
+from gateway.chat.client_history import ClientHistory, check_name
+from gateway.chat.run_request import Verdict
+from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
-from gateway.protocols.ag_ui import ag_ui_body
+from gateway.protocols.ag_ui.ag_ui_body import RunAgentInput, check_run_id, history_of, verdicts_of
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
@@ -36,8 +39,15 @@ CANCELLED = {"interruptId": "1", "status": "cancelled"}
 RESOLVED = {"interruptId": "2", "status": "resolved"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> ag_ui_body.AgUiRequest:
-    return ag_ui_body.parse(msgspec.json.encode({**RUN, "messages": messages, **fields}), None)
+def parse(*messages: dict[str, Any], **fields: Any) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
+    return read({**RUN, "messages": messages, **fields})
+
+
+def read(fields: dict[str, Any]) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
+    body = strict_json.decode(RunAgentInput, msgspec.json.encode(fields))
+    check_run_id(body.run_id)
+    check_name("threadId", body.thread_id)
+    return None if body.resume else history_of(body, None), verdicts_of(body)
 
 
 def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:
@@ -56,7 +66,7 @@ def finished(content: str, cut: Any = None) -> Finished:
 
 def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
-    asked = parse(
+    shown, _ = parse(
         {"id": "0", "role": "system", "content": "Be brief."},
         HI,
         {"id": "2", "role": "assistant", "content": "Wait.", "toolCalls": [call]},
@@ -73,15 +83,13 @@ def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         tools=[{"name": "own", "description": "", "parameters": {}}],
         state={"x": 1},
     )
-    assert asked.shown is not None
-    assert asked.shown.instructions == "Be brief.\n\nThe page: Orders"
-    assert asked.shown.messages == (
+    assert shown is not None
+    assert shown.instructions == "Be brief.\n\nThe page: Orders"
+    assert shown.messages == (
         ShownMessage("user", "hi"),
         ShownMessage("assistant", "Wait.Found."),
         ShownMessage("user", "a\nb"),
     )
-    assert not asked.is_1_0
-    assert parse(HI, protocolVersion="1.0").is_1_0
 
 
 @pytest.mark.parametrize(
@@ -106,7 +114,7 @@ def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
 )
 def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
     with pytest.raises(Refusal) as refusal:
-        ag_ui_body.parse(msgspec.json.encode(fields), None)
+        read(fields)
     (field,) = refusal.value.fields
     assert (refusal.value.row.code, field.field) == ("invalid_request", param)
 
@@ -186,27 +194,27 @@ def test_what_a_tool_asks_for_is_an_interrupt_with_its_schema_or_its_link() -> N
     assert "input" not in interrupt["responseSchema"]["properties"]
     before = {"id": "2", "role": "assistant", "content": "Wait."}
     payload = {"approved": True, "input": {"name": "Ada"}}
-    said = parse(HI, before, resume=[RESOLVED | {"payload": payload}])
-    assert [each.body for each in said.verdicts] == [DecisionBody(decision="approved", input={"name": "Ada"})]
+    _, verdicts = parse(HI, before, resume=[RESOLVED | {"payload": payload}])
+    assert [each.body for each in verdicts] == [DecisionBody(decision="approved", input={"name": "Ada"})]
 
 
 @pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_interrupts_are_answered_or_dismissed() -> None:
     edited = {"approved": True, "editedArgs": {"q": 2}}
     refused = {"approved": False, "editedArgs": {"q": 2}, "reason": "No."}
-    asked = parse(
+    shown, verdicts = parse(
         HI,
         {"id": "2", "role": "assistant", "toolCalls": []},
         resume=[CANCELLED, RESOLVED | {"payload": edited}, RESOLVED | {"payload": refused}],
     )
-    assert asked.shown is None
-    said = [(each.approval_id, each.is_dismissal, each.body) for each in asked.verdicts]
+    assert shown is None
+    said = [(each.approval_id, each.is_dismissal, each.body) for each in verdicts]
     assert said == [
         ("1", True, DecisionBody(decision="denied")),
         ("2", False, DecisionBody(decision="approved", input={"q": 2})),
         ("2", False, DecisionBody(decision="denied", reason="No.")),
     ]
-    assert parse(HI, resume=[]).shown is not None
+    assert parse(HI, resume=[])[0] is not None
 
 
 def test_a_reply_that_was_cut_or_cancelled_or_broke_says_so() -> None:

@@ -19,8 +19,10 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import Message, ShownMessage, Usage
+from gateway.chat.client_history import ClientHistory
+from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
-from gateway.protocols.ai_sdk import ai_sdk_body
+from gateway.protocols.ai_sdk.ai_sdk_body import UiChat, history_of, name_of, verdicts_of
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
@@ -35,8 +37,19 @@ def message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
 HI = message("user", "hi")
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> ai_sdk_body.AiSdkRequest:
-    return ai_sdk_body.parse(msgspec.json.encode({"id": "c", "messages": messages, **fields}), None)
+def parse(*messages: dict[str, Any], **fields: Any) -> UiChat:
+    return decoded({"id": "c", "messages": messages, **fields})
+
+
+def decoded(fields: dict[str, Any]) -> UiChat:
+    body = strict_json.decode(UiChat, msgspec.json.encode(fields))
+    assert isinstance(body, UiChat)
+    return body
+
+
+def read(fields: dict[str, Any]) -> tuple[str | None, ClientHistory]:
+    body = decoded(fields)
+    return name_of(body), history_of(body, None)
 
 
 def events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
@@ -62,11 +75,11 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         {"type": "reasoning", "text": "Hm."},
         reply["parts"][1],
     ]
-    asked = parse(message("system", "Be brief."), HI, reply, message("user", "a", "b"), custom={"x": 1})
-    assert asked.key == "c"
-    assert asked.shown is not None
-    assert asked.shown.instructions == "Be brief."
-    assert asked.shown.messages == (
+    body = parse(message("system", "Be brief."), HI, reply, message("user", "a", "b"), custom={"x": 1})
+    assert name_of(body) == "c"
+    shown = history_of(body, None)
+    assert shown.instructions == "Be brief."
+    assert shown.messages == (
         ShownMessage("user", "hi"),
         ShownMessage("assistant", "Wait.Found."),
         ShownMessage("user", "a\nb"),
@@ -92,7 +105,7 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
 )
 def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
     with pytest.raises(Refusal) as refusal:
-        ai_sdk_body.parse(msgspec.json.encode(fields), None)
+        read(fields)
     (field,) = refusal.value.fields
     assert (refusal.value.row.code, field.field) == ("invalid_request", param)
 
@@ -178,7 +191,7 @@ def test_what_a_tool_asks_for_is_data_next_to_the_request_and_answered_next_to_t
     reply = message("assistant", "Wait.")
     given = {"id": "1", "approved": True}
     reply["parts"] += [{"type": "tool-find", "state": "approval-responded", "approval": given}]
-    (said,) = parse(HI, reply, approvalInputs={"1": {"name": "Ada"}}).verdicts
+    (said,) = verdicts_of(parse(HI, reply, approvalInputs={"1": {"name": "Ada"}}))
     assert said.body.input == {"name": "Ada"}
 
 
@@ -194,13 +207,12 @@ def test_what_is_said_of_calls_counts_in_the_last_message_alone() -> None:
         part("3"),
         part("4", approved=True) | {"state": "output-available"},
     ]
-    asked = parse(HI, reply)
-    assert asked.shown is None
-    assert [(each.approval_id, each.body.decision, each.body.reason) for each in asked.verdicts] == [
+    verdicts = verdicts_of(parse(HI, reply))
+    assert [(each.approval_id, each.body.decision, each.body.reason) for each in verdicts] == [
         ("1", "approved", None),
         ("2", "denied", "No."),
     ]
-    assert parse(HI, reply, message("user", "and?")).verdicts == ()
+    assert verdicts_of(parse(HI, reply, message("user", "and?"))) == ()
 
 
 def test_a_reply_that_was_cut_says_so_and_one_that_broke_never_finishes() -> None:

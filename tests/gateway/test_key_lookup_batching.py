@@ -7,7 +7,7 @@ import pytest
 
 from administration import admin_accounts, admin_keys
 from administration.admin_values import AccountChanges, NewAccount, NewKey
-from gateway.access.key_checks import KeyChecks
+from gateway.access.wrong_keys import KeyChecks
 from runtime.postgres import CALL_SECONDS, DatabaseUnavailable, connection, open_pool
 from tests.administrator import administrator
 

@@ -7,22 +7,30 @@ import pytest
 
 from contracts.updates import Broken, Finished, Started, Text
 from contracts.values import Message, ShownMessage
+from gateway.chat.client_history import ClientHistory
+from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
-from gateway.protocols.openai import completion_body
 from gateway.protocols.openai.completion_answers import CompletionChunks
+from gateway.protocols.openai.completion_body import ChatCompletion, hash_of
+from gateway.protocols.openai.completion_messages import texts_of
 
 pytestmark = pytest.mark.requirement("OPENAI-API")
 
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> completion_body.CompletionRequest:
-    return completion_body.parse(msgspec.json.encode({"model": "m", "messages": messages, **fields}), None)
+def body_of(*messages: dict[str, Any], **fields: Any) -> bytes:
+    return msgspec.json.encode({"model": "m", "messages": messages, **fields})
+
+
+def shown_in(data: bytes) -> ClientHistory:
+    body = strict_json.decode(ChatCompletion, data)
+    return texts_of(body.messages, "messages").history_for("messages", None)
 
 
 def refused(data: bytes) -> tuple[str, str]:
     with pytest.raises(Refusal) as refusal:
-        completion_body.parse(data, None)
+        shown_in(data)
     (field,) = refusal.value.fields
     return refusal.value.row.code, field.field
 
@@ -33,7 +41,7 @@ def called(name: str, arguments: Any, call_id: str = "1") -> dict[str, Any]:
 
 def test_what_tools_elsewhere_did_is_told_in_words() -> None:
     calls = [called("find", '{"q":1}'), called("sum", {"n": 10**30}, "2")]
-    shown = parse(
+    sent = body_of(
         {"role": "system", "content": "Be brief."},
         HI,
         {"role": "assistant", "content": "Wait.", "tool_calls": calls},
@@ -45,7 +53,8 @@ def test_what_tools_elsewhere_did_is_told_in_words() -> None:
         {"role": "assistant", "tool_calls": [{"type": "custom", "custom": {"name": "c", "input": "x"}}]},
         HI,
         {"role": "developer", "content": "In French."},
-    ).shown
+    )
+    shown = shown_in(sent)
     assert shown.instructions == "Be brief.\n\nIn French."
     assert shown.messages == (
         ShownMessage("user", "hi"),
@@ -86,10 +95,10 @@ def test_a_field_that_is_missing_or_wrong_is_named() -> None:
 
 
 def test_a_request_is_known_by_all_its_fields_but_how_it_is_answered() -> None:
-    one = parse(HI, user="a")
-    assert parse(HI, user="a", stream=True, stream_options={"include_usage": True}).request == one.request
-    others = [parse(HI, user="b"), parse(HI), parse(HI, user="a", top_p=1), parse(HI, HI, user="a")]
-    assert len({one.request, *(each.request for each in others)}) == 5
+    one = hash_of(body_of(HI, user="a"))
+    assert hash_of(body_of(HI, user="a", stream=True, stream_options={"include_usage": True})) == one
+    others = [body_of(HI, user="b"), body_of(HI), body_of(HI, user="a", top_p=1), body_of(HI, HI, user="a")]
+    assert len({one, *map(hash_of, others)}) == 5
 
 
 def test_every_stream_is_lines_of_json_whatever_the_text_holds() -> None:

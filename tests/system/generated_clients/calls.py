@@ -18,9 +18,9 @@ from generated.api.conversations import (
 from generated.api.openai import complete, list_models
 from generated.api.webhooks import list_webhook_endpoints
 from generated.models.chat_body import ChatBody
-from generated.models.complete_body import CompleteBody
+from generated.models.chat_completion import ChatCompletion
 from generated.models.describe_conversation_body import DescribeConversationBody
-from generated.models.fork_conversation_body import ForkConversationBody
+from generated.models.fork_body import ForkBody
 from generated.models.list_conversations_metadata import ListConversationsMetadata
 from generated.types import Unset
 
@@ -40,14 +40,14 @@ def main() -> None:
         {"title": "Generated", "metadata": {"made by": "a generator"}}
     )
     titled = describe_conversation.sync(conversation_id=thread, client=client, body=changes)
-    fork = fork_conversation.sync(conversation_id=thread, client=client, body=ForkConversationBody())
+    fork = fork_conversation.sync(conversation_id=thread, client=client, body=ForkBody())
     pairs = ListConversationsMetadata.from_dict({"metadata.made by": "a generator"})
     found = list_conversations.sync(client=client, limit=1, metadata=pairs)
     while not found.data:  # the list is a moment behind
         found = list_conversations.sync(client=client, limit=1, metadata=pairs)
     messages = list_messages.sync(conversation_id=thread, client=client)
     bearer: Any = AuthenticatedClient(base_url=url, token=key, timeout=60)
-    asked = CompleteBody.from_dict(
+    asked = ChatCompletion.from_dict(
         {"model": agent, "messages": [{"role": "user", "content": os.environ["QUESTION"]}]}
     )
     completion = complete.sync(client=bearer, body=asked)

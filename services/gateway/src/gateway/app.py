@@ -10,7 +10,8 @@ from bus import BusUnavailable
 from contracts import wire
 from conversations.errors import UnknownEvent
 from gateway.admin.handlers import router
-from gateway.gateway_services import Parts
+from gateway.gateway_request import GatewayRequest
+from gateway.gateway_services import GatewayServices
 from gateway.http.exchange import ClientGone
 from gateway.http.http_responses import JsonAnswer, NoAnswer, ProblemAnswer
 from gateway.http.middleware import RequestMiddleware
@@ -25,13 +26,13 @@ AnyRequest = Request[Any, Any, Any]
 
 
 @without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
-def build(parts: Parts) -> RequestMiddleware:
-    """The ASGI application over `parts`."""
-    agent_id = parts.demo.agent_id if parts.demo else None
-    described = document(admin=parts.admin is not None, agent_id=agent_id)
+def build(services: GatewayServices) -> RequestMiddleware:
+    """The ASGI application over `services`."""
+    agent_id = services.demo.agent_id if services.demo else None
+    described = document(admin=services.admin is not None, agent_id=agent_id)
     app = Litestar(
         # Where the admin API is off, its addresses are as unknown as any other.
-        [*ROUTES, *([router()] if parts.admin else [])],
+        [*ROUTES, *([router()] if services.admin else [])],
         exception_handlers={
             Refusal: lambda _, refusal: ProblemAnswer(refusal),
             ClientGone: lambda _, __: NoAnswer(None),
@@ -42,9 +43,10 @@ def build(parts: Parts) -> RequestMiddleware:
         },
         logging_config=None,  # runtime.logs
         openapi_config=None,  # gateway.docs
-        request_max_body_size=None,  # gateway.http.strict_json alone reads bodies
+        request_max_body_size=None,  # gateway.http.strict_json bounds them
+        request_class=GatewayRequest,
         response_class=JsonAnswer,
-        state=State({"parts": parts, "document": wire.encode(described)}, deep_copy=False),
+        state=State({"services": services, "document": wire.encode(described)}, deep_copy=False),
     )
     return RequestMiddleware(app)
 
@@ -62,7 +64,7 @@ def _router_error(_request: AnyRequest, error: HTTPException) -> Response[None]:
 
 
 def _part_is_away(_request: AnyRequest, away: Exception) -> Response[None]:
-    """NATS or Postgres does not answer: 503 for whoever asks, wherever it shows."""
+    """NATS or Postgres does not answer: 503."""
     logs.get_logger("gateway").warning("unavailable", reason=str(away))
     return ProblemAnswer(Refusal("overloaded", "A part of the service does not answer."))
 
@@ -76,6 +78,6 @@ def _of_a_newer_release(_request: AnyRequest, error: Exception) -> Response[None
 
 
 def _failure(_request: AnyRequest, error: Exception) -> Response[None]:
-    """A fault of ours: told in the log, not to the caller."""
+    """A fault of ours: the log has it, the caller does not."""
     logs.get_logger("gateway").error("request_failed", exc_info=error)
     return ProblemAnswer(Refusal("internal_error"))

@@ -1,4 +1,4 @@
-"""The description of the API: as a document, and as a page on which one can try calls out.
+"""The description of the API as a document and as a page to try calls out on, and the front page.
 
 The page is Swagger UI, whose files come in the package offapi and are served from here: a browser that shows
 it asks no other host for anything.
@@ -12,15 +12,17 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from litestar import Request, get
 from litestar.params import FromPath
 
 from contracts import wire
-from gateway.gateway_services import parts_of
+from gateway.gateway_services import services_of
 from gateway.http.exchange import of
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
+from gateway.openapi.openapi_schemas import ref
 
 _FILES = {
     "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
@@ -100,7 +102,7 @@ async def get_docs() -> JsonAnswer[Any]:
 async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) -> JsonAnswer[Any]:
     """What the page is made of."""
     if name == "start.js":
-        demo = parts_of(request).demo if _asked_by_loopback(request) else None
+        demo = services_of(request).demo if _asked_by_loopback(request) else None
         script = _START % wire.encode(demo and demo.key).decode()
         headers = {**PAGE_HEADERS, "cache-control": "no-store"}
         return JsonAnswer(script.encode(), media_type="text/javascript; charset=utf-8", headers=headers)
@@ -147,4 +149,50 @@ def _packaged(name: str) -> bytes:
     return Path(str(distribution("offapi").locate_file(f"offapi/{name}"))).read_bytes()
 
 
-HANDLERS = (get_openapi, get_docs, get_docs_file)
+_FRONT_PAGE = b"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Agent Chat Service</title>
+<link rel="icon" href="data:,"></head>
+<body><h1>Agent Chat Service</h1>
+<ul><li><a href="/docs">/docs</a>: the API, to read and to try out</li>
+<li><a href="/openapi.json">/openapi.json</a>: its description for programs</li>
+<li><a href="/healthz">/healthz</a>: whether this process lives</li>
+<li><a href="/readyz">/readyz</a>: whether all that it needs answers</li></ul>
+<p>Messages are sent to <code>/v1/chat</code>; base URLs for clients of other protocols are
+<code>/openai/v1</code>, <code>/ai-sdk/v1</code> and <code>/ag-ui/v1</code>.</p></body></html>
+"""
+
+
+class Links(msgspec.Struct, frozen=True, kw_only=True):
+    """Addresses of this server."""
+
+    name: str = "Agent Chat Service"
+    docs: str = "/docs"
+    openapi: str = "/openapi.json"
+    health: str = "/healthz"
+    readiness: str = "/readyz"
+    chat: str = "/v1/chat"
+    conversations: str = "/v1/conversations"
+    openai: str = "/openai/v1"
+    ai_sdk: str = "/ai-sdk/v1"
+    ag_ui: str = "/ag-ui/v1"
+
+
+@get(
+    "/",
+    operation_id="get_links",
+    summary="Where to go: the addresses of the documentation, of health and of the APIs.",
+    response_description="The links; as a page where `Accept` names text/html.",
+    tags=["service"],
+)
+@described(
+    content={"application/json": ref(Links), "text/html": {"type": "string"}}, examples={"links": Links()}
+)
+async def get_links(request: Request[Any, Any, Any]) -> JsonAnswer[Links]:
+    """No key is needed."""
+    headers = {**PAGE_HEADERS, "vary": "accept"}
+    if "text/html" in request.headers.get("accept", ""):
+        return JsonAnswer[Any](_FRONT_PAGE, media_type="text/html; charset=utf-8", headers=headers)
+    return JsonAnswer(Links(), headers=headers)
+
+
+HANDLERS = (get_openapi, get_docs, get_docs_file, get_links)

@@ -12,9 +12,8 @@ from directory.caller import Callers
 from directory.named import AgentNames
 from directory.secrets import Sealer
 from gateway.access.account_bounds import AccountBounds
-from gateway.access.key_checks import KeyChecks
 from gateway.access.storage import StorageBounds
-from gateway.access.wrong_keys import WrongKeys
+from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.access import AdminAccess
 from gateway.http.peers import Network
 from gateway.runs.followed_runs import Runs
@@ -38,7 +37,7 @@ class WebhookAccess(msgspec.Struct, frozen=True):
     guard: Guard
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     """`stream_form` is the form of streams whose request does not choose one.
 
     What `advisory` looks at is shown next to `health`, but the gateway is ready without it. `admin` is None
@@ -66,8 +65,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     demo: DemoAccess | None = None
 
 
-def parts_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Parts:
+def services_of(connection: ASGIConnection[Any, Any, Any, Any]) -> GatewayServices:
     """Those of the application that serves this request."""
-    parts = connection.app.state.parts
-    assert isinstance(parts, Parts)
-    return parts
+    services = connection.app.state.services
+    assert isinstance(services, GatewayServices)
+    return services

@@ -13,7 +13,7 @@ from contracts import subjects
 from contracts.authorizations import CALLBACK_PATTERN, AuthorizationFinished, FinishAuthorization
 from contracts.http import OAUTH_CALLBACK
 from contracts.timings import AUTHORIZE_SECONDS
-from gateway.gateway_services import parts_of
+from gateway.gateway_services import services_of
 from gateway.http import query
 from gateway.http.exchange import of
 from gateway.http.http_responses import JsonAnswer
@@ -97,15 +97,15 @@ async def _finished(request: Request[Any, Any, Any], callback: str | None) -> Js
         issuer=given.get("iss") or None,
         callback=callback,
     )
-    parts = parts_of(request)
-    peer = peer_of(of(request.scope), parts.trusted_proxies)
-    if (wait := parts.wrong_keys.wait(peer, asked.state)) is not None:
+    services = services_of(request)
+    peer = peer_of(of(request.scope), services.trusted_proxies)
+    if (wait := services.wrong_keys.wait(peer, asked.state)) is not None:
         raise Refusal("rate_limited", "Too many wrong states came from this address.", retry_after=wait)
-    answer = await parts.bus.rpc.ask(
+    answer = await services.bus.rpc.ask(
         subjects.TOOLS_AUTHORIZED, asked, AuthorizationFinished, timeout=AUTHORIZE_SECONDS
     )
     if not answer.ok:
-        parts.wrong_keys.was_wrong(peer, asked.state)
+        services.wrong_keys.was_wrong(peer, asked.state)
         raise Refusal("not_found", f"The agent was not authorised: {answer.detail}.")
     return JsonAnswer(_DONE, media_type="text/plain", headers=_HEADERS)
 

@@ -1,6 +1,6 @@
 """All handlers of the public API, by feature."""
 
-from gateway import approvals, conversations, docs, front_page, oauth_callback, protocols, status, webhooks
+from gateway import approvals, conversations, docs, oauth_callback, protocols, status, webhooks
 from gateway.traces.cancel_run import cancel
 from gateway.traces.follow_run import events
 
@@ -14,5 +14,4 @@ ROUTES = (
     *oauth_callback.HANDLERS,
     *status.HANDLERS,
     *docs.HANDLERS,
-    *front_page.HANDLERS,
 )

@@ -1,4 +1,4 @@
-"""The gateway process: opens what the endpoints need, serves until told to stop, drains."""
+"""The gateway process: opens what the endpoints need, serves until it is stopped, drains."""
 
 import asyncio
 import contextlib
@@ -15,12 +15,11 @@ from directory.named import AgentNames
 from gateway import app
 from gateway.access import admission
 from gateway.access.account_bounds import AccountBounds
-from gateway.access.key_checks import KeyChecks
 from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
-from gateway.access.wrong_keys import WrongKeys
+from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.access import opened
-from gateway.gateway_services import DemoAccess, Parts, WebhookAccess
+from gateway.gateway_services import DemoAccess, GatewayServices, WebhookAccess
 from gateway.http.peers import networks_of
 from gateway.http.strict_protocol import StrictProtocol
 from gateway.runs.followed_runs import Runs
@@ -59,7 +58,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
         await enter(runs.ticking())
-        parts = Parts(
+        services = GatewayServices(
             pool=pool,
             callers=callers,
             agent_names=agent_names,
@@ -81,7 +80,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             demo=_demo_of(settings),
         )
         await web.serve(
-            app.build(parts),
+            app.build(services),
             settings.host,
             settings.port,
             stop,

@@ -8,7 +8,7 @@ from litestar import Request, get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 
-from gateway.gateway_services import parts_of
+from gateway.gateway_services import services_of
 from gateway.http.http_responses import JsonAnswer
 from gateway.openapi.described import described
 
@@ -60,9 +60,9 @@ async def get_healthz() -> Health:
 )
 @described(examples={"well": _READY})
 async def get_readyz(request: Request[Any, Any, Any]) -> JsonAnswer[Readiness]:
-    """503 where something that is needed does not answer; what is not needed is told all the same."""
-    parts = parts_of(request)
-    (well, checks), (_, also) = await asyncio.gather(parts.health.ready(), parts.advisory.ready())
+    """503 where something that is needed does not answer; the answer has what is not needed as well."""
+    services = services_of(request)
+    (well, checks), (_, also) = await asyncio.gather(services.health.ready(), services.advisory.ready())
     body = Readiness(status="ok" if well else "unavailable", checks={**checks, **also})
     return JsonAnswer(body, status_code=200 if well else 503)
 

@@ -69,5 +69,5 @@ class AccountBounds:
 @described("rate_limited")
 async def within_reads_at_once(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """Guard, after that of the key: hold one of the account's reads at once. Raises Refusal: 429."""
-    account_bounds: AccountBounds = connection.app.state.parts.account_bounds
+    account_bounds: AccountBounds = connection.app.state.services.account_bounds
     await of(connection.scope).enter(account_bounds.reading(connection.auth))

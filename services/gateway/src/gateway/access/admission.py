@@ -16,7 +16,7 @@ from contracts.timings import ADMIT_LEASE_SECONDS
 from directory.caller import Caller
 from directory.plans import Plan
 from gateway.access.storage import StorageBounds, refuse_full
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_services import services_of
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
@@ -105,7 +105,7 @@ async def admission(
 @described("rate_limited")
 async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """Guard, after that of the key: a token of the account's reads is taken. Raises Refusal: 429."""
-    limiter, caller = parts_of(connection).limiter, connection.auth
+    limiter, caller = services_of(connection).limiter, connection.auth
     wait = await limiter.admit_read(caller.account_id, caller.plan)
     if wait is not None:
         raise await _refused(limiter, caller.account_id, "rate_limited", wait)
@@ -117,9 +117,9 @@ async def within_write_bounds(connection: ASGIConnection[Any, Any, Any, Any], _:
 
     Raises Refusal: 429, 403.
     """
-    parts = parts_of(connection)
-    await _write(parts.limiter, connection.auth)
-    await parts.storage.check(connection.auth)
+    services = services_of(connection)
+    await _write(services.limiter, connection.auth)
+    await services.storage.check(connection.auth)
 
 
 async def _write(limiter: Limiter, caller: Caller) -> None:
@@ -138,14 +138,14 @@ async def _check(limiter: Limiter, account_id: str, admission: Admission) -> Non
 async def _refused(
     limiter: Limiter, account_id: str, code: RefusalCode, retry_after: int | None, detail: str | None = None
 ) -> Refusal:
-    """Counted, and with the wait of those who do not stop to ask."""
+    """Counted, and with a delay for clients that retry without waiting."""
     telemetry.count(REFUSED, code=code)
     await limiter.cool_down(account_id)
     return Refusal(code, detail, retry_after=retry_after)
 
 
 def _headers(plan: Plan, admission: Admission, storage_left: int | None) -> list[tuple[bytes, bytes]]:
-    """Nothing is said of a number that the plan does not have; "month" and "storage" have no state while
+    """A number that the plan does not have is left out; "month" and "storage" have no state while
     nobody knows it.
     """
     policies: list[str] = []
@@ -166,9 +166,3 @@ def _headers(plan: Plan, admission: Admission, storage_left: int | None) -> list
             states.append(f'"storage";r={storage_left}')
     lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
     return [(name, ", ".join(items).encode()) for name, items in lines if items]
-
-
-@described("rate_limited", "quota_exceeded", "storage_full", headers=RATE_LIMIT_HEADERS)
-async def admit(parts: Parts, exchange: Exchange, caller: Caller, *, repeats: bool) -> Slot:
-    """Hold a place for the request until it has been answered, as `admission`. Raises Refusal: 429, 403."""
-    return await exchange.enter(admission(exchange, parts.limiter, parts.storage, caller, repeats=repeats))

@@ -13,10 +13,10 @@ from litestar.handlers.base import BaseRouteHandler
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
 from directory.caller import AgentSummary, Caller
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_services import GatewayServices, services_of
 from gateway.http.exchange import Exchange, of
 from gateway.http.peers import peer_of
-from gateway.http.problem_responses import Refusal
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
 from runtime import telemetry
 
@@ -54,9 +54,15 @@ async def has_key(connection: Connection, _: BaseRouteHandler) -> None:
     await authenticate(connection, key_of(of(connection.scope)))
 
 
-async def authenticate(connection: Connection, key: str) -> None:
-    """Set the connection's `auth`, the Caller. Raises Refusal: 401, 429; DatabaseUnavailable."""
-    connection.scope["auth"], _ = await caller_of(of(connection.scope), parts_of(connection), key)
+async def authenticate(connection: Connection, key: str, agent_id: str | None = None) -> None:
+    """Set the connection's `auth`, the Caller, and the exchange's `agent`, if `agent_id` is one of the
+    account's.
+
+    Raises Refusal: 401, 429; DatabaseUnavailable.
+    """
+    exchange = of(connection.scope)
+    caller, exchange.agent = await _resolve(exchange, services_of(connection), key, agent_id)
+    exchange.account_id, connection.scope["auth"] = caller.account_id, caller
 
 
 def provide_caller(request: Request[Any, Caller, Any]) -> Caller:
@@ -64,39 +70,45 @@ def provide_caller(request: Request[Any, Caller, Any]) -> Caller:
     return request.auth
 
 
-async def caller_of(
-    exchange: Exchange, parts: Parts, key: str, agent_id: str | None = None
+async def _resolve(
+    exchange: Exchange, services: GatewayServices, key: str, agent_id: str | None
 ) -> tuple[Caller, AgentSummary | None]:
-    """The caller who has `key`, and the agent if `agent_id` is one of the account's.
-
-    That a key counts is never cached. Raises Refusal: 401, and 429 for an address that tries many wrong keys;
-    DatabaseUnavailable.
-    """
-    wrong_keys = parts.wrong_keys
-    peer = peer_of(exchange, parts.trusted_proxies)
+    """That a key counts is never cached. An address that tries many wrong keys is refused with 429."""
+    wrong_keys = services.wrong_keys
+    peer = peer_of(exchange, services.trusted_proxies)
     if wrong_keys.was_refused(key):
         telemetry.count(REFUSED, reason="again")
-        await parts.limiter.cool_down(peer)
+        await services.limiter.cool_down(peer)
         raise Refusal("invalid_api_key")
     wait = wrong_keys.wait(peer, key)
-    if wait is not None and not await parts.key_checks.counts(key):
+    if wait is not None and not await services.key_checks.counts(key):
         telemetry.count(REFUSED, reason="address")
-        await parts.limiter.cool_down(peer)
+        await services.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
-    found = await parts.callers.resolve(key, agent_id)
+    found = await services.callers.resolve(key, agent_id)
     if found is None:
         wrong_keys.was_wrong(peer, key)
         telemetry.count(REFUSED, reason="wrong")
         raise Refusal("invalid_api_key")
     wrong_keys.was_right(key)
-    exchange.account_id = found[0].account_id
     return found
 
 
-@described(*REFUSALS, "agent_not_found", parameters=[_AGENT_ID])
-def key_and_agent_of(exchange: Exchange) -> tuple[str, str | None]:
-    """The X-Api-Key and X-Agent-Id of the request, the latter for who reads on. Raises Refusal: 401."""
-    return key_of(exchange), _agent_id_of(exchange)
+@described(*REFUSALS, parameters=[_AGENT_ID])
+async def has_key_and_agent(connection: Connection, _: BaseRouteHandler) -> None:
+    """Guard: as `has_key`; the agent in X-Agent-Id is looked up with it, and is judged by `check_agent`."""
+    exchange = of(connection.scope)
+    await authenticate(connection, key_of(exchange), _agent_id_of(exchange))
+
+
+@described("agent_not_found")
+def check_agent(exchange: Exchange) -> AgentSummary:
+    """The agent in X-Agent-Id. Raises Refusal: 400 for the header, 404 for the agent."""
+    if _agent_id_of(exchange) is None:
+        raise invalid("X-Agent-Id", "This header is required, once, and is the UUID of an agent.")
+    if exchange.agent is None:
+        raise Refusal("agent_not_found")
+    return exchange.agent
 
 
 def _agent_id_of(exchange: Exchange) -> str | None:

@@ -7,9 +7,13 @@ not refused here is looked up at each request, so that a rotated one fails at on
 import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from directory.caller import enabled_keys
+from directory.keys import hash_key
+from runtime.batching import Batcher
 from runtime.bounded import BoundedMap
+from runtime.postgres import Pool
 
 REMEMBERED_SECONDS = 1.0
 """A key that is enabled again may be refused for as long."""
@@ -34,7 +38,7 @@ class WrongKeys:
         return self._clock() < (self._refused.get(_digest(key)) or 0.0)
 
     def wait(self, address: str, key: str) -> int | None:
-        """The whole seconds until this address may try a key again, None for now.
+        """The full seconds until this address may try a key again, None for now.
 
         A key that has counted here is no guess and never waits: many callers may share an address.
         """
@@ -60,3 +64,38 @@ class WrongKeys:
 
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+PAUSE_SECONDS = 0.05
+MOST_WAITING = 2_000
+"""More at once are not looked up: over 40,000 a second the rest of the process is busy with them anyway."""
+
+
+class KeyChecks:
+    """Looks up the keys from addresses that try many wrong ones, in one query at a time.
+
+    Such an address is often a proxy's, whose customers have keys that this process has not seen: they get in,
+    and a flood of wrong keys costs some twenty queries a second. Close with `aclose`, before the pool.
+    """
+
+    def __init__(self, pool: Pool, *, most_waiting: int = MOST_WAITING) -> None:
+        self._pool = pool
+        self._most_waiting = most_waiting
+        self._batcher: Batcher[bytes, bool] = Batcher(self._look_up, most=most_waiting, pause=PAUSE_SECONDS)
+
+    async def counts(self, key: str) -> bool:
+        """Whether the key is one that counts. False too where too many are asked for at once.
+
+        Raises DatabaseUnavailable.
+        """
+        if len(self._batcher) >= self._most_waiting:
+            return False
+        return await self._batcher.call(hash_key(key))
+
+    async def aclose(self) -> None:
+        """Look nothing up any more."""
+        await self._batcher.aclose()
+
+    async def _look_up(self, key_hashes: Sequence[bytes], _: float) -> Sequence[bool]:
+        found = await enabled_keys(self._pool, [*key_hashes])
+        return [key_hash in found for key_hash in key_hashes]

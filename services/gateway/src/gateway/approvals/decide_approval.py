@@ -1,7 +1,7 @@
 """A decision about a tool call, made as the holder of a key of its account, whatever a body says."""
 
 from administration.admin_approvals import fit
-from administration.checked_input import checked
+from administration.checked_input import checked, read_json
 from bus import decide_approval
 from contracts import http, ids
 from contracts.admin_errors import Invalid
@@ -10,25 +10,28 @@ from contracts.values import Decider
 from conversations.queries.finding_approvals import FoundApproval, find_approval
 from directory.caller import Caller
 from gateway.admin.answering import refusal_of
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
+from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal, invalid
 from runtime import failpoints
 
 
-async def owned(parts: Parts, caller: Caller, approval_id: str) -> FoundApproval:
+async def owned(services: GatewayServices, caller: Caller, approval_id: str) -> FoundApproval:
     """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
     approval_id = approval_id.lower()
-    found = await find_approval(parts.pool, approval_id) if ids.is_uuid(approval_id) else None
+    found = await find_approval(services.pool, approval_id) if ids.is_uuid(approval_id) else None
     if found is None or found.account_id != caller.account_id:
         raise Refusal("not_found", "There is no such approval.")
     return found
 
 
-async def decide(parts: Parts, caller: Caller, approval: http.Approval, body: http.DecisionBody) -> None:
+async def decide(
+    services: GatewayServices, caller: Caller, approval: http.Approval, body: http.DecisionBody
+) -> None:
     """Have it decided so, if it was not before. Raises Refusal, BusUnavailable."""
     failpoints.reach("gateway-before-decision")
     answer = await decide_approval(
-        parts.bus.rpc,
+        services.bus.rpc,
         DecideApproval(
             trace_id=approval.trace_id,
             account_id=caller.account_id,
@@ -46,6 +49,16 @@ async def decide(parts: Parts, caller: Caller, approval: http.Approval, body: ht
         raise invalid("input", answer.detail or "It does not fit the tool.")
     if answer.code is not None:
         raise Refusal(answer.code, answer.detail)
+
+
+def decode_decision(_: type, data: bytes) -> http.DecisionBody:
+    """The body of a request. Raises Refusal: 400."""
+    strict_json.check(data)
+    try:
+        body = read_json(http.DecisionBody, data)
+    except Invalid as error:
+        raise refusal_of(error) from None
+    return storable(body)
 
 
 def storable(body: http.DecisionBody) -> http.DecisionBody:

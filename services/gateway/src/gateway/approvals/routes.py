@@ -1,37 +1,34 @@
 """What waits for a person: lists from the read model, one approval from the log itself, and decisions.
 
-A list may be behind by the projector's second; a single approval never is.
+A list may lag by the projector's second; a single approval never does.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request, Router, get, post
-from litestar.di import NamedDependency, Provide
+from litestar import Router, get, post
+from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
-from litestar.params import PathParameter
+from litestar.params import BodyKwarg, PathParameter
 
 from administration.admin_approvals import STATES
 from contracts import http, ids
 from contracts.examples import AGENT, APPROVAL, AT, CONVERSATION, KEY, TRACE
 from contracts.values import Decider, Elicitation
 from conversations.queries.finding_approvals import list_approvals
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
-from gateway.access.auth import has_key, provide_caller
-from gateway.approvals import decide_approval, decision_body
-from gateway.approvals.decide_approval import owned
-from gateway.gateway_services import parts_of
+from gateway.access.auth import has_key
+from gateway.approvals import decide_approval
+from gateway.approvals.decide_approval import decode_decision, owned
+from gateway.gateway_request import GatewayRequest
 from gateway.http import query
-from gateway.http.exchange import of
-from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problem_responses import invalid
+from gateway.http.query import known_query
 from gateway.openapi.described import described
 
-AnyRequest = Request[Any, Any, Any]
 ApprovalId = Annotated[
     str,
     PathParameter(
@@ -50,6 +47,37 @@ _CONVERSATION = {
     "description": "Only those of this conversation.",
     "schema": {"type": "string", "format": "uuid"},
 }
+
+
+DecisionData = Annotated[
+    http.DecisionBody,
+    BodyKwarg(
+        schema_extra={  # an `input` is of approved calls alone
+            "anyOf": [
+                {"properties": {"decision": {"const": "approved"}}},
+                {"properties": {"input": {"type": "null"}}},
+            ]
+        },
+        examples=[
+            Example(id="approved", summary="As the model asked", value={"decision": "approved"}),
+            Example(
+                id="edited",
+                summary="With another input, complete",
+                value={"decision": "approved", "input": {"order_id": "ORD-1001"}},
+            ),
+            Example(
+                id="answered",
+                summary="To an elicitation, with what it asks for",
+                value={"decision": "approved", "input": {"country": "AT"}},
+            ),
+            Example(
+                id="denied",
+                summary="Not to be run",
+                value={"decision": "denied", "reason": "It has left the warehouse."},
+            ),
+        ],
+    ),
+]
 
 
 class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +121,7 @@ _ASKS = msgspec.structs.replace(
     "/",
     operation_id="listApprovals",
     summary="List the tool calls that a person has to allow, the newest first.",
-    description="The list may be behind by a moment; one approval never is.",
+    description="The list may lag by a moment; one approval never does.",
     response_description="A page of them.",
     dependencies={"paging": paged_by(str)},
 )
@@ -101,11 +129,9 @@ _ASKS = msgspec.structs.replace(
     parameters=[_STATUS, _CONVERSATION],
     examples={"last": ApprovalPage(data=(_PENDING,), next_cursor=None)},
 )
-async def list_of_account(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
-) -> ApprovalPage:
+async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageRequest]) -> ApprovalPage:
     """GET /v1/approvals."""
-    given = query.parameters(of(request.scope), "status", "conversation_id")
+    given = query.parameters(request.exchange, "status", "conversation_id")
     status, conversation_id = given.get("status"), given.get("conversation_id")
     if status is not None and status not in STATES:
         raise invalid("status", f"This must be one of {', '.join(STATES)}.")
@@ -113,8 +139,8 @@ async def list_of_account(
         raise invalid("conversation_id", "This must be a UUID.")
     limit = paging.limit
     rows = await list_approvals(
-        parts_of(request).pool,
-        caller.account_id,
+        request.services.pool,
+        request.auth.account_id,
         status=status,
         conversation_id=conversation_id and conversation_id.lower(),
         after=paging.after,
@@ -132,11 +158,9 @@ async def list_of_account(
     guards=[within_reads_at_once],
 )
 @described("not_found", examples={"pending": _PENDING, "asks": _ASKS, "approved": _APPROVED})
-async def get_one(
-    request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
-) -> http.Approval:
+async def get_one(request: GatewayRequest, approval_id: ApprovalId) -> http.Approval:
     """GET /v1/approvals/{approval_id}."""
-    return (await owned(parts_of(request), caller, approval_id)).approval
+    return (await owned(request.services, request.auth, approval_id)).approval
 
 
 @post(
@@ -147,22 +171,18 @@ async def get_one(
     description="The same decision again has the same answer; another is refused. With the last decision "
     "that a run waits for it goes on: its stream by `GET /v1/chat/{trace_id}/events`.",
     response_description="It is decided.",
+    decode=decode_decision,
 )
 @described(
     *("not_found", "approval_forbidden", "approval_decided", "approval_expired"),
-    *("unsupported_media_type", "message_too_large"),
-    body=decision_body.BODY,
     examples={"approved": _APPROVED},
 )
-async def decide(
-    request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
-) -> http.Approval:
+async def decide(request: GatewayRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
     """POST /v1/approvals/{approval_id}/decision. Who decides is the key's account, whatever the body says."""
-    parts = parts_of(request)
-    body = await decision_body.read(of(request.scope))
-    found = await owned(parts, caller, approval_id)
-    await decide_approval.decide(parts, caller, found.approval, body)
-    return (await owned(parts, caller, approval_id)).approval
+    services = request.services
+    found = await owned(services, request.auth, approval_id)
+    await decide_approval.decide(services, request.auth, found.approval, data)
+    return (await owned(services, request.auth, approval_id)).approval
 
 
 ROUTER = Router(
@@ -170,7 +190,6 @@ ROUTER = Router(
     route_handlers=[list_of_account, get_one, decide],
     guards=[has_key, within_read_rate],
     before_request=known_query,
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=["approvals"],
 )

@@ -1,5 +1,4 @@
-"""A run is asked for: `start` has the stages, in the order of the checks, and `launch` the last of them.
+"""How a run is requested: `admitted_request` has the guards, `start` begins the run or resumes one.
 
-A protocol (`gateway.protocols`) reads a request into a `RunRequest`: `body` is our own body, `forms` the
-header that chooses a form, `idempotency` the header that makes one run of equal requests.
+A protocol (`gateway.protocols`) reads a request into a `RunRequest`.
 """

@@ -1,58 +1,53 @@
 """The chat body: nothing unknown, nothing too large, nothing that cannot be stored."""
 
-from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
+
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
 
 from contracts import http
 from contracts.examples import CONVERSATION
 from gateway.http import strict_json
-from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal
 
 MAX_MESSAGE_BYTES = 256 * 1024
 MAX_PROMPT_BYTES = 64 * 1024
 
-BODY = {
-    "required": True,
-    "description": "At most 1 MiB and 32 levels deep, every name once. A field that is not known is refused.",
-    "content": {
-        "application/json": {
-            "schema": {"$ref": "#/components/schemas/ChatBody"},
-            "examples": {
-                "new": {"summary": "A new conversation", "value": {"message": "Where is my order ORD-1001?"}},
-                "more": {
-                    "summary": "The next message of one",
-                    "value": {"message": "And the other one?", "conversation_id": CONVERSATION},
-                },
-                "prompt": {
-                    "summary": "With a system prompt of its own",
-                    "value": {"message": "Hello!", "conversation_id": None, "prompt": "Answer in French."},
-                },
-            },
-        }
-    },
-}
+ChatData = Annotated[
+    http.ChatBody,
+    BodyKwarg(
+        description="At most 1 MiB and 32 levels deep, every name once. "
+        "A field that is not known is refused.",
+        examples=[
+            Example(id="new", summary="A new conversation", value={"message": "Where is my order ORD-1001?"}),
+            Example(
+                id="more",
+                summary="The next message of one",
+                value={"message": "And the other one?", "conversation_id": CONVERSATION},
+            ),
+            Example(
+                id="prompt",
+                summary="With a system prompt of its own",
+                value={"message": "Hello!", "conversation_id": None, "prompt": "Answer in French."},
+            ),
+        ],
+    ),
+]
 _FIELDS = ("message", "conversation_id", "prompt")
 _MOST_NAMED = 20
 
 
-async def read(exchange: Exchange, max_message_bytes: int | None) -> http.ChatBody:
-    """The body of this request, checked; `max_message_bytes` is the plan's own bound.
-
-    Raises Refusal: 415, 413, 400 with the names of the wrong fields, 20 at most; ClientGone.
-    """
-    return await strict_json.read_members(exchange, partial(_parse, max_message_bytes=max_message_bytes))
-
-
-def _parse(fields: dict[str, Any], max_message_bytes: int | None) -> http.ChatBody:
+def decode(_: Any, data: bytes) -> http.ChatBody:
+    """The body. Raises Refusal: 400 with the names of the wrong fields, 20 at most."""
+    fields = strict_json.members_of(data)
     unknown = (name for name in fields if name not in _FIELDS)
     wrong = [
         http.FieldError(field=strict_json.printable(name), message="This field is not known.")
         for name in islice(unknown, _MOST_NAMED)
     ]
     texts = {name: _text(fields.get(name), name, wrong) for name in _FIELDS}
-    message, prompt = texts["message"], texts["prompt"]
+    message = texts["message"]
     if message is None and not any(error.field == "message" for error in wrong):
         wrong.append(http.FieldError(field="message", message="This field is required, and is a string."))
     elif message is not None and not message.strip():
@@ -62,10 +57,13 @@ def _parse(fields: dict[str, Any], max_message_bytes: int | None) -> http.ChatBo
         named = "; ".join(f"{error.field}: {error.message}" for error in wrong[:5])
         raise Refusal("invalid_request", named, fields=wrong[:_MOST_NAMED])
     assert message is not None
-    limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
-    check_size("message", message, limit)
-    check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
-    return http.ChatBody(message=message, conversation_id=texts["conversation_id"], prompt=prompt)
+    return http.ChatBody(message=message, conversation_id=texts["conversation_id"], prompt=texts["prompt"])
+
+
+def check_sizes(body: http.ChatBody, max_message_bytes: int | None) -> None:
+    """Raises Refusal: 413; `max_message_bytes` is the plan's own bound."""
+    check_size("message", body.message, min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES))
+    check_size("prompt", body.prompt or "", MAX_PROMPT_BYTES)
 
 
 def _text(value: Any, name: str, wrong: list[http.FieldError]) -> str | None:

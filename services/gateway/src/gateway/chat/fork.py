@@ -6,11 +6,11 @@ from bus import fork_conversation
 from contracts.messages import ChatRequested, ForkConversation
 from conversations.aggregate import forking
 from gateway.chat.run_request import Fork
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http.problem_responses import Refusal
 
 
-async def forked(parts: Parts, request: ChatRequested, fork: Fork) -> ChatRequested:
+async def forked(services: GatewayServices, request: ChatRequested, fork: Fork) -> ChatRequested:
     """The request, for the fork that is now its conversation. To ask again is safe.
 
     Where there can be none, it begins a conversation with its history. Raises Refusal, BusUnavailable.
@@ -22,7 +22,7 @@ async def forked(parts: Parts, request: ChatRequested, fork: Fork) -> ChatReques
         source_id=fork.source_id,
         at=fork.at,
     )
-    answer = await fork_conversation(parts.bus.rpc, command)
+    answer = await fork_conversation(services.bus.rpc, command)
     if answer.outcome == "forked":
         after = forking.reply_in(request.conversation_id, fork.trace_id)
         return replace(request, new_conversation=False, after=after, history=())

@@ -22,7 +22,6 @@ from conversations.claims.table import Claims
 from conversations.claims.tries import Try
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal, invalid
-from gateway.openapi.described import described
 from runtime.postgres import DatabaseUnavailable, Pool
 
 NAME = "Idempotency-Key"
@@ -144,7 +143,6 @@ class Tried(IdempotencyKey, frozen=True, kw_only=True):
                 await tries.answered(claims, self.attempted, claim.trace_id)
 
 
-@described("idempotency_conflict", parameters=[IDEMPOTENCY_KEY])
 async def key_of(exchange: Exchange, pool: Pool, account_id: str) -> IdempotencyKey:
     """The key of this request, and whether it is known. Raises DatabaseUnavailable."""
     values = exchange.header(NAME.lower().encode())

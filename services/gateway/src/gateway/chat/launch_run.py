@@ -18,10 +18,9 @@ from gateway.access.admission import Slot
 from gateway.chat.fork import forked
 from gateway.chat.idempotency_key import IdempotencyKey, Tried
 from gateway.chat.run_request import Fork, RunRequest
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problem_responses import Refusal
-from gateway.openapi.described import described
 from gateway.runs.followed_runs import Stopping
 from gateway.runs.run_follower import RunFollower
 from runtime import failpoints, logs
@@ -30,12 +29,19 @@ TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
 _PATIENCE_SECONDS = ACCEPT_SECONDS + TURN_SECONDS
 _SLACK_SECONDS = 0.1
 
+RUN_REFUSALS = (
+    *("conversation_not_found", "conversation_busy", "cancelled", "server_shutdown", "deadline_exceeded"),
+    *("provider_error", "provider_refused", "provider_overloaded", "provider_timeout", "context_too_long"),
+    *("output_invalid", "generation_interrupted", "approval_required", "approval_pending"),
+)
+"""The codes of requests whose run does not begin, or has no reply."""
+
 _NOT_TAKEN = "No worker has taken the request in time."
 
 
 @contextlib.asynccontextmanager
 async def launched(
-    parts: Parts,
+    services: GatewayServices,
     exchange: Exchange,
     request: ChatRequested,
     key: IdempotencyKey,
@@ -48,14 +54,15 @@ async def launched(
     """Follow the run that answers `request`, from when its message is saved until the block ends.
 
     That is the run of an earlier request where its key is that one's: then the answer has its trace. One that
-    is not `streaming` gives no text but the whole reply. A `fork` is made first. Raises Refusal, ClientGone,
-    BusUnavailable, DatabaseUnavailable.
+    is not `streaming` gives no text but the complete reply. A `fork` is made first.
+
+    Raises Refusal, ClientGone, BusUnavailable, DatabaseUnavailable.
     """
-    attempt = _Launch(parts, request, key, slot, fork)
+    attempt = _Launch(services, request, key, slot, fork)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     while asyncio.get_running_loop().time() < end:
-        claim = await key.claim(parts.claims, request, ACCEPT_SECONDS)
-        following = parts.runs.follow(
+        claim = await key.claim(services.claims, request, ACCEPT_SECONDS)
+        following = services.runs.follow(
             claim.trace_id,
             claim.conversation_id,
             streaming=streaming,
@@ -74,11 +81,11 @@ async def launched(
                     return
         except BusUnavailable:
             if claim.mine:
-                await key.give_up(parts.pool, claim, refused=False)
+                await key.give_up(services.pool, claim, refused=False)
             raise
         except Stopping:
             if claim.mine:
-                await key.give_up(parts.pool, claim, refused=True)
+                await key.give_up(services.pool, claim, refused=True)
             raise
     raise Refusal("overloaded", _NOT_TAKEN)
 
@@ -87,9 +94,14 @@ class _Launch:
     """One request, until it has a run; a run may take several claims of its key."""
 
     def __init__(
-        self, parts: Parts, request: ChatRequested, key: IdempotencyKey, slot: Slot, fork: Fork | None
+        self,
+        services: GatewayServices,
+        request: ChatRequested,
+        key: IdempotencyKey,
+        slot: Slot,
+        fork: Fork | None,
     ) -> None:
-        self._parts = parts
+        self._services = services
         self._fork = fork
         self._request = request
         self._key = key
@@ -134,10 +146,10 @@ class _Launch:
         request = _as_claimed(self._request, claim)
         if self._fork is not None:
             await self._slot.take_write()
-            request = await forked(self._parts, request, self._fork)
+            request = await forked(self._services, request, self._fork)
         self._published = True
         failpoints.reach("gateway-before-publish")
-        await self._parts.bus.queues.request_chat(request)
+        await self._services.bus.queues.request_chat(request)
         failpoints.reach("gateway-published")
         self._slot.handed_over = True
         await self._acceptance(claim, run)
@@ -151,7 +163,7 @@ class _Launch:
                     if run.waiting and not in_line:
                         in_line = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
-                        await self._key.extend(self._parts.pool, claim, TURN_SECONDS)
+                        await self._key.extend(self._services.pool, claim, TURN_SECONDS)
                     await wait_for(run)
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None
@@ -160,7 +172,7 @@ class _Launch:
         """What a worker refused, or was not published at all, frees the key; otherwise it may begin yet."""
         refused = run.refused or (claim.mine and not self._published)
         if claim.mine or refused:
-            await self._key.give_up(self._parts.pool, claim, refused=refused)
+            await self._key.give_up(self._services.pool, claim, refused=refused)
 
 
 def _as_claimed(request: ChatRequested, claim: Claim) -> ChatRequested:
@@ -220,13 +232,13 @@ def refused_by(last: Broken) -> Refusal:
     return Refusal(last.code, last.message, approvals=last.approvals)
 
 
-@described(
-    *("conversation_not_found", "conversation_busy", "cancelled", "server_shutdown", "deadline_exceeded"),
-    *("provider_error", "provider_refused", "provider_overloaded", "provider_timeout", "context_too_long"),
-    *("output_invalid", "generation_interrupted", "approval_required", "approval_pending"),
-)
 async def launch(
-    parts: Parts, exchange: Exchange, caller: Caller, key: IdempotencyKey, slot: Slot, requested: RunRequest
+    services: GatewayServices,
+    exchange: Exchange,
+    caller: Caller,
+    key: IdempotencyKey,
+    slot: Slot,
+    requested: RunRequest,
 ) -> tuple[Claim, RunFollower]:
     """Send the request off, and wait until its message is saved; both are held until it has been answered.
 
@@ -240,7 +252,7 @@ async def launch(
     asked = _request(exchange.trace_id, caller, requested)
     claim, run = await exchange.enter(
         launched(
-            parts,
+            services,
             exchange,
             asked,
             key,
@@ -250,18 +262,18 @@ async def launch(
             fork=requested.fork,
         )
     )
-    exchange.held.push_async_callback(_settle, parts, exchange, key, claim, run)
+    exchange.held.push_async_callback(_settle, services, exchange, key, claim, run)
     return claim, run
 
 
 async def _settle(
-    parts: Parts, exchange: Exchange, key: IdempotencyKey, claim: Claim, run: RunFollower
+    services: GatewayServices, exchange: Exchange, key: IdempotencyKey, claim: Claim, run: RunFollower
 ) -> None:
     """When the request has been answered, or is about to be refused."""
     if isinstance(key, Tried) and exchange.status is not None and not run.gone:
-        await key.answered(parts.claims, claim)
+        await key.answered(services.claims, claim)
     if run.ended:
-        parts.limiter.ended(claim.account_id, claim.trace_id)
+        services.limiter.ended(claim.account_id, claim.trace_id)
 
 
 def _request(trace_id: str, caller: Caller, requested: RunRequest) -> ChatRequested:

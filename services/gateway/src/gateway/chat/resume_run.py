@@ -1,7 +1,7 @@
 """A run that waits for a person goes on: what is decided about its calls comes by the protocol that requested
 the run.
 
-To decide so again is safe: the run is then told again from after its wait, wherever it stands.
+A repeated decision is safe: the run is then sent again from after its wait, whatever its state.
 """
 
 from conversations.aggregate.approvals import needed
@@ -13,7 +13,7 @@ from gateway.access.admission import Slot
 from gateway.approvals.decide_approval import decide, owned, storable
 from gateway.chat.launch_run import has_begun, wait_for
 from gateway.chat.run_request import RunRequest
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.runs.after_pause import AfterPause, PausePoint
@@ -27,7 +27,7 @@ _TOO_LATE = ("approval_expired", "approval_decided")
 
 
 async def resume(
-    parts: Parts, exchange: Exchange, caller: Caller, slot: Slot, requested: RunRequest
+    services: GatewayServices, exchange: Exchange, caller: Caller, slot: Slot, requested: RunRequest
 ) -> tuple[Claim, RunFollower, AfterPause]:
     """Have it decided as `requested` has it, and follow the run from after its wait until it has been
     answered.
@@ -36,12 +36,17 @@ async def resume(
     DatabaseUnavailable, UnreadableEvent.
     """
     await slot.give_back()
-    async with parts.account_bounds.reading(caller):
-        conversation_id, run = await _decided(parts, caller, requested)
-    behind = AfterPause(run, max(_wait_of(run, verdict.approval_id) for verdict in requested.verdicts))
-    await exchange.enter(parts.account_bounds.streaming(caller))
-    following = parts.runs.follow(
-        run.trace_id, conversation_id, streaming=True, outputs=True, from_beginning=True, after_pause=behind
+    async with services.account_bounds.reading(caller):
+        conversation_id, run = await _decided(services, caller, requested)
+    after_pause = AfterPause(run, max(_wait_of(run, verdict.approval_id) for verdict in requested.verdicts))
+    await exchange.enter(services.account_bounds.streaming(caller))
+    following = services.runs.follow(
+        run.trace_id,
+        conversation_id,
+        streaming=True,
+        outputs=True,
+        from_beginning=True,
+        after_pause=after_pause,
     )
     live = await exchange.enter(following)
     exchange.watch(live.leave)
@@ -58,33 +63,33 @@ async def resume(
         seconds=0.0,
         now=caller.now,
     )
-    return claim, live, behind
+    return claim, live, after_pause
 
 
-async def _decided(parts: Parts, caller: Caller, requested: RunRequest) -> tuple[str, Run]:
+async def _decided(services: GatewayServices, caller: Caller, requested: RunRequest) -> tuple[str, Run]:
     """The run with its conversation, once all is decided that was asked for. Raises as `resume`."""
     if len(requested.verdicts) > _MOST:
         raise Refusal("invalid_request", f"More than {_MOST} decisions are sent at once.")
-    found = [(await owned(parts, caller, verdict.approval_id)).approval for verdict in requested.verdicts]
+    found = [(await owned(services, caller, verdict.approval_id)).approval for verdict in requested.verdicts]
     if len({approval.trace_id for approval in found}) > 1:
         raise Refusal("invalid_request", "These decisions are of several runs.")
     if any(approval.agent_id != requested.agent_id for approval in found):
         raise Refusal("not_found", "There is no such approval of this agent.")
     if requested.decides_all:
-        _, run = await _loaded(parts, found[0].trace_id)
+        _, run = await _loaded(services, found[0].trace_id)
         if missing := {approval.id for approval in needed(run)} - {approval.id for approval in found}:
             raise Refusal("invalid_request", f"Of what the run waits for, {', '.join(missing)} is missing.")
     for verdict, approval in zip(requested.verdicts, found, strict=True):
         try:
-            await decide(parts, caller, approval, storable(verdict.body))
+            await decide(services, caller, approval, storable(verdict.body))
         except Refusal as refusal:
             if not (verdict.is_dismissal and refusal.row.code in _TOO_LATE):
                 raise
-    return await _loaded(parts, found[0].trace_id)
+    return await _loaded(services, found[0].trace_id)
 
 
-async def _loaded(parts: Parts, trace_id: str) -> tuple[str, Run]:
-    loaded = await load_run(parts.pool, trace_id)
+async def _loaded(services: GatewayServices, trace_id: str) -> tuple[str, Run]:
+    loaded = await load_run(services.pool, trace_id)
     if loaded is None:  # erased meanwhile
         raise Refusal("not_found", "There is no such approval.")
     return loaded

@@ -1,25 +1,15 @@
-"""What is asked of an agent, whichever protocol it came by."""
+"""A request for a run, of any protocol."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from contracts.http import DecisionBody
 from contracts.values import ShownMessage
 from conversations.claims.tries import Try
-from directory.caller import AgentSummary, Caller
 
-
-class RunRequester(msgspec.Struct, frozen=True):
-    """Who asks. `agent` is the one that `agent_id` names, where that is one of the account's.
-
-    `form` is the name under which stored events have his way of asking.
-    """
-
-    caller: Caller
-    agent_id: str | None
-    agent: AgentSummary | None
-    form: str
+Reason = Annotated[str | None, msgspec.Meta(extra_json_schema={"maxLength": 2000})]
+"""Of a decision, as a body has it: `storable` judges its length."""
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,14 +29,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, in no client's words.
+    """What is asked, in terms of no protocol.
 
     `conversation_id` is None for a new conversation, which no list shows where it is `unlisted`. `streamed`:
     the answer goes out as the run goes on; otherwise it is one document, once that has ended.
 
-    `outputs`: the answer tells what tools returned when they did.
+    `outputs`: the answer has the outputs of tools as they return.
 
-    `form` is the name under which stored events have this way of asking.
+    `form` is the name that stored events have for its protocol.
 
     `history`, `after`, `instructions`, `output_schema` and `shown_sha256` are those of ChatRequested; where
     the last is given, it is what a repeated Idempotency-Key must agree with. Where a `fork` cannot be made, a

@@ -1,10 +1,8 @@
 """The conversation that a path names, as it is or as it was; who is not its owner does not find it."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request
-from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
@@ -14,11 +12,10 @@ from conversations.projections.conversations_table import ConversationRow
 from conversations.queries import threads
 from conversations.queries.threads import Thread
 from conversations.queries.time_travel import WRONG_VERSION_OR_TIME, VersionOrTime, parse_version_or_time
-from directory.caller import Caller
 from gateway.conversations.conversation_rows import conversation_row
-from gateway.gateway_services import parts_of
+from gateway.gateway_request import GatewayRequest
 from gateway.http import query
-from gateway.http.exchange import Exchange, of
+from gateway.http.exchange import Exchange
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
@@ -58,28 +55,26 @@ class ShownThread(msgspec.Struct, frozen=True):
 
 
 @described("conversation_not_found", parameters=[_AT])
-async def provide_thread(
-    request: Request[Any, Any, Any], caller: NamedDependency[Caller], conversation_id: ConversationId
-) -> ShownThread:
+async def provide_thread(request: GatewayRequest, conversation_id: ConversationId) -> ShownThread:
     """The caller's conversation, up to the place that `at` names.
 
     Raises Refusal, in the same words and the same time for every reason that it is not found.
     """
-    pool, conversation_id = parts_of(request).pool, conversation_id.lower()
+    pool, conversation_id = request.services.pool, conversation_id.lower()
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
-    place = _place(of(request.scope))
+    place = _place(request.exchange)
     thread = await threads.find_thread(pool, conversation_id)
-    if thread is None or thread.account_id != caller.account_id:
+    if thread is None or thread.account_id != request.auth.account_id:
         raise Refusal("conversation_not_found")
     if place is None or isinstance(place, int):
         return ShownThread(conversation_id, _version(thread, place))
     return ShownThread(conversation_id, await threads.version_at(pool, thread, place))
 
 
-async def shown(request: Request[Any, Any, Any], thread: ShownThread) -> JsonAnswer[ConversationRow]:
+async def shown(request: GatewayRequest, thread: ShownThread) -> JsonAnswer[ConversationRow]:
     """The answer that shows it. Raises Refusal, DatabaseUnavailable."""
-    found = await threads.summary_of(parts_of(request).pool, thread.conversation_id, thread.until)
+    found = await threads.summary_of(request.services.pool, thread.conversation_id, thread.until)
     if found is None:
         raise Refusal("conversation_not_found")
     row = conversation_row(thread.conversation_id, found)

@@ -1,13 +1,15 @@
 """The body that sets a conversation's title and metadata: a JSON Merge Patch (RFC 7396) of these alone."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
 
 from contracts import http
 from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
 from gateway.http import strict_json
-from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal, invalid
 
 _TEXT = ("\x00", "\ufffd")  # Postgres cannot hold it
@@ -15,57 +17,52 @@ _FIELDS = ("title", "metadata")
 _TOO_MANY = f"There may be {MAX_PAIRS} pairs."
 _KEY = f"A key is 1 to {MAX_KEY} characters."
 
-BODY = {
-    "required": True,
-    "description": "What is left out stays as it is. A field that is not known is refused.",
-    "content": {
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "minProperties": 1,
-                "additionalProperties": False,
-                "properties": {
-                    "title": {
-                        "type": ["string", "null"],
-                        "minLength": 1,
-                        "maxLength": MAX_TITLE,
-                        "pattern": "[^\\s\\x1c-\\x1f\\x85]",
-                        "description": "Not blank; null: the beginning of the first message again.",
-                    },
-                    "metadata": {
-                        "type": ["object", "null"],
-                        "maxProperties": 2 * MAX_PAIRS,
-                        "propertyNames": {"minLength": 1, "maxLength": MAX_KEY},
-                        "additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE},
-                        "description": "Merged with the pairs that are there, which may be "
-                        f"{MAX_PAIRS} in all; null as a value removes its pair, null as a whole removes all.",
-                    },
+
+_PAIRS = Meta(
+    extra_json_schema={
+        "maxProperties": 2 * MAX_PAIRS,
+        "propertyNames": {"minLength": 1, "maxLength": MAX_KEY},
+        "additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE},
+    }
+)
+
+
+class DescriptionChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is set of a conversation; what is left out stays as it is."""
+
+    title: Annotated[
+        str | msgspec.UnsetType | None,
+        Meta(
+            description="Not blank; null: the beginning of the first message again.",
+            extra_json_schema={"minLength": 1, "maxLength": MAX_TITLE, "pattern": "[^\\s\\x1c-\\x1f\\x85]"},
+        ),
+    ] = msgspec.UNSET
+    metadata: Annotated[
+        Annotated[dict[str, str | None], _PAIRS] | None,
+        Meta(
+            description=f"Merged with the pairs that are there, which may be {MAX_PAIRS} in all; null as a "
+            "value removes its pair, null as the metadata removes all.",
+        ),
+    ] = {}
+
+
+DescriptionData = Annotated[
+    DescriptionChanges,
+    BodyKwarg(
+        description="What is left out stays as it is. A field that is not known is refused.",
+        schema_extra={"minProperties": 1},
+        examples=[
+            Example(
+                id="both",
+                summary="A title, one pair more, another less",
+                value={
+                    "title": "The parcel of ORD-1001",
+                    "metadata": {"customer": "C-77", "draft": None},
                 },
-            },
-            "examples": {
-                "both": {
-                    "summary": "A title, one pair more, another less",
-                    "value": {
-                        "title": "The parcel of ORD-1001",
-                        "metadata": {"customer": "C-77", "draft": None},
-                    },
-                },
-            },
-        }
-    },
-}
-
-
-class DescriptionChanges(msgspec.Struct, frozen=True):
-    """As DescribeConversation has them."""
-
-    title: str | msgspec.UnsetType | None
-    metadata: dict[str, str | None] | None
-
-
-async def read(exchange: Exchange) -> DescriptionChanges:
-    """The body of this request, checked. Raises Refusal: 415, 413, 400; ClientGone."""
-    return await strict_json.read_members(exchange, _parse)
+            )
+        ],
+    ),
+]
 
 
 def too_many_pairs() -> Refusal:
@@ -79,7 +76,9 @@ def key_of(text: str) -> str | None:
     return key if 1 <= len(key) <= MAX_KEY else None
 
 
-def _parse(fields: dict[str, Any]) -> DescriptionChanges:
+def decode(_: Any, data: bytes) -> DescriptionChanges:
+    """The body of a request. Raises Refusal: 400."""
+    fields = strict_json.members_of(data)
     unknown = [name for name in fields if name not in _FIELDS]
     if unknown:
         raise invalid(strict_json.printable(unknown[0]), "This field is not known.")

@@ -1,9 +1,11 @@
 """POST /v1/conversations/{id}/fork: a new conversation with the past of another one."""
 
-from typing import Any, NoReturn, assert_never
+from typing import Annotated, Any, NoReturn, assert_never
 
-from litestar import Request, post
-from litestar.di import NamedDependency
+import msgspec
+from litestar import post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
 
 from bus import fork_conversation
 from contracts import ids
@@ -12,15 +14,13 @@ from contracts.messages import ForkAnswered, ForkConversation
 from conversations.event_store.mapper import UNREADABLE
 from conversations.projections.conversations_table import ConversationRow
 from conversations.queries.time_travel import parse_version_or_time
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_write_bounds
-from gateway.chat.idempotency_key import key_of
+from gateway.chat.admitted_request import has_idempotency_key
 from gateway.conversations.conversation_access import VERSION, ConversationId, ShownThread, shown
 from gateway.conversations.conversation_rows import EXAMPLE_FORK
-from gateway.gateway_services import parts_of
+from gateway.gateway_request import GatewayRequest
 from gateway.http import strict_json
-from gateway.http.exchange import Exchange, of
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
@@ -29,32 +29,44 @@ _WRONG_PLACE = (
     "This must be the id of a message, a version, such as 12, or a time in ISO 8601, "
     "such as 2026-11-21T09:30:00Z."
 )
-_BODY = {
-    "required": False,
-    "description": "Absent or empty: all that was said.",
-    "content": {
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {
-                    "at": {
-                        "type": ["string", "null"],
-                        "description": "The place at which it is forked. The id of a reply: the fork ends "
-                        "with it. The id of a user's message: it ends before that, which can be asked again. "
-                        "Or a version, or a time, as `at` of the conversation; within a run it is the place "
-                        "before the run.",
-                    }
-                },
-            },
-            "examples": {
-                "all": {"summary": "All of it", "value": {}},
-                "reply": {"summary": "Up to a reply", "value": {"at": REPLY}},
-                "version": {"summary": "Up to a version", "value": {"at": "8"}},
-            },
-        }
-    },
-}
+
+
+class ForkBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The place at which a conversation is forked."""
+
+    at: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="The place at which it is forked. The id of a reply: the fork ends with it. The id "
+            "of a user's message: it ends before that, which can be asked again. Or a version, or a time, as "
+            "`at` of the conversation; within a run it is the place before the run."
+        ),
+    ] = None
+
+
+ForkData = Annotated[
+    ForkBody | None,
+    BodyKwarg(
+        description="Absent or empty: all that was said.",
+        examples=[
+            Example(id="all", summary="All of it", value={}),
+            Example(id="reply", summary="Up to a reply", value={"at": REPLY}),
+            Example(id="version", summary="Up to a version", value={"at": "8"}),
+        ],
+    ),
+]
+
+
+def decode(_: Any, data: bytes) -> ForkBody:
+    """The body of a request. Raises Refusal: 400."""
+    fields = strict_json.members_of(data)
+    unknown = [name for name in fields if name != "at"]
+    if unknown:
+        raise invalid(strict_json.printable(unknown[0]), "This field is not known.")
+    at = fields.get("at")
+    if not isinstance(at, str | None):
+        raise invalid("at", _WRONG_PLACE)
+    return ForkBody(at)
 
 
 @post(
@@ -64,61 +76,45 @@ _BODY = {
     summary="Begin a new conversation with what another one has.",
     description="It has copies, with ids of their own: either can be deleted without the other.",
     response_description="The new conversation.",
-    guards=[within_write_bounds, within_reads_at_once],
+    guards=[within_write_bounds, within_reads_at_once, has_idempotency_key],
+    decode=decode,
 )
 @described(
     *("conversation_not_found", "conversation_busy", "conversation_too_large"),
-    *("unsupported_media_type", "message_too_large"),
-    body=_BODY,
     headers=VERSION,
     examples={"fork": EXAMPLE_FORK},
-    stages=(key_of,),
 )
 async def fork(
-    request: Request[Any, Any, Any], caller: NamedDependency[Caller], conversation_id: ConversationId
+    request: GatewayRequest,
+    conversation_id: ConversationId,
+    data: ForkData = None,
 ) -> JsonAnswer[ConversationRow]:
     """POST /v1/conversations/{conversation_id}/fork: one fork for an Idempotency-Key.
 
     Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether there is
     one.
     """
-    parts, exchange, source_id = parts_of(request), of(request.scope), conversation_id.lower()
-    key = await key_of(exchange, parts.pool, caller.account_id)
-    key.check()
-    at = await _read(exchange)
+    services, exchange, source_id = request.services, request.exchange, conversation_id.lower()
+    at = None if data is None or data.at is None else _place_of(data.at)
     if not ids.is_uuid(source_id):
         raise Refusal("conversation_not_found")
     command = ForkConversation(
         trace_id=exchange.trace_id,
-        account_id=caller.account_id,
+        account_id=request.auth.account_id,
         conversation_id=ids.new_unlisted_id() if ids.is_unlisted(source_id) else ids.new_id(),
         source_id=source_id,
         at=at,
     )
-    command = await key.claim_command(parts.claims, command)
+    command = await request.idempotency_key.claim_command(services.claims, command)
     exchange.answer_as(command.trace_id)
-    answer = await fork_conversation(parts.bus.rpc, command)
+    answer = await fork_conversation(services.bus.rpc, command)
     if answer.outcome != "forked":
         _refuse(answer)
     return await shown(request, ShownThread(command.conversation_id, answer.version))
 
 
-async def _read(exchange: Exchange) -> int | str | None:
-    """The place that the body names, None for the end. Raises Refusal: 415, 413, 400; ClientGone."""
-    if not exchange.unread:
-        return None
-    return await strict_json.read_members(exchange, _parse)
-
-
-def _parse(fields: dict[str, Any]) -> int | str | None:
-    unknown = [name for name in fields if name != "at"]
-    if unknown:
-        raise invalid(strict_json.printable(unknown[0]), "This field is not known.")
-    at = fields.get("at")
-    if at is None:
-        return None
-    if not isinstance(at, str):
-        raise invalid("at", _WRONG_PLACE)
+def _place_of(at: str) -> int | str:
+    """Raises Refusal: 400."""
     if ids.is_uuid(at.lower()):
         return at.lower()
     try:

@@ -1,13 +1,13 @@
 """Conversations are read back, described and deleted.
 
-Lists come from the read models, and may be behind by the projector's second; a single conversation from the
+Lists come from the read models, and may lag by the projector's second; a single conversation from the
 log itself: callers read their own writes.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request, Router, delete, get, patch
+from litestar import Router, delete, get, patch
 from litestar.di import NamedDependency, Provide
 
 from bus import describe_conversation, erase_conversation
@@ -15,11 +15,10 @@ from contracts import ids
 from contracts.messages import DescribeConversation
 from conversations.projections.conversations_table import ConversationRow, conversations_of
 from conversations.queries import threads
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate, within_write_bounds
-from gateway.access.auth import KEY, has_key, provide_caller
-from gateway.chat.idempotency_key import key_of
+from gateway.access.auth import KEY, has_key
+from gateway.chat.admitted_request import has_idempotency_key
 from gateway.conversations import description_body, list_filters
 from gateway.conversations.conversation_access import (
     VERSION,
@@ -36,53 +35,55 @@ from gateway.conversations.conversation_rows import (
     MessagePage,
     message_row,
 )
+from gateway.conversations.description_body import DescriptionData
 from gateway.conversations.forks import fork
-from gateway.gateway_services import parts_of
-from gateway.http.exchange import of
+from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
-from gateway.http.known_query import known_query
 from gateway.http.paging import CURSOR, LIMIT, PageRequest, next_cursor, paging_of
 from gateway.http.problem_responses import Refusal
+from gateway.http.query import known_query
 from gateway.openapi.described import described
 
 PAGE_BYTES = 1024 * 1024
 """A page of messages ends with the one that reaches this, as stored."""
 
-AnyRequest = Request[Any, Any, Any]
 _Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 @described(parameters=[LIMIT, CURSOR])
-async def _provide_list_paging(request: AnyRequest) -> PageRequest:
-    return paging_of(of(request.scope), tuple[str, str])
+async def _provide_list_paging(request: GatewayRequest) -> PageRequest:
+    return paging_of(request.exchange, tuple[str, str])
 
 
 @described(parameters=[LIMIT, CURSOR])
-async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[ShownThread]) -> PageRequest:  # noqa: ARG001 - which comes first
-    return paging_of(of(request.scope), _Version)
+async def _provide_message_paging(
+    request: GatewayRequest,
+    thread: NamedDependency[ShownThread],  # noqa: ARG001 - which comes first
+) -> PageRequest:
+    return paging_of(request.exchange, _Version)
 
 
 @get(
     "/",
     operation_id="listConversations",
     summary="List the account's conversations, the newest first.",
-    description="The list may be behind by a moment; one conversation never is.",
+    description="The list may lag by a moment; one conversation never does.",
     response_description="A page of them.",
     guards=[within_reads_at_once],
     dependencies={"paging": Provide(_provide_list_paging)},
 )
 @described(parameters=list_filters.PARAMETERS, examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
+    request: GatewayRequest, paging: NamedDependency[PageRequest]
 ) -> ConversationPage:
     """GET /v1/conversations."""
     limit = paging.limit
     rows = await conversations_of(
-        parts_of(request).pool,
-        caller.account_id,
+        request.services.pool,
+        request.auth.account_id,
         limit=limit + 1,
         before=paging.after,
-        matching=list_filters.filter_of(of(request.scope)),
+        matching=list_filters.filter_of(request.exchange),
     )
     more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
     return ConversationPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
@@ -97,7 +98,7 @@ async def list_conversations(
 )
 @described(headers=VERSION, examples={"conversation": EXAMPLE})
 async def get_conversation(
-    request: AnyRequest, thread: NamedDependency[ShownThread]
+    request: GatewayRequest, thread: NamedDependency[ShownThread]
 ) -> JsonAnswer[ConversationRow]:
     """GET /v1/conversations/{conversation_id}: the same fields as in the list, now or `at` a place before."""
     return await shown(request, thread)
@@ -109,40 +110,34 @@ async def get_conversation(
     summary="Set the title and the metadata of a conversation.",
     description="A run under way goes on. The answer is the conversation as it then is.",
     response_description="The conversation.",
-    guards=[within_write_bounds, within_reads_at_once],
+    guards=[within_write_bounds, within_reads_at_once, has_idempotency_key],
+    decode=description_body.decode,
 )
-@described(
-    *("conversation_not_found", "conversation_full", "unsupported_media_type", "message_too_large"),
-    body=description_body.BODY,
-    headers=VERSION,
-    examples={"conversation": EXAMPLE},
-    stages=(key_of,),
-)
+@described("conversation_not_found", "conversation_full", headers=VERSION, examples={"conversation": EXAMPLE})
 async def describe(
-    request: AnyRequest, caller: NamedDependency[Caller], conversation_id: ConversationId
+    request: GatewayRequest,
+    conversation_id: ConversationId,
+    data: DescriptionData,
 ) -> JsonAnswer[ConversationRow]:
     """PATCH /v1/conversations/{conversation_id}: by its Idempotency-Key once, whatever was set since.
 
     Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether it was
     set.
     """
-    parts, exchange, conversation_id = parts_of(request), of(request.scope), conversation_id.lower()
-    key = await key_of(exchange, parts.pool, caller.account_id)
-    key.check()
-    changes = await description_body.read(exchange)
+    services, exchange, conversation_id = request.services, request.exchange, conversation_id.lower()
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     command = DescribeConversation(
         trace_id=exchange.trace_id,
-        account_id=caller.account_id,
+        account_id=request.auth.account_id,
         conversation_id=conversation_id,
-        title=changes.title,
-        metadata=changes.metadata,
-        keyed=key.text is not None,
+        title=data.title,
+        metadata=data.metadata,
+        keyed=request.idempotency_key.text is not None,
     )
-    command = await key.claim_command(parts.claims, command)
+    command = await request.idempotency_key.claim_command(services.claims, command)
     exchange.answer_as(command.trace_id)
-    answer = await describe_conversation(parts.bus.rpc, command)
+    answer = await describe_conversation(services.bus.rpc, command)
     match answer.outcome:
         case "too_many_pairs":
             raise description_body.too_many_pairs()
@@ -164,11 +159,11 @@ async def describe(
 )
 @described(examples={"last": EXAMPLE_MESSAGES})
 async def list_messages(
-    request: AnyRequest, thread: NamedDependency[ShownThread], paging: NamedDependency[PageRequest]
+    request: GatewayRequest, thread: NamedDependency[ShownThread], paging: NamedDependency[PageRequest]
 ) -> MessagePage:
     """GET /v1/conversations/{conversation_id}/messages: those of now or `at` a place."""
     page = await threads.messages_of(
-        parts_of(request).pool,
+        request.services.pool,
         thread.conversation_id,
         after=paging.after or 0,
         until=thread.until,
@@ -189,17 +184,15 @@ async def list_messages(
     response_description="It is gone.",
 )
 @described("conversation_not_found")
-async def delete_conversation(
-    request: AnyRequest, caller: NamedDependency[Caller], conversation_id: ConversationId
-) -> None:
+async def delete_conversation(request: GatewayRequest, conversation_id: ConversationId) -> None:
     """DELETE /v1/conversations/{conversation_id}: at the answer it is gone for every reader.
 
     Raises Refusal, and BusUnavailable where it is unknown whether it was erased.
     """
-    rpc, conversation_id = parts_of(request).bus.rpc, conversation_id.lower()
-    trace_id = of(request.scope).trace_id
+    rpc, conversation_id = request.services.bus.rpc, conversation_id.lower()
+    trace_id = request.exchange.trace_id
     if not ids.is_uuid(conversation_id) or not await erase_conversation(
-        rpc, caller.account_id, conversation_id, trace_id=trace_id
+        rpc, request.auth.account_id, conversation_id, trace_id=trace_id
     ):
         raise Refusal("conversation_not_found")
 
@@ -209,7 +202,7 @@ ROUTER = Router(
     route_handlers=[list_conversations, get_conversation, describe, list_messages, fork, delete_conversation],
     guards=[has_key, within_read_rate],
     before_request=known_query,
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False), "thread": Provide(provide_thread)},
+    dependencies={"thread": Provide(provide_thread)},
     security=[KEY],
     tags=["conversations"],
 )

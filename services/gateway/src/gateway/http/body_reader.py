@@ -37,9 +37,10 @@ class BodyReader:
     async def run(self, account_id: str | None, size: int, work: Callable[[], T]) -> T:
         """What `work` returns, in the turn of this account; None for an administrator.
 
-        `size` is the body's, in bytes: an account that sends too many waits. Raises ShareExceeded.
+        `size` is in bytes, 0 for a body that was counted before: an account that sends too many waits.
+        Raises ShareExceeded.
         """
-        if account_id is not None:
+        if account_id is not None and size:
             if (wait := self._budget.wait_seconds(account_id)) > MOST_WAIT_SECONDS:
                 raise ShareExceeded(wait)
             # Spent before the wait, so that the next one's wait includes this one.

@@ -1,10 +1,11 @@
-"""One HTTP request and its answer, as the parts of the gateway share it."""
+"""One HTTP request and its answer, as all of the gateway shares it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
 
+from directory.caller import AgentSummary
 from gateway.http.body_reader import BodyReader
 
 Scope = MutableMapping[str, Any]
@@ -20,12 +21,12 @@ ABORT = "agentchat.abort"
 WRITE = "agentchat.write"
 """That whose `write` is a function that sends a piece of a body at once, and says whether it could."""
 GONE = "agentchat.gone"
-"""That whose `watch` takes a function to be called if the client goes before he is answered."""
+"""That whose `watch` takes a function to be called if the client goes before it is answered."""
 TARGET = "agentchat.target"
 """The ASGI extension of our server protocol: its `bytes` are the request's target as it came."""
 
 SEND_SECONDS = 15.0
-"""A reader who takes nothing of his answer for this long is dropped."""
+"""A client that reads nothing of its answer for this long is disconnected."""
 
 _PIECE_BYTES = 64 * 1024
 
@@ -39,6 +40,7 @@ class ClientGone(Exception):  # noqa: N818 - an outcome
 class Exchange:
     """The request's trace, what is known of its caller, and what every answer to it must carry.
 
+    `agent` is the one that the headers or the address name, if it is one of the account's.
     `conversation_id` is set when the request is published: its reply will be there.
 
     `headers` are added to the answer, whatever it becomes. `unread` is True while a body may still come.
@@ -48,6 +50,7 @@ class Exchange:
 
     __slots__ = (
         "account_id",
+        "agent",
         "conversation_id",
         "headers",
         "held",
@@ -75,6 +78,7 @@ class Exchange:
         self.trace_id = trace_id
         self.headers: list[tuple[bytes, bytes]] = [(b"x-trace-id", trace_id.encode())]
         self.account_id: str | None = None
+        self.agent: AgentSummary | None = None
         self.conversation_id: str | None = None
         self.status: int | None = None
         self.held = AsyncExitStack()
@@ -113,7 +117,7 @@ class Exchange:
     def write(self, data: bytes) -> bool:
         """Send a piece of a body that has begun, with no turn of the event loop between.
 
-        False where the client has not taken what was sent before, or has gone; true of b"" where he has.
+        False where the client has not taken what was sent before, or has gone; True for b"" where it has.
         """
         written: bool = self.scope["extensions"][WRITE]["write"](data)
         return written
@@ -136,7 +140,7 @@ class Exchange:
     async def answer(
         self, status: int, media_type: bytes, data: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
     ) -> None:
-        """Send a whole answer, and return when the client has taken it, but for what buffers hold.
+        """Send a complete answer, and return when the client has taken it, but for what buffers hold.
 
         Raises ClientGone where it does not take it.
         """
@@ -159,7 +163,7 @@ class Exchange:
             raise ClientGone from None
 
     async def json(self, data: bytes, status: int = 200) -> None:
-        """Send a whole JSON answer."""
+        """Send a complete JSON answer."""
         await self.answer(status, b"application/json", data)
 
 

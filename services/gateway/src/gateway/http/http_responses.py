@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class JsonAnswer(Response[T]):
-    """A whole answer: JSON of our own encoder, or bytes as they are. Sent as `Exchange.answer` does."""
+    """A complete answer: JSON of our own encoder, or bytes as they are. Sent as `Exchange.answer` does."""
 
     def to_asgi_response(self, *_: Any, **settled: Any) -> Any:
         """The application that sends it; `settled` is what the handler's decorator says."""

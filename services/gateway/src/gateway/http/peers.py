@@ -23,7 +23,7 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def peer_of(exchange: Exchange, trusted: tuple[Network, ...]) -> str:
-    """The address behind the trusted proxies, of IPv6 its network of 64 bits: a host has all of that.
+    """The address in front of the trusted proxies, of IPv6 its network of 64 bits: a host has all of that.
 
     X-Forwarded-For counts only from a trusted proxy, and of it the rightmost address that is none itself:
     what stands before was written by the caller.

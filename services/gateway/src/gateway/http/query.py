@@ -1,11 +1,19 @@
 """What query strings hold: each parameter once, whole numbers, and cursors. All of them are read here."""
 
 import base64
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
-from gateway.http.exchange import Exchange
+from litestar import Request
+from litestar.handlers import HTTPRouteHandler
+
+from contracts import http
+from gateway.http import query
+from gateway.http.exchange import Exchange, of
 from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.strict_json import printable
+from gateway.openapi.described import description_of, descriptions_before
 
 MAX_QUERY_BYTES = 16 * 1024
 MAX_FIELDS = 50
@@ -63,3 +71,30 @@ def position_of(cursor: str) -> bytes:
 def wrong_cursor() -> Refusal:
     """400."""
     return invalid("cursor", "This is not a cursor that the service has given out.")
+
+
+async def known_query(request: Request[Any, Any, Any]) -> None:
+    """Before the handler: what its OpenAPI operation describes is known. Raises Refusal: 400."""
+    check_query(of(request.scope), _known(request.route_handler))
+
+
+def check_query(exchange: Exchange, known: frozenset[str] = frozenset()) -> None:
+    """Raises Refusal where the query has other parameters; a name that ends with "." is a prefix of some."""
+    if not exchange.scope["query_string"]:
+        return
+    given = query.fields(exchange, "replace")
+    unknown = [name for name in given if name not in known and f"{name.partition('.')[0]}." not in known]
+    if unknown:
+        those = f"Known here: {', '.join(sorted(known))}." if known else "There are none here."
+        message = f"This parameter is not known. {those}"
+        fields = [http.FieldError(field=printable(name), message=message) for name in unknown]
+        named = ", ".join(field.field for field in fields)
+        raise Refusal("invalid_request", f"{named}: {message}", fields=fields)
+
+
+@cache
+def _known(handler: HTTPRouteHandler) -> frozenset[str]:
+    described = (*descriptions_before(handler), description_of(handler.fn))
+    parameters = [each for one in described for each in one.parameters if each["in"] == "query"]
+    # An exploded object is a parameter for each of its members.
+    return frozenset(f"{each['name']}." if each.get("explode") else each["name"] for each in parameters)

@@ -1,4 +1,4 @@
-"""The strict reader of JSON bodies: bounded, UTF-8, not deep, every name once. What it may say is its user's.
+"""The strict reader of JSON bodies: bounded, UTF-8, not deep, every name once.
 
 Python's and msgspec's readers take the last of two equal names, Python's recurses (docs/change/design.md 6).
 The time that a body takes is bounded by its bytes and MAX_VALUES; a large one is read next to the event loop.
@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,6 +39,7 @@ _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 T = TypeVar("T")
 
 
+_EMPTY = "The body is empty; it must be a JSON object."
 _MANY_BYTES = "The account sends too many bytes in large requests."
 
 
@@ -51,35 +52,56 @@ class _WrongError(ValueError):
         self.reason = reason
 
 
-async def read_json(exchange: Exchange, parse: Callable[[bytes], T], max_bytes: int = MAX_BODY_BYTES) -> T:
-    """What `parse` makes of this request's body, which is said to be JSON and was let pass by `check`.
+async def receive_json(exchange: Exchange, max_bytes: int = MAX_BODY_BYTES) -> bytes:
+    """This request's body, which is declared as JSON and is not empty.
 
-    Raises Refusal: 415, 413, 400, 429; ClientGone; what `parse` raises.
+    Raises Refusal: 415, 413, 400; ClientGone.
     """
-
-    def read(data: bytes) -> T:
-        check(data)
-        return parse(data)
-
-    return await _read(exchange, read, max_bytes)
-
-
-async def read_members(exchange: Exchange, parse: Callable[[dict[str, Any]], T]) -> T:
-    """The same, of the `members_of` the body."""
-    return await _read(exchange, lambda data: parse(members_of(data)), MAX_BODY_BYTES)
-
-
-async def _read(exchange: Exchange, read: Callable[[bytes], T], max_bytes: int) -> T:
     _check_media_type(exchange)
     received = bytearray()
     await _receive(exchange, max_bytes, received.extend)
-    data = bytes(received)
+    if not received:
+        raise Refusal("invalid_request", _EMPTY)
+    return bytes(received)
+
+
+async def in_turn(exchange: Exchange, data: bytes, work: Callable[[], T], *, counted: bool = False) -> T:
+    """What `work` returns, which is about this body; of a large one in the reader's thread.
+
+    `counted`: its bytes count for the account, which waits where these are too many. Raises Refusal: 429;
+    what `work` raises.
+    """
     if len(data) <= LARGE_BODY_BYTES:
-        return read(data)
+        return work()
     try:
-        return await exchange.reader.run(exchange.account_id, len(data), partial(read, data))
+        return await exchange.reader.run(exchange.account_id, len(data) if counted else 0, work)
     except ShareExceeded as exceeded:
         raise Refusal("rate_limited", _MANY_BYTES, retry_after=exceeded.seconds) from None
+
+
+async def read_json(exchange: Exchange, parse: Callable[[bytes], T], max_bytes: int = MAX_BODY_BYTES) -> T:
+    """What `parse` makes of this request's body, once `check` has let it pass.
+
+    Raises Refusal: 415, 413, 400, 429; ClientGone; what `parse` raises.
+    """
+    data = await receive_json(exchange, max_bytes)
+
+    def read() -> T:
+        check(data)
+        return parse(data)
+
+    return await in_turn(exchange, data, read, counted=True)
+
+
+def decode(kind: Any, data: bytes) -> Any:
+    """The value of the type `kind` in `data`, checked. Raises Refusal: 400, which names the field."""
+    check(data)
+    return decoded(_decoder(kind), data)
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
 
 
 @described("message_too_large")
@@ -107,7 +129,7 @@ def check(data: bytes) -> Any:
     except UnicodeDecodeError:
         raise Refusal("invalid_request", "The body is not valid UTF-8.") from None
     if not data.strip():
-        raise Refusal("invalid_request", "The body is empty; it must be a JSON object.")
+        raise Refusal("invalid_request", _EMPTY)
     _check_structure(data)
     try:
         return json.loads(
@@ -120,7 +142,7 @@ def check(data: bytes) -> Any:
     except _WrongError as error:
         raise invalid(printable(error.name), error.reason) from None
     except ValueError:
-        return None  # what is no JSON is said by the decoder, which names the place
+        return None  # the decoder reports what is no JSON, and its place
 
 
 def object_of(data: bytes) -> dict[str, msgspec.Raw]:
@@ -166,7 +188,7 @@ def _text_or_zero(raw: msgspec.Raw) -> str | int | None:
 
 
 def printable(name: str) -> str:
-    """A caller's own name for a field as it can be told back: short, and with a UTF-8 form."""
+    """A caller's own name for a field as it can be sent back: short, and with a UTF-8 form."""
     return name[:100].encode("utf-8", "replace").decode()
 
 

@@ -25,7 +25,7 @@ LINGER_SECONDS = 2.0
 MAX_HEAD_BYTES = 64 * 1024
 MAX_FRAMING_BYTES = 64 * 1024
 MAX_CONNECTIONS = 10_000
-_SPARE_CONNECTIONS = 100  # beyond the bound, to be told so
+_SPARE_CONNECTIONS = 100  # beyond the bound, which are answered 503
 
 Place = Literal["between", "head", "body"]
 
@@ -169,7 +169,7 @@ class StrictProtocol(HttpToolsProtocol):
         return True
 
     def _end_active(self) -> None:
-        """Tell the application that nobody listens any more."""
+        """Report to the application that the client has gone."""
         if not self._active.response_complete:
             self._active.disconnected = True
             if self._gone is not None:
@@ -193,7 +193,7 @@ class StrictProtocol(HttpToolsProtocol):
             raise Refusal("invalid_request", f"The request's head is larger than {MAX_HEAD_BYTES} bytes.")
 
     def _count_within(self, size: int) -> None:
-        """Count what the parser keeps to itself: a header not yet whole, sizes and extensions of chunks."""
+        """Count what the parser keeps to itself: an incomplete header, sizes and extensions of chunks."""
         if self._place == "head":
             self._count_head(size)
         elif self._place == "body":
@@ -205,7 +205,7 @@ class StrictProtocol(HttpToolsProtocol):
         return self._active is not None and not self._active.response_complete
 
     def _refuse(self, refusal: Refusal) -> None:
-        """End the connection with `refusal`, after the answers to whole requests that are still due."""
+        """End the connection with `refusal`, after the answers to complete requests that are still due."""
         self._disarm()
         self._refusal = refusal
         if self._place == "body":
@@ -240,7 +240,7 @@ class StrictProtocol(HttpToolsProtocol):
         self._hang_up()
 
     def _hang_up(self) -> None:
-        """Say that this is all, and read on for a moment.
+        """Send the end, and read for another moment.
 
         Closing on unread bytes resets the connection, and the answer may be lost.
         """

@@ -1,8 +1,7 @@
 """What a function means for the OpenAPI document, beyond what its types say.
 
-Guards, providers of dependencies, stages and handlers carry it. An operation is what Litestar makes of its
-handler, with what its guards, the providers of what it takes, the stages that it goes through by itself, and
-the handler itself carry (`gateway.openapi.generated`).
+Guards, `before_request`, providers of dependencies and handlers carry it. An operation is what Litestar makes
+of its handler, with what these carry (`gateway.openapi.generated`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,43 +18,36 @@ _ATTRIBUTE = "openapi_description"
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """`refusals` are codes of `contracts.errors` that the function ends requests with.
 
-    `parameters` are Parameter Objects of what it reads strictly, where Litestar must not read it. `body` is
-    the Request Body Object. `headers` are Header Objects: of a handler those of its success, of others those
-    of all answers after them. `content` has the schemas of the success by media type, where its
-    type does not say it, `examples` values to encode, or texts, by their names. `stages` are functions that
-    the handler calls, described themselves, in the order of the checks.
+    `parameters` are Parameter Objects of what it reads strictly, where Litestar must not read it. `headers`
+    are Header Objects: of a handler those of its success, of others those of all answers after them.
+    `content` has the schemas of the success by media type, where its type does not have it, `examples` values
+    to encode, or texts, by their names.
     """
 
     refusals: tuple[str, ...] = ()
     parameters: tuple[Mapping[str, Any], ...] = ()
-    body: Mapping[str, Any] | None = None
     headers: Mapping[str, Any] = {}
     content: Mapping[str, Any] = {}
     examples: Mapping[str, Any] = {}
-    stages: tuple[Callable[..., Any], ...] = ()
 
 
 def described(
     *refusals: str,
     parameters: Iterable[Mapping[str, Any]] = (),
-    body: Mapping[str, Any] | None = None,
     headers: Mapping[str, Any] | None = None,
     content: Mapping[str, Any] | None = None,
     examples: Mapping[str, Any] | None = None,
-    stages: tuple[Callable[..., Any], ...] = (),
 ) -> Callable[[F], F]:
-    """Describe a guard, a provider, a stage, or a handler (below Litestar's own decorator); twice adds up."""
+    """Describe a guard, a provider, or a handler (below Litestar's own decorator); twice adds up."""
 
     def describe(function: F) -> F:
         before = description_of(function)
         added = Description(
             refusals=(*refusals, *before.refusals),
             parameters=(*parameters, *before.parameters),
-            body=body or before.body,
             headers={**before.headers, **(headers or {})},
             content=content or before.content,
             examples=examples or before.examples,
-            stages=stages or before.stages,
         )
         setattr(function, _ATTRIBUTE, added)
         return function
@@ -70,10 +62,10 @@ def description_of(function: Any) -> Description:
 
 
 def descriptions_before(handler: HTTPRouteHandler) -> Iterator[Description]:
-    """Of the guards, and of the providers of what is taken, each after those of what it takes itself; then
-    of the stages.
+    """Of the guards, of `before_request`, and of the providers of what is taken, each after those of what it
+    takes itself.
     """
-    yield from map(description_of, handler.resolve_guards())
+    yield from map(description_of, (*handler.resolve_guards(), handler.resolve_before_request()))
     providers = handler.resolve_dependencies()
     found: dict[str, Description] = {}
 
@@ -85,4 +77,3 @@ def descriptions_before(handler: HTTPRouteHandler) -> Iterator[Description]:
 
     visit(handler.parsed_fn_signature.parameters)
     yield from found.values()
-    yield from map(description_of, description_of(handler.fn).stages)

@@ -1,4 +1,4 @@
-"""The whole document."""
+"""The complete document."""
 
 import json
 from typing import Any
@@ -11,12 +11,12 @@ from gateway.openapi import openapi_schemas
 from gateway.openapi.documented_refusals import elsewhere
 from gateway.openapi.generated import generate
 from gateway.protocols import wording_at
-from gateway.protocols.ag_ui import ag_ui_openapi as ag_ui
-from gateway.protocols.ai_sdk import ai_sdk_openapi as ai_sdk
-from gateway.protocols.openai import completions_openapi as openai
-from gateway.protocols.openai.responses import responses_openapi as responses
+from gateway.protocols.ag_ui import run as ag_ui
+from gateway.protocols.ai_sdk import ai_sdk_chat as ai_sdk
+from gateway.protocols.openai import completions as openai
+from gateway.protocols.openai.responses import create as responses
 from gateway.routes import ROUTES
-from gateway.webhooks import webhooks_openapi as webhooks
+from gateway.webhooks import routes as webhooks
 
 _ABOUT = f"""\
 Send a message to an agent, get its reply as one JSON document or as a stream of events, and read
@@ -34,7 +34,7 @@ _TAGS = (
     {"name": "approvals", "description": "Tool calls that a person has to allow, and what is decided."},
     {
         "name": "webhooks",
-        "description": "Where an account is told what happens (Standard Webhooks 1.0.0).",
+        "description": "Where an account receives what happens (Standard Webhooks 1.0.0).",
     },
     {"name": "service", "description": "What needs no key."},
 )
@@ -72,7 +72,7 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
         tags.append(described.TAG)
         schemes |= described.SECURITY_SCHEMES
         types = (*types, *(kind for kind in described.TYPES if kind not in types))
-    whole = {
+    complete = {
         "openapi": "3.1.0",
         "info": {"title": "Agent Chat Service", "version": "1", "description": _ABOUT},
         "tags": tags,
@@ -92,7 +92,7 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
             for row in errors.ERRORS.values()
         },
     }
-    return whole if agent_id is None else _with_agent(whole, agent_id)
+    return complete if agent_id is None else _with_agent(complete, agent_id)
 
 
 def _with_agent(described: Any, agent_id: str) -> Any:

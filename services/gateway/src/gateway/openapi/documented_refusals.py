@@ -39,6 +39,8 @@ _FIELDS = {"invalid_request": "limit", "message_too_large": "message"}
 
 EVERYWHERE = ("invalid_request", "overloaded", "internal_error")
 """What any operation may answer."""
+OF_BODIES = ("unsupported_media_type", "message_too_large")
+"""What one may answer that reads a body."""
 
 
 def refusals(

@@ -9,13 +9,16 @@ from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Reference
+from litestar.params import BodyKwarg
 from litestar.plugins import OpenAPISchemaPlugin
 from litestar.routes import HTTPRoute
 from litestar.types import ControllerRouterHandler
 
 from contracts import wire
+from gateway.gateway_request import GatewayRequest
 from gateway.openapi.described import Description, description_of, descriptions_before
-from gateway.openapi.documented_refusals import EVERYWHERE, TRACE_ID, refusals
+from gateway.openapi.documented_refusals import EVERYWHERE, OF_BODIES, TRACE_ID, refusals
+from gateway.openapi.openapi_schemas import ref
 from gateway.protocols import wording_at
 
 Json = dict[str, Any]
@@ -32,7 +35,7 @@ class Structs(OpenAPISchemaPlugin):
         return not field_definition.is_union and field_definition.is_subclass_of(msgspec.Struct)
 
     def to_openapi_schema(self, field_definition: Any, schema_creator: Any) -> Any:
-        """A reference. Litestar wants the schema behind it registered; what that holds does not matter."""
+        """A reference. Litestar needs its schema registered; what that holds does not matter."""
         self.types[field_definition.annotation] = None
         registry = schema_creator.schema_registry
         registry.get_schema_for_field_definition(field_definition)
@@ -45,7 +48,9 @@ def generate(routes: Sequence[ControllerRouterHandler]) -> tuple[Json, tuple[typ
     """The path items of these routes, and the Structs that they refer to."""
     structs = Structs()
     config = OpenAPIConfig(title="", version="")
-    app = Litestar(routes, openapi_config=config, plugins=[structs], logging_config=None)
+    app = Litestar(
+        routes, openapi_config=config, plugins=[structs], request_class=GatewayRequest, logging_config=None
+    )
     paths: Json = app.openapi_schema.to_schema()["paths"]
     for path, method, handler in _handlers(app):
         if path in paths and method in paths[path]:
@@ -64,23 +69,44 @@ def _completed(operation: Json, path: str, handler: HTTPRouteHandler) -> Json:
     own, before = description_of(handler.fn), [*descriptions_before(handler)]
     every = [*before, own]
     given = [_plain(each) for each in operation.get("parameters", ())]
-    parameters = [*given, *(each for one in every for each in one.parameters)]
-    bodies = [each.body for each in every if each.body is not None]
+    described = [each for one in every for each in one.parameters]
+    known = {(each["in"], each["name"]) for each in described}
+    parameters = [*(each for each in given if (each["in"], each["name"]) not in known), *described]
     return {
         "security": [],
         **_plain(operation),
         **({"parameters": parameters} if parameters else {}),
-        **({"requestBody": bodies[0]} if bodies else {}),
-        "responses": _answers(operation["responses"], str(handler.status_code), path, own, before),
+        **_body(handler),
+        "responses": _answers(operation["responses"], handler, path, own, before),
     }
 
 
+def _body(handler: HTTPRouteHandler) -> Json:
+    """The Request Body Object, with what Litestar leaves out of it."""
+    data = handler.parsed_data_field
+    if data is None:
+        return {}
+    kind = data.inner_types[0] if data.is_optional else data
+    schema, body = ref(kind.annotation), data.kwarg_definition
+    assert isinstance(body, BodyKwarg)
+    content: Json = {"schema": {"allOf": [schema, body.schema_extra]} if body.schema_extra else schema}
+    content["examples"] = {
+        each.id: {"value": _json(each.value), **({"summary": each.summary} if each.summary else {})}
+        for each in body.examples or ()
+    }
+    described = {"description": body.description} if body.description else {}
+    required = not data.is_optional
+    return {"requestBody": {"required": required, **described, "content": {"application/json": content}}}
+
+
 def _answers(
-    generated: Json, status: str, path: str, own: Description, before: Sequence[Description]
+    generated: Json, handler: HTTPRouteHandler, path: str, own: Description, before: Sequence[Description]
 ) -> Json:
     """By status: the success, what else the handler says that it answers, and the refusals."""
+    status = str(handler.status_code)
     common = {name: header for each in before for name, header in each.headers.items()}
-    codes = [*EVERYWHERE, *(code for each in (*before, own) for code in each.refusals)]
+    of_bodies = OF_BODIES if handler.parsed_data_field is not None else ()
+    codes = [*EVERYWHERE, *of_bodies, *(code for each in (*before, own) for code in each.refusals)]
     answers = refusals(*codes, headers=common, wording=wording_at(path))
     success = _success(generated[status], {**common, **own.headers}, own)
     for other, answer in generated.items():

@@ -1,6 +1,7 @@
 """The protocols in which clients start runs: our own in `chat`, the others each in a folder, and a line here.
 
-A handler describes its `ChatEndpoint` and starts the run with it (`gateway.chat.start`).
+The guards of a handler check key and limits, its `data` is the body; it reads both into a `RunRequest`, and
+starts the run (`gateway.chat.start`).
 
 `wording_at` says how refusals are worded at an address, whether there is anything or not; `canonical`
 which path a handler has, where clients know it by another.
@@ -10,7 +11,7 @@ from contracts import http
 from gateway.http.problem_responses import Wording, head_of
 from gateway.protocols import ag_ui, ai_sdk, chat, openai
 
-HANDLERS = (chat.chat, chat.stream_chat, *openai.HANDLERS, *ai_sdk.HANDLERS, *ag_ui.HANDLERS)
+HANDLERS = (chat.ROUTER, *openai.HANDLERS, *ai_sdk.HANDLERS, *ag_ui.HANDLERS)
 _WORDINGS = (
     openai.WORDING,
     ai_sdk.WORDING,

@@ -1,26 +1,28 @@
 """Protocols whose address names the agent: `/…/agents/{agent}/…`, by its id or a name that it alone has."""
 
-from typing import Annotated
+from typing import Any
 
-from litestar.openapi.spec import Example
-from litestar.params import PathParameter
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
 
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
-from gateway.access.auth import REFUSALS, bearer_or
-from gateway.chat.run_request import RunRequester
-from gateway.gateway_services import Parts
-from gateway.http.exchange import Exchange
+from gateway.access.auth import REFUSALS, authenticate, bearer_or
+from gateway.chat.admitted_request import admitted_request
+from gateway.gateway_request import GatewayRequest
+from gateway.http.exchange import of
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 
-AgentName = Annotated[
-    str,
-    PathParameter(
-        description="The agent's id, or a name that it alone has.",
-        examples=[Example(value=AGENT)],
-    ),
-]
+_AGENT = {
+    "name": "agent",
+    "in": "path",
+    "required": True,
+    "description": "The agent's id, or a name that it alone has.",
+    "schema": {"type": "string"},
+    "example": AGENT,
+}
 CONVERSATION_ID = {
     "X-Conversation-Id": {
         "schema": {"type": "string", "format": "uuid"},
@@ -31,23 +33,31 @@ SECURITY = [{"key": list[str]()}, {"bearer": list[str]()}]
 """Either of them (OpenAPI)."""
 
 
-def key_of(exchange: Exchange) -> str:
-    """The account's key: X-Api-Key, or as a bearer token. Raises Refusal: 401."""
-    return bearer_or(exchange, b"x-api-key")
+@described(*REFUSALS, parameters=[_AGENT])
+async def has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: a key that counts, in X-Api-Key or as a bearer token; an agent's id is looked up with it.
+
+    Raises Refusal, DatabaseUnavailable.
+    """
+    agent_id = str(connection.path_params["agent"]).lower()
+    key = bearer_or(of(connection.scope), b"x-api-key")
+    await authenticate(connection, key, agent_id if is_uuid(agent_id) else None)
 
 
-@described(*REFUSALS)
-def key_and_agent_of(agent: str, exchange: Exchange) -> tuple[str, str | None]:
-    """The key, and the agent where the address has its id. Raises Refusal: 401."""
-    agent_id = agent.lower()
-    return key_of(exchange), agent_id if is_uuid(agent_id) else None
+@described("agent_not_found")
+async def check_agent(connection: Request[Any, Any, Any]) -> None:
+    """Before the body is read: the header and the agent are right. Raises Refusal: 400, 404."""
+    request = admitted_request(connection)
+    request.idempotency_key.check()
+    request.agent_id = await agent_of(request)
 
 
-async def agent_of(parts: Parts, requester: RunRequester, name: str) -> str:
+async def agent_of(request: GatewayRequest) -> str:
     """The id of the agent that the address names. Raises Refusal: 404; DatabaseUnavailable."""
-    if requester.agent is not None:
-        return requester.agent.agent_id
-    found = await parts.agent_names.called(requester.caller.account_id, name)
+    if request.exchange.agent is not None:
+        return request.exchange.agent.agent_id
+    name = str(request.path_params["agent"])
+    found = await request.services.agent_names.called(request.auth.account_id, name)
     if found is None:
         raise Refusal("agent_not_found", "No agent of the account has this id, or alone has this name.")
     return found

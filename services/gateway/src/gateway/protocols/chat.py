@@ -4,63 +4,87 @@ JSON or as server-sent events in the form that X-Stream-Form chooses.
 
 from typing import Any
 
-from litestar import Request, post
+from litestar import Request, Router, post
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
 
-from contracts import http, ids, sse
-from directory.caller import AgentSummary, Caller
-from gateway.access.auth import KEY, key_and_agent_of
+from contracts import http, ids, sse, wire
+from contracts.examples import CONVERSATION, MESSAGE, SOURCE, TOOL_CALL, TRACE
+from gateway.access.auth import KEY, check_agent, has_key_and_agent
 from gateway.chat import chat_body
+from gateway.chat.admitted_request import AdmittedRequest, admitted_request, within_run_limits
+from gateway.chat.chat_body import ChatData
 from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
-from gateway.chat.launch_run import whole
-from gateway.chat.run_request import RunRequest, RunRequester
-from gateway.chat.start import ChatEndpoint, start
-from gateway.gateway_services import Parts
-from gateway.http.exchange import Exchange
-from gateway.http.known_query import check_query
-from gateway.http.problem_responses import Refusal, invalid
+from gateway.chat.launch_run import RUN_REFUSALS, whole
+from gateway.chat.run_request import RunRequest
+from gateway.chat.start import start
+from gateway.http.problem_responses import Refusal
+from gateway.http.query import known_query
 from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import EVENT
-from gateway.protocols import chat_examples
 from gateway.runs.event_stream import EventStream
 
+REPLIES = {
+    "text": http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE),
+    "with tools": http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE, tool_calls=(TOOL_CALL,)),
+}
 
-@described("unsupported_media_type", "message_too_large", "conversation_not_found", body=chat_body.BODY)
-async def read(_parts: Parts, exchange: Exchange, requester: RunRequester) -> RunRequest:
-    """The agent of the headers, and the body. Raises Refusal, ClientGone."""
-    check_query(exchange)
-    agent = _agent(requester.agent_id, requester.agent)
-    content = await chat_body.read(exchange, requester.caller.plan.max_message_bytes)
-    conversation_id = None if content.conversation_id is None else content.conversation_id.lower()
-    if conversation_id is not None and not ids.is_uuid(conversation_id):
-        raise Refusal("conversation_not_found")
-    return RunRequest(
-        form=requester.form,
-        agent_id=agent.agent_id,
-        message=content.message,
-        streamed=requester.form in sse.FORMS,
-        conversation_id=conversation_id,
-        prompt=content.prompt,
-    )
+_DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
+_ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
+_META = http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE)
+_DONE = http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE)
+_START = http.StartEvent(conversation_id=CONVERSATION)
+_EVENTS: dict[str, tuple[http.StreamEvent, ...]] = {
+    "form 1": (_META, *_DELTAS, _DONE),
+    "form 1, with retrieval": (_META, http.SourcesEvent(sources=(SOURCE,)), *_DELTAS, _DONE),
+    "form 1, failed": (_META, _DELTAS[0], _ERROR),
+    "form 2": (
+        _START,
+        http.ToolCallEvent(name=TOOL_CALL.name, input=TOOL_CALL.input),
+        *_DELTAS,
+        http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL_CALL,)),
+    ),
+    "form 2, failed": (_START, _ERROR),
+}
+
+STREAMS = {name: b"".join(map(wire.encode_sse, events)).decode() for name, events in _EVENTS.items()}
+"""As they are on the wire. Form 1 has sources, form 2 tools: see `contracts.sse`."""
 
 
-def _agent(agent_id: str | None, agent: AgentSummary | None) -> AgentSummary:
-    """The agent. Raises Refusal: 400 for the header, 404 for the agent."""
-    if agent_id is None:
-        raise invalid("X-Agent-Id", "This header is required, once, and is the UUID of an agent.")
-    if agent is None:
-        raise Refusal("agent_not_found")
-    return agent
+@described("agent_not_found")
+async def check_head(connection: Request[Any, Any, Any]) -> None:
+    """Before the body is read: the headers, the query, and the agent. Raises Refusal: 400, 404."""
+    request = admitted_request(connection)
+    request.idempotency_key.check()
+    await known_query(request)
+    request.agent_id = check_agent(request.exchange).agent_id
 
 
 @described("plan_upgrade_required", parameters=[STREAM_FORM])
-def _stream_form(parts: Parts, exchange: Exchange, caller: Caller) -> str:
-    form = form_of(exchange) or default_form(parts.stream_form)
-    check_plan(form, caller)
-    return form
+async def has_form(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: the plan has the form of stream that is asked for. Raises Refusal: 400, 403."""
+    request = admitted_request(connection)
+    check_plan(_form_of(request), request.auth)
 
 
-_JSON = ChatEndpoint(credentials=key_and_agent_of, form=lambda *_: "json", read=read)
-_STREAM = ChatEndpoint(credentials=key_and_agent_of, form=_stream_form, read=read)
+def _form_of(request: AdmittedRequest) -> sse.Form:
+    return form_of(request.exchange) or default_form(request.services.stream_form)
+
+
+def run_request(request: AdmittedRequest, body: http.ChatBody, form: str) -> RunRequest:
+    """What the body asks of the agent in the headers. Raises Refusal: 413, 404."""
+    chat_body.check_sizes(body, request.auth.plan.max_message_bytes)
+    conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
+    if conversation_id is not None and not ids.is_uuid(conversation_id):
+        raise Refusal("conversation_not_found")
+    return RunRequest(
+        form=form,
+        agent_id=request.agent_id,
+        message=body.message,
+        streamed=form in sse.FORMS,
+        conversation_id=conversation_id,
+        prompt=body.prompt,
+    )
 
 
 @post(
@@ -69,13 +93,11 @@ _STREAM = ChatEndpoint(credentials=key_and_agent_of, form=_stream_form, read=rea
     operation_id="chat",
     summary="Send a message, get the reply as JSON.",
     response_description="The saved reply.",
-    security=[KEY],
-    tags=["chat"],
 )
-@described(examples=chat_examples.REPLIES, stages=_JSON.stages)
-async def chat(request: Request[Any, Any, Any]) -> http.ChatReply:
-    """Wait for the whole reply."""
-    started = await start(request, _JSON)
+@described(*RUN_REFUSALS, examples=REPLIES)
+async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
+    """Wait for the complete reply."""
+    started = await start(request, run_request(request, data, "json"))
     finished, _ = await whole(started.run)
     return http.ChatReply(
         conversation_id=started.claim.conversation_id,
@@ -94,14 +116,29 @@ async def chat(request: Request[Any, Any, Any]) -> http.ChatReply:
     "Form 2 has start, delta, tool_call, done (with the saved message and the calls' outputs), error.",
     response_description="The message is saved, and these are the events of its reply. The contents of the "
     "`delta` events, joined, are the reply; the last event is one `done` or one `error`.",
-    security=[KEY],
-    tags=["chat"],
+    guards=[has_form],
 )
-@described(content={"text/event-stream": EVENT}, examples=chat_examples.STREAMS, stages=_STREAM.stages)
-async def stream_chat(request: Request[Any, Any, Any]) -> EventStream:
+@described(
+    *RUN_REFUSALS,
+    content={"text/event-stream": EVENT},
+    examples=STREAMS,
+)
+async def stream_chat(request: AdmittedRequest, data: ChatData) -> EventStream:
     """The events as they come."""
-    started = await start(request, _STREAM)
+    form = _form_of(request)
+    started = await start(request, run_request(request, data, form))
     claim, run = started.claim, started.run
-    form = next(each for each in sse.FORMS if each == started.requested.form)
     encoder = sse.Encoder(form, claim.conversation_id, claim.trace_id)
     return EventStream(run, lambda: encoder.encode(run.take()))
+
+
+ROUTER = Router(
+    "/",
+    route_handlers=[chat, stream_chat],
+    request_class=AdmittedRequest,
+    guards=[has_key_and_agent, within_run_limits],
+    before_request=check_head,
+    security=[KEY],
+    tags=["chat"],
+    opt={"decode": chat_body.decode},
+)

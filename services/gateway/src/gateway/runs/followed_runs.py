@@ -167,4 +167,4 @@ class Runs:
 @described("server_shutdown")
 async def accepts_runs(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """Guard: this process is not about to stop. Raises Refusal: 503."""
-    connection.app.state.parts.runs.check()
+    connection.app.state.services.runs.check()

@@ -13,9 +13,9 @@ from conversations.errors import UnreadableEvent
 from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
-from gateway.gateway_services import Parts, parts_of
-from gateway.http.known_query import known_query
+from gateway.gateway_services import GatewayServices, services_of
 from gateway.http.problem_responses import Refusal
+from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.traces.owned_run import TraceId, run_of
@@ -43,7 +43,7 @@ async def cancel(
 
     The worker that has the run ends it, and the log has how: one that was about to complete may still do so.
     """
-    parts = parts_of(request)
+    parts = services_of(request)
     found = await run_of(parts, caller, trace_id)
     has_begun = found.begun_at is not None
     if has_begun and not await parts.log.is_under_way(found.conversation_id, trace_id):
@@ -54,7 +54,7 @@ async def cancel(
     return http.Cancelling(trace_id=trace_id)
 
 
-async def _end_wait(parts: Parts, conversation_id: str, trace_id: str) -> None:
+async def _end_wait(parts: GatewayServices, conversation_id: str, trace_id: str) -> None:
     """Have a worker end a run that waits for a person: no worker has it that would receive the cancellation.
 
     Called after the cancellation was sent: a run that begins to wait only now finds that. A run with an event

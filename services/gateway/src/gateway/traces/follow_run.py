@@ -20,11 +20,11 @@ from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
 from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
 from gateway.chat.launch_run import TURN_SECONDS, wait_for
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_services import GatewayServices, services_of
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
-from gateway.http.known_query import known_query
 from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.openapi.openapi_schemas import EVENT
@@ -97,7 +97,7 @@ async def events(
 
     404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
     """
-    parts, exchange = parts_of(request), of(request.scope)
+    parts, exchange = services_of(request), of(request.scope)
     asked = form_of(exchange)
     check_plan(asked, caller)
     cursor = _cursor(exchange)
@@ -115,7 +115,7 @@ async def events(
 
 
 async def _follow(
-    parts: Parts, exchange: Exchange, caller: Caller, trace_id: str, found: FoundRun, cursor: str
+    parts: GatewayServices, exchange: Exchange, caller: Caller, trace_id: str, found: FoundRun, cursor: str
 ) -> RunFollower:
     """Follow the run, until the request has been answered. Raises Refusal, BusUnavailable."""
     position = cursors.parse_cursor(cursor, trace_id) if cursor else None
@@ -136,7 +136,7 @@ async def _follow(
     return run
 
 
-async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: FoundRun) -> sse.Form:
+async def _first_form(parts: GatewayServices, caller: Caller, trace_id: str, found: FoundRun) -> sse.Form:
     """That of the request that began the run; the deployment's where that requested none of our streams."""
     if found.form is None:  # it was in line
         found = await run_of(parts, caller, trace_id)

@@ -9,7 +9,7 @@ from contracts import ids
 from contracts.examples import TRACE
 from conversations.queries.find_run import FoundRun, find_run
 from directory.caller import Caller
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http.problem_responses import Refusal
 
 TraceId = Annotated[
@@ -22,7 +22,7 @@ TraceId = Annotated[
 ]
 
 
-async def run_of(parts: Parts, caller: Caller, trace_id: str) -> FoundRun:
+async def run_of(parts: GatewayServices, caller: Caller, trace_id: str) -> FoundRun:
     """The caller's run or request in line.
 
     Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable.

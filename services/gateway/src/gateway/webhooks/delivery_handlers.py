@@ -1,28 +1,26 @@
 """Deliveries of an endpoint: what became of each, and what is sent again or to try."""
 
 import asyncio
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
-from litestar import Request, get, post
+from litestar import get, post
 from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
 
 from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest, Replay, ReplayBody
-from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
-from gateway.gateway_services import parts_of
+from gateway.gateway_request import GatewayRequest
 from gateway.http import query
-from gateway.http.exchange import of
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problem_responses import invalid
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.webhooks import webhook_examples
-from gateway.webhooks.webhook_input import DeliveryId, EndpointId, body_of, read, refused
+from gateway.webhooks.webhook_input import DeliveryId, EndpointId, refused
 from runtime.postgres import Pool
 from webhooks import deliveries
-
-AnyRequest = Request[Any, Any, Any]
 
 TEST_SECONDS = 20.0
 """A test's answer is waited for so long: longer than an attempt may take."""
@@ -35,6 +33,12 @@ _STATUS = {
     "description": "Only those of this status.",
     "schema": {"type": "string", "enum": _STATUSES},
 }
+
+
+TestData = Annotated[
+    EndpointTest, BodyKwarg(examples=[Example(id="failed", value=EndpointTest(type="run.failed"))])
+]
+ReplayData = Annotated[ReplayBody, BodyKwarg(examples=[Example(id="range", value=webhook_examples.RANGE)])]
 
 
 class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,19 +63,18 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
     examples={"last": DeliveryPage(data=(webhook_examples.DELIVERED,), next_cursor=None)},
 )
 async def list_of_endpoint(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
+    request: GatewayRequest,
     endpoint_id: EndpointId,
     paging: NamedDependency[PageRequest],
 ) -> DeliveryPage:
     """GET /v1/webhook_endpoints/{endpoint_id}/deliveries."""
-    status: Any = query.parameters(of(request.scope), "status").get("status")
+    status: Any = query.parameters(request.exchange, "status").get("status")
     if status is not None and status not in _STATUSES:
         raise invalid("status", f"This must be one of {', '.join(_STATUSES)}.")
     with refused():
         rows, more = await deliveries.page(
-            parts_of(request).pool,
-            caller.account_id,
+            request.services.pool,
+            request.auth.account_id,
             endpoint_id,
             status=status,
             before=paging.after,
@@ -87,12 +90,10 @@ async def list_of_endpoint(
     response_description="The delivery.",
 )
 @described("not_found", examples={"delivered": webhook_examples.DELIVERED})
-async def get_one(
-    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, delivery_id: DeliveryId
-) -> Delivery:
+async def get_one(request: GatewayRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """GET /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}."""
     with refused():
-        return await deliveries.get(parts_of(request).pool, caller.account_id, endpoint_id, delivery_id)
+        return await deliveries.get(request.services.pool, request.auth.account_id, endpoint_id, delivery_id)
 
 
 @post(
@@ -104,14 +105,12 @@ async def get_one(
     guards=[without_body],
 )
 @described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
-async def resend(
-    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, delivery_id: DeliveryId
-) -> Delivery:
+async def resend(request: GatewayRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     """POST /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}/resend."""
-    pool = parts_of(request).pool
+    pool = request.services.pool
     with refused():
-        found = await deliveries.get(pool, caller.account_id, endpoint_id, delivery_id)
-        return await deliveries.resend(pool, caller.account_id, found.id)
+        found = await deliveries.get(pool, request.auth.account_id, endpoint_id, delivery_id)
+        return await deliveries.resend(pool, request.auth.account_id, found.id)
 
 
 @post(
@@ -124,12 +123,10 @@ async def resend(
     guards=[without_body],
 )
 @described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
-async def resend_by_id(
-    request: AnyRequest, caller: NamedDependency[Caller], delivery_id: DeliveryId
-) -> Delivery:
+async def resend_by_id(request: GatewayRequest, delivery_id: DeliveryId) -> Delivery:
     """POST /v1/webhook_endpoints/deliveries/{delivery_id}/resend."""
     with refused():
-        return await deliveries.resend(parts_of(request).pool, caller.account_id, delivery_id)
+        return await deliveries.resend(request.services.pool, request.auth.account_id, delivery_id)
 
 
 @post(
@@ -143,17 +140,14 @@ async def resend_by_id(
 )
 @described(
     *("not_found", "conflict"),
-    stages=(read,),
-    body=body_of(EndpointTest, failed=EndpointTest(type="run.failed")),
     examples={"delivered": webhook_examples.DELIVERED},
 )
-async def test(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Delivery:
+async def test(request: GatewayRequest, endpoint_id: EndpointId, data: TestData) -> Delivery:
     """POST /v1/webhook_endpoints/{endpoint_id}/test."""
-    asked = await read(request, EndpointTest)
-    pool = parts_of(request).pool
+    pool = request.services.pool
     with refused():
-        made = await deliveries.test(pool, caller.account_id, endpoint_id, asked.type)
-        return await _attempted(pool, caller.account_id, endpoint_id, made)
+        made = await deliveries.test(pool, request.auth.account_id, endpoint_id, data.type)
+        return await _attempted(pool, request.auth.account_id, endpoint_id, made)
 
 
 @post(
@@ -166,18 +160,15 @@ async def test(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id
 )
 @described(
     *("not_found", "conflict"),
-    stages=(read,),
-    body=body_of(ReplayBody, range=webhook_examples.RANGE),
     examples={"begun": webhook_examples.REPLAY},
 )
-async def replay(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Replay:
+async def replay(request: GatewayRequest, endpoint_id: EndpointId, data: ReplayData) -> Replay:
     """POST /v1/webhook_endpoints/{endpoint_id}/replay."""
-    asked = await read(request, ReplayBody)
-    if asked.to < asked.from_:
+    if data.to < data.from_:
         raise invalid("to", "This must not be below `from`.")
     with refused():
         return await deliveries.replay(
-            parts_of(request).pool, caller.account_id, endpoint_id, asked.from_, asked.to
+            request.services.pool, request.auth.account_id, endpoint_id, data.from_, data.to
         )
 
 

@@ -1,26 +1,39 @@
 """The endpoints of an account."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Router, delete, get, patch, post
-from litestar.di import NamedDependency, Provide
+from litestar import Router, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
 
-from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
-from directory.caller import Caller
+from contracts.webhooks import (
+    EVENT_TYPES,
+    WEBHOOKS,
+    Endpoint,
+    EndpointChanges,
+    EventType,
+    IssuedEndpoint,
+    NewEndpoint,
+)
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
-from gateway.access.auth import has_key, provide_caller
-from gateway.gateway_services import parts_of
-from gateway.http.known_query import known_query
+from gateway.access.auth import has_key
+from gateway.gateway_request import GatewayRequest
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
+from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
+from gateway.openapi.openapi_schemas import ref
 from gateway.webhooks import delivery_handlers, webhook_examples
-from gateway.webhooks.webhook_input import EndpointId, body_of, check_address, read, refused, sealer_of
+from gateway.webhooks.webhook_input import EndpointId, check_address, decode, refused, sealer_of
 from webhooks import endpoints
 
-AnyRequest = Request[Any, Any, Any]
+NewEndpointData = Annotated[NewEndpoint, BodyKwarg(examples=[Example(id="thin", value=webhook_examples.NEW)])]
+ChangesData = Annotated[
+    EndpointChanges, BodyKwarg(examples=[Example(id="enable", value=EndpointChanges(disabled=False))])
+]
 
 
 class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,21 +47,20 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
     "/",
     status_code=201,
     operation_id="createWebhookEndpoint",
-    summary="Make an endpoint, which is told of what happens from now on.",
+    summary="Create an endpoint, which receives what happens from now on.",
     response_description="The endpoint, and its secret, which is shown this once.",
 )
 @described(
     *("address_refused", "conflict"),
-    stages=(read,),
-    body=body_of(NewEndpoint, thin=webhook_examples.NEW),
     examples={"issued": webhook_examples.ISSUED},
 )
-async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> IssuedEndpoint:
+async def create(request: GatewayRequest, data: NewEndpointData) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints."""
-    new = await read(request, NewEndpoint)
-    await check_address(request, new.url, caller.account_id)
+    await check_address(request, data.url, request.auth.account_id)
     with refused():
-        return await endpoints.create(parts_of(request).pool, sealer_of(request), caller.account_id, new)
+        return await endpoints.create(
+            request.services.pool, sealer_of(request), request.auth.account_id, data
+        )
 
 
 @get(
@@ -59,13 +71,11 @@ async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> Issued
     dependencies={"paging": paged_by(str)},
 )
 @described(examples={"last": EndpointPage(data=(webhook_examples.SHOWN,), next_cursor=None)})
-async def list_of_account(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
-) -> EndpointPage:
+async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageRequest]) -> EndpointPage:
     """GET /v1/webhook_endpoints."""
     limit = paging.limit
     rows = await endpoints.page(
-        parts_of(request).pool, caller.account_id, after=paging.after, limit=limit + 1
+        request.services.pool, request.auth.account_id, after=paging.after, limit=limit + 1
     )
     more = rows[limit - 1].id if len(rows) > limit else None
     return EndpointPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
@@ -78,10 +88,10 @@ async def list_of_account(
     response_description="The endpoint.",
 )
 @described("not_found", examples={"enabled": webhook_examples.SHOWN})
-async def get_one(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
+async def get_one(request: GatewayRequest, endpoint_id: EndpointId) -> Endpoint:
     """GET /v1/webhook_endpoints/{endpoint_id}."""
     with refused():
-        return await endpoints.get(parts_of(request).pool, caller.account_id, endpoint_id)
+        return await endpoints.get(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @patch(
@@ -93,17 +103,14 @@ async def get_one(request: AnyRequest, caller: NamedDependency[Caller], endpoint
 )
 @described(
     *("not_found", "address_refused"),
-    stages=(read,),
-    body=body_of(EndpointChanges, enable=EndpointChanges(disabled=False)),
     examples={"enabled": webhook_examples.SHOWN},
 )
-async def update(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
+async def update(request: GatewayRequest, endpoint_id: EndpointId, data: ChangesData) -> Endpoint:
     """PATCH /v1/webhook_endpoints/{endpoint_id}."""
-    changes = await read(request, EndpointChanges)
-    if changes.url is not msgspec.UNSET:
-        await check_address(request, changes.url, caller.account_id)
+    if data.url is not msgspec.UNSET:
+        await check_address(request, data.url, request.auth.account_id)
     with refused():
-        return await endpoints.change(parts_of(request).pool, caller.account_id, endpoint_id, changes)
+        return await endpoints.change(request.services.pool, request.auth.account_id, endpoint_id, data)
 
 
 @delete(
@@ -114,10 +121,10 @@ async def update(request: AnyRequest, caller: NamedDependency[Caller], endpoint_
     guards=[without_body],
 )
 @described("not_found")
-async def remove(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> None:
+async def remove(request: GatewayRequest, endpoint_id: EndpointId) -> None:
     """DELETE /v1/webhook_endpoints/{endpoint_id}."""
     with refused():
-        await endpoints.delete(parts_of(request).pool, caller.account_id, endpoint_id)
+        await endpoints.delete(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @post(
@@ -130,13 +137,11 @@ async def remove(request: AnyRequest, caller: NamedDependency[Caller], endpoint_
     guards=[without_body],
 )
 @described("not_found", examples={"issued": webhook_examples.ISSUED})
-async def rotate(
-    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
-) -> IssuedEndpoint:
+async def rotate(request: GatewayRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints/{endpoint_id}/rotate_secret."""
     with refused():
         return await endpoints.rotate_secret(
-            parts_of(request).pool, sealer_of(request), caller.account_id, endpoint_id
+            request.services.pool, sealer_of(request), request.auth.account_id, endpoint_id
         )
 
 
@@ -145,7 +150,38 @@ ROUTER = Router(
     route_handlers=[create, list_of_account, get_one, update, remove, rotate, *delivery_handlers.HANDLERS],
     guards=[has_key, within_read_rate],
     before_request=known_query,
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=["webhooks"],
+    opt={"decode": decode},
 )
+
+
+TYPES: tuple[type, ...] = (*WEBHOOKS.values(),)
+
+_HEADERS = {
+    "webhook-id": "The id of the message: the same at each attempt, and each time that it is sent again.",
+    "webhook-timestamp": "When this attempt was made, in seconds since 1970.",
+    "webhook-signature": "`v1,` and a signature in base64; two, with a space between, for a day after the "
+    "secret was rotated.",
+}
+
+
+def webhooks() -> dict[str, Any]:
+    """What is sent, by the type of the event (OpenAPI 3.1, `webhooks`)."""
+    return {type_: {"post": _sent(type_)} for type_ in EVENT_TYPES}
+
+
+def _sent(type_: EventType) -> dict[str, Any]:
+    kind = WEBHOOKS[type_.partition(".")[0]]
+    headers = [
+        {"name": name, "in": "header", "required": True, "description": text, "schema": {"type": "string"}}
+        for name, text in _HEADERS.items()
+    ]
+    return {
+        "summary": kind.__doc__,
+        "tags": ["webhooks"],
+        "security": [],
+        "parameters": headers,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": ref(kind)}}},
+        "responses": {"2XX": {"description": "It was received. Whatever else comes, it is sent again."}},
+    }

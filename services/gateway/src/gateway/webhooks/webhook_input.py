@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 from litestar.connection import ASGIConnection
 from litestar.openapi.spec import Example
 from litestar.params import PathParameter
@@ -15,12 +14,9 @@ from contracts.admin_errors import AdminError
 from contracts.examples import ENDPOINT
 from directory.secrets import Sealer
 from gateway.admin.answering import refusal_of
-from gateway.gateway_services import WebhookAccess, parts_of
+from gateway.gateway_services import WebhookAccess, services_of
 from gateway.http import strict_json
-from gateway.http.exchange import of
 from gateway.http.problem_responses import Refusal
-from gateway.openapi.described import described
-from gateway.openapi.openapi_schemas import ref
 from net_guard import AddressRefused
 from webhooks.endpoints import check_url
 
@@ -41,21 +37,11 @@ DeliveryId = Annotated[
 ]
 
 
-def body_of(kind: type, **examples: msgspec.Struct) -> dict[str, Any]:
-    """The description of a JSON body."""
-    shown = {name: {"value": msgspec.to_builtins(value)} for name, value in examples.items()}
-    return {"required": True, "content": {"application/json": {"schema": ref(kind), "examples": shown}}}
-
-
-@described("unsupported_media_type", "message_too_large")
-async def read(connection: AnyConnection, kind: type[T]) -> T:
-    """The body of this request. Raises Refusal: 415, 413, 400; ClientGone."""
-
-    def parse(data: bytes) -> T:
-        with refused():
-            return read_json(kind, data)
-
-    return await strict_json.read_json(of(connection.scope), parse)
+def decode(kind: type[T], data: bytes) -> T:
+    """The body of a request. Raises Refusal: 400."""
+    strict_json.check(data)
+    with refused():
+        return read_json(kind, data)
 
 
 @contextlib.contextmanager
@@ -88,4 +74,4 @@ def sealer_of(connection: AnyConnection) -> Sealer:
 
 def webhook_access_of(connection: AnyConnection) -> WebhookAccess:
     """What webhooks need in the application that serves this request."""
-    return parts_of(connection).webhooks
+    return services_of(connection).webhooks

@@ -1,8 +1,4 @@
-"""/ag-ui/v1: agents for clients of AG-UI, of its versions 1.0 and 0.0.59.
-
-`run` has the handler, `body` a request, `answers` and `refusals` what is said, `wire` in which words. For
-integrators: docs/integrate/ag-ui.md; why: decision 60.
-"""
+"""/ag-ui/v1: agents for clients of AG-UI, versions 1.0 and 0.0.59 (docs/integrate/ag-ui.md, decision 60)."""
 
 from gateway.http.problem_responses import Wording
 from gateway.protocols.ag_ui.ag_ui_refusals import words

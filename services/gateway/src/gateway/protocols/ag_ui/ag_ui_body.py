@@ -1,14 +1,19 @@
 """The body of a run: AG-UI's RunAgentInput."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
 
 from contracts.http import DecisionBody
+from gateway.chat.client_history import MAX_NAME, ClientHistory, Texts
 from gateway.chat.run_request import Verdict
-from gateway.chat.shown import MAX_NAME, Shown, Texts, check_name
-from gateway.http import strict_json
 from gateway.http.problem_responses import invalid
+
+_NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
+_ROLES = ["system", "developer", "user", "assistant", "tool", "activity", "reasoning"]
 
 
 class AgUiPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,14 +23,14 @@ class AgUiPart(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class GivenMessage(msgspec.Struct, frozen=True, kw_only=True):
+class AgUiMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as the client keeps it. The content of an activity is an object, which nobody reads."""
 
-    role: str
+    role: Annotated[str, Meta(extra_json_schema={"enum": _ROLES})]
     content: str | tuple[AgUiPart, ...] | dict[str, msgspec.Raw] | None = None
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class AgUiContext(msgspec.Struct, frozen=True, kw_only=True):
     """What the application has the agent know."""
 
     description: str
@@ -36,73 +41,82 @@ class InterruptAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """What a person says of a tool call, or, with an `input`, to what its tool asks for."""
 
     approved: bool
-    edited_args: dict[str, Any] | None = None
-    input: dict[str, Any] | None = None
-    reason: str | None = None
+    edited_args: Annotated[
+        dict[str, Any] | None, Meta(description="In the place of the agent's, complete.")
+    ] = None
+    input: Annotated[dict[str, Any] | None, Meta(description="What a tool has asked for.")] = None
+    reason: Annotated[str | None, Meta(description="Of a refusal, for the agent.")] = None
 
 
 class ResumeEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An interrupt of the thread that is answered: `resolved`, with what is said, or `cancelled`."""
+    """An interrupt of the thread that is answered: `resolved`, with a payload, or `cancelled`."""
 
     interrupt_id: str
     status: Literal["resolved", "cancelled"]
     payload: InterruptAnswer | None = None
 
 
-class RunInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The fields that count. All others are passed over."""
+class RunAgentInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A run of a thread: the fields that count."""
 
-    thread_id: str
-    run_id: str
-    messages: tuple[GivenMessage, ...]
-    context: tuple[Context, ...] = ()
+    thread_id: Annotated[str, Meta(description="Your own name for the conversation."), _NAME]
+    run_id: Annotated[str, Meta(description="As an Idempotency-Key: one run for one id."), _NAME]
+    messages: Annotated[
+        tuple[AgUiMessage, ...],
+        Meta(
+            description="The thread; the last message is the user's. Texts only.",
+            extra_json_schema={"minItems": 1},
+        ),
+    ]
+    context: tuple[AgUiContext, ...] = ()
     protocol_version: str | None = None
-    resume: tuple[ResumeEntry, ...] | None = None
+    resume: Annotated[
+        tuple[ResumeEntry, ...] | None,
+        Meta(description="Answers to all that the thread waits for; then no new message."),
+    ] = None
 
 
-class AgUiRequest(msgspec.Struct, frozen=True):
-    """What a client shows, or what was decided of what the thread waits for, and what it calls them.
+RunData = Annotated[
+    RunAgentInput,
+    BodyKwarg(
+        description="AG-UI's RunAgentInput. Fields that are not named here are passed over.",
+        examples=[
+            Example(
+                id="question",
+                summary="A question",
+                value={
+                    "threadId": "thread-7",
+                    "runId": "run-1",
+                    "messages": [{"id": "m1", "role": "user", "content": "Where is order ORD-1001?"}],
+                    "tools": [],
+                    "context": [],
+                    "state": {},
+                    "forwardedProps": {},
+                },
+            )
+        ],
+    ),
+]
 
-    `is_1_0`: its client knows what came with version 1.0.
-    """
 
-    thread_id: str
-    run_id: str
-    is_1_0: bool
-    shown: Shown | None
-    verdicts: tuple[Verdict, ...]
-
-
-_decoder = msgspec.json.Decoder(RunInput)
-
-
-def parse(data: bytes, max_message_bytes: int | None) -> AgUiRequest:
-    """The body, which `strict_json.check` has let pass; `max_message_bytes` is the plan's own bound.
-
-    Raises Refusal.
-    """
-    body = strict_json.decoded(_decoder, data)
-    if not body.run_id.strip() or len(body.run_id) > MAX_NAME:
+def check_run_id(run_id: str) -> None:
+    """Raises Refusal: 400."""
+    if not run_id.strip() or len(run_id) > MAX_NAME:
         raise invalid("runId", f"This has 1 to {MAX_NAME} characters, and not only blanks.")
-    return AgUiRequest(
-        thread_id=check_name("threadId", body.thread_id),
-        run_id=body.run_id,
-        is_1_0=body.protocol_version is not None,
-        shown=None if body.resume else _shown(body, max_message_bytes),
-        verdicts=_verdicts(body),
-    )
 
 
-def _shown(body: RunInput, max_message_bytes: int | None) -> Shown:
+def history_of(body: RunAgentInput, max_message_bytes: int | None) -> ClientHistory:
+    """What the client shows; `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413."""
     texts = Texts()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
     for each in body.context:
         texts.instruct(f"{each.description}: {each.value}")
-    return texts.shown("messages", max_message_bytes)
+    return texts.history_for("messages", max_message_bytes)
 
 
-def _verdicts(body: RunInput) -> tuple[Verdict, ...]:
+def verdicts_of(body: RunAgentInput) -> tuple[Verdict, ...]:
+    """What was decided, of what the thread waits for. Raises Refusal: 400."""
     if body.resume and body.messages and body.messages[-1].role == "user":
         raise invalid("resume", "First answer what the thread waits for, in a run of its own.")
     return tuple(_verdict(entry, f"resume[{index}]") for index, entry in enumerate(body.resume or ()))
@@ -126,7 +140,7 @@ def _verdict(entry: ResumeEntry, place: str) -> Verdict:
     return Verdict(approval_id=entry.interrupt_id, body=decision)
 
 
-def _read(message: GivenMessage, place: str, texts: Texts) -> None:
+def _read(message: AgUiMessage, place: str, texts: Texts) -> None:
     """What our tools did is in the conversation, or, of another one, is left out."""
     match message.role:
         case "system" | "developer":
@@ -143,7 +157,7 @@ def _read(message: GivenMessage, place: str, texts: Texts) -> None:
             raise invalid(f"{place}.role", "This is no role of AG-UI.")
 
 
-def _text_of(message: GivenMessage, place: str) -> str:
+def _text_of(message: AgUiMessage, place: str) -> str:
     match message.content:
         case None:
             return ""

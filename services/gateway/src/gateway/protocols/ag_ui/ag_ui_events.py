@@ -43,15 +43,15 @@ ANSWER: dict[str, Any] = {
     "required": ["approved"],
     "properties": {
         "approved": {"type": "boolean"},
-        "editedArgs": {"type": "object", "description": "In the place of the agent's, whole."},
+        "editedArgs": {"type": "object", "description": "In the place of the agent's, complete."},
         "reason": {"type": "string", "description": "Of a refusal, for the agent."},
     },
 }
-"""What may be said to an interrupt (JSON Schema)."""
+"""The answer to an interrupt (JSON Schema)."""
 
 
 def answer_to(asks: Elicitation) -> dict[str, Any]:
-    """What may be said to a tool that asks (JSON Schema)."""
+    """The answer to a tool that asks (JSON Schema)."""
     properties: dict[str, Any] = {"approved": {"type": "boolean"}}
     if asks.requested_schema is not None:
         properties["input"] = asks.requested_schema

@@ -1,82 +1,69 @@
-"""POST /ag-ui/v1/agents/{agent}: the thread is sent, a run is told event by event."""
+"""POST /ag-ui/v1/agents/{agent}: the thread is sent, the events of a run come."""
 
 from functools import partial
-from typing import Any
 
-from litestar import Request, post
+from litestar import post
 
+from contracts import wire
 from conversations.queries import shown_history
-from gateway.chat import resume_run, shown
-from gateway.chat.run_request import RunRequest, RunRequester
-from gateway.chat.start import ChatEndpoint, start
-from gateway.gateway_services import Parts
-from gateway.http import strict_json
-from gateway.http.exchange import Exchange, of
+from gateway.chat import client_history, resume_run
+from gateway.chat.admitted_request import AdmittedRequest, within_run_limits
+from gateway.chat.client_history import check_name
+from gateway.chat.launch_run import RUN_REFUSALS
+from gateway.chat.run_request import RunRequest
+from gateway.chat.start import start
 from gateway.openapi.described import described
-from gateway.protocols.ag_ui import ag_ui_body
-from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from gateway.protocols.ag_ui.ag_ui_openapi import BODY, CONTENT, EXAMPLES, TAG
-from gateway.protocols.agent_address import CONVERSATION_ID, SECURITY, AgentName, agent_of, key_and_agent_of
+from gateway.openapi.openapi_schemas import ref
+from gateway.protocols.ag_ui.ag_ui_body import (
+    RunAgentInput,
+    RunData,
+    check_run_id,
+    history_of,
+    verdicts_of,
+)
+from gateway.protocols.ag_ui.ag_ui_events import EXAMPLE, FAILED, AgUiEvents
+from gateway.protocols.ag_ui.wire import EVENTS
+from gateway.protocols.agent_address import CONVERSATION_ID, SECURITY, check_agent, has_key
 from gateway.runs.event_stream import EventStream
 
+TYPES: tuple[type, ...] = EVENTS
+TAG = {"name": "ag-ui", "description": "Agents for clients of AG-UI."}
+_EVENT = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "contentSchema": {"oneOf": [ref(kind) for kind in EVENTS]},
+}
+CONTENT = {"text/event-stream": {"type": "object", "required": ["data"], "properties": {"data": _EVENT}}}
+EXAMPLES = {
+    "text": b"".join(map(wire.encode_sse, EXAMPLE)).decode(),
+    "failed": b"".join(map(wire.encode_sse, FAILED)).decode(),
+}
 
-class AgUiRunRequest(RunRequest, frozen=True, kw_only=True):
-    """What is asked, and what its client calls it."""
 
-    thread_id: str
-    run_id: str
-    is_1_0: bool
-
-
-@described(
-    *("agent_not_found", "unsupported_media_type", "message_too_large", "idempotency_conflict"),
-    *resume_run.REFUSALS,
-    body=BODY,
-)
-async def _read(parts: Parts, exchange: Exchange, requester: RunRequester, agent: str) -> AgUiRunRequest:
+async def _run_request(request: AdmittedRequest, body: RunAgentInput) -> RunRequest:
     """Under the thread's id its conversation is the one whose texts are those shown. One `runId` is one run.
 
-    What is resumed is the run that waits, whatever is shown.
-
-    Raises Refusal, ClientGone, DatabaseUnavailable.
+    What is resumed is the run that waits, whatever is shown. Raises Refusal, DatabaseUnavailable.
     """
-    account_id, limit = requester.caller.account_id, requester.caller.plan.max_message_bytes
-    agent_id = await agent_of(parts, requester, agent)
-    given = await strict_json.read_json(exchange, partial(ag_ui_body.parse, max_message_bytes=limit))
-    if given.shown is None:
-        return AgUiRunRequest(
-            form=requester.form,
-            agent_id=agent_id,
-            streamed=True,
-            verdicts=given.verdicts,
-            decides_all=True,
-            thread_id=given.thread_id,
-            run_id=given.run_id,
-            is_1_0=given.is_1_0,
-        )
-    hash_of = partial(shown_history.hash_of, account_id, agent_id, given.thread_id)
-    requested = AgUiRunRequest(
-        form=requester.form,
-        agent_id=agent_id,
-        message=given.shown.message,
-        streamed=True,
+    account_id, limit = request.auth.account_id, request.auth.plan.max_message_bytes
+    check_run_id(body.run_id)
+    thread_id = check_name("threadId", body.thread_id)
+    given = None if body.resume else await request.in_turn(partial(history_of, body, limit))
+    verdicts = verdicts_of(body)
+    asked = partial(RunRequest, form="ag_ui", agent_id=request.agent_id, streamed=True)
+    if given is None:
+        return asked(verdicts=verdicts, decides_all=True)
+    hash_of = partial(shown_history.hash_of, account_id, request.agent_id, thread_id)
+    requested = asked(
+        message=given.message,
         outputs=True,
-        history=given.shown.history,
-        instructions=given.shown.instructions,
-        shown_sha256=hash_of(given.shown.digests.messages),
-        key=f"\nag-ui\n{given.thread_id}\n{given.run_id}",  # no key of a header has a line break
-        thread_id=given.thread_id,
-        run_id=given.run_id,
-        is_1_0=given.is_1_0,
+        history=given.history,
+        instructions=given.instructions,
+        shown_sha256=hash_of(given.digests.messages),
+        key=f"\nag-ui\n{thread_id}\n{body.run_id}",  # no key of a header has a line break
     )
-    return await shown.found(parts.pool, requested, given.shown, account_id, given.thread_id, hash_of)
-
-
-def _endpoint(agent: str) -> ChatEndpoint[AgUiRunRequest]:
-    return ChatEndpoint(
-        credentials=partial(key_and_agent_of, agent),
-        form=lambda *_: "ag_ui",
-        read=partial(_read, agent=agent),
+    return await client_history.find_conversation(
+        request.services.pool, requested, given, account_id, thread_id, hash_of
     )
 
 
@@ -89,16 +76,24 @@ def _endpoint(agent: str) -> ChatEndpoint[AgUiRunRequest]:
     description="For AG-UI's HttpAgent. See docs/integrate/ag-ui.md for what is ignored and what is refused.",
     response_description="The message is saved, and these are the events of the run. The last is "
     "`RUN_FINISHED` or `RUN_ERROR`.",
+    request_class=AdmittedRequest,
+    guards=[has_key, within_run_limits],
+    before_request=check_agent,
     security=SECURITY,
     tags=[TAG["name"]],
 )
-@described(content=CONTENT, headers=CONVERSATION_ID, examples=EXAMPLES, stages=_endpoint("").stages)
-async def run_agent(request: Request[Any, Any, Any], agent: AgentName) -> EventStream:
+@described(
+    *RUN_REFUSALS,
+    *resume_run.REFUSALS,
+    content=CONTENT,
+    headers=CONVERSATION_ID,
+    examples=EXAMPLES,
+)
+async def run_agent(request: AdmittedRequest, data: RunData) -> EventStream:
     """The events as they come."""
-    started = await start(request, _endpoint(agent))
-    requested, claim, run = started.requested, started.claim, started.run
-    of(request.scope).headers.append((b"x-conversation-id", claim.conversation_id.encode()))
-    events = AgUiEvents(
-        requested.thread_id, requested.run_id, claim.trace_id, claim.conversation_id, is_1_0=requested.is_1_0
-    )
+    started = await start(request, await _run_request(request, data))
+    claim, run = started.claim, started.run
+    request.exchange.headers.append((b"x-conversation-id", claim.conversation_id.encode()))
+    thread_id, is_1_0 = check_name("threadId", data.thread_id), data.protocol_version is not None
+    events = AgUiEvents(thread_id, data.run_id, claim.trace_id, claim.conversation_id, is_1_0=is_1_0)
     return EventStream(run, lambda: events.encode(run.take()))

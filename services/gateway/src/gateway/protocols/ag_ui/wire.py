@@ -20,7 +20,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
 
 
 class Custom(Event, frozen=True, kw_only=True, tag="CUSTOM"):
-    """What the protocol has no event for: `run` tells our ids, `sources` what retrieval found."""
+    """What the protocol has no event for: `run` has our ids, `sources` what retrieval found."""
 
     name: str
     value: Any
@@ -41,7 +41,7 @@ class TextMessageContent(Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_CON
 
 
 class TextMessageEnd(Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_END"):
-    """It is whole."""
+    """It is complete."""
 
     message_id: str
 
@@ -55,14 +55,14 @@ class ToolCallStart(Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):
 
 
 class ToolCallArgs(Event, frozen=True, kw_only=True, tag="TOOL_CALL_ARGS"):
-    """The whole input, as JSON."""
+    """The complete input, as JSON."""
 
     tool_call_id: str
     delta: str
 
 
 class ToolCallEnd(Event, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
-    """The call is whole."""
+    """The call is complete."""
 
     tool_call_id: str
 
@@ -85,9 +85,9 @@ class TokenUsage(Event, frozen=True, kw_only=True):
 
 
 class Interrupt(Event, frozen=True, kw_only=True):
-    """A tool call that a person has to allow, or whose tool asks them. What they say fits `response_schema`.
+    """A tool call that a person has to allow, or whose tool asks them. The answer fits `response_schema`.
 
-    0.0.59 takes no answer, nor any other run of the thread, once `expires_at` is over: it is not told.
+    0.0.59 takes no answer, nor any other run of the thread, once `expires_at` is over: it is not sent.
     """
 
     id: str

@@ -1,7 +1,6 @@
-"""/ai-sdk/v1: agents behind `useChat` of the AI SDK, by its UI message stream, version 1.
+"""/ai-sdk/v1: agents for `useChat` of the AI SDK, by its UI message stream, version 1 (decision 59).
 
-`chat` and `reconnect` have the handlers, `body` a request, `answers` and `refusals` what is said, `wire` in
-which words. For integrators: docs/integrate/ai-sdk.md; why: decision 59.
+For integrators: docs/integrate/ai-sdk.md.
 """
 
 from gateway.http.problem_responses import Wording

@@ -1,14 +1,15 @@
 """The body of a chat: the messages as `useChat` has them."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
 
 from contracts.http import DecisionBody
-from gateway.chat.run_request import Verdict
-from gateway.chat.shown import Shown, Texts, check_name
-from gateway.http import strict_json
+from gateway.chat.client_history import MAX_NAME, ClientHistory, Texts, check_name
+from gateway.chat.run_request import Reason, Verdict
 from gateway.http.problem_responses import invalid
 
 Inputs = dict[str, dict[str, Any]]
@@ -17,11 +18,11 @@ _TRIGGERS = ("submit-message", "regenerate-message")
 
 
 class GivenApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person was asked about a tool call, and what they have said."""
+    """What a person was asked about a tool call, and the answer."""
 
     id: str = ""
     approved: bool | None = None
-    reason: str | None = None
+    reason: Reason = None
 
 
 class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
     approval: GivenApproval | None = None
 
     def verdict(self, inputs: Inputs) -> Verdict | None:
-        """What a person has said of the tool call, which has not been sent on yet."""
+        """The decision about the tool call, which has not been sent on yet."""
         given = self.approval
         if self.state != "approval-responded" or given is None or given.approved is None:
             return None
@@ -46,62 +47,87 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
         return Verdict(approval_id=given.id, body=body)
 
 
-class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
+class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as the client keeps it."""
 
-    role: str
+    role: Annotated[str, Meta(extra_json_schema={"enum": ["system", "user", "assistant"]})]
     parts: tuple[AiSdkPart, ...]
 
 
-class Chat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The fields that count. All others are the application's own, and passed over.
+class UiChat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A chat: the fields that count. All others are the application's own, and passed over."""
 
-    `approval_inputs` are of those that are approved, by their ids: what a tool asks for, or is to be run with
-    in the place of the agent's own.
-    """
+    messages: Annotated[
+        tuple[UiMessage, ...],
+        Meta(
+            description="The chat; the last message is the user's, texts only, or the agent's with what a "
+            "person says of its tool calls.",
+            extra_json_schema={"minItems": 1},
+        ),
+    ]
+    id: Annotated[
+        str | None,
+        Meta(
+            description="The chat's. Without it each request is a conversation of its own.",
+            extra_json_schema={"minLength": 1, "maxLength": MAX_NAME},
+        ),
+    ] = None
+    trigger: Annotated[str | None, Meta(extra_json_schema={"enum": [*_TRIGGERS, None]})] = None
+    approval_inputs: Annotated[
+        Inputs | None,
+        Meta(description="By the ids of approvals: what their tools ask for, or are run with."),
+    ] = None
 
-    messages: tuple[UIMessage, ...]
-    id: str | None = None
-    trigger: str | None = None
-    approval_inputs: Inputs | None = None
+
+ChatData = Annotated[
+    UiChat,
+    BodyKwarg(
+        description="As `useChat` sends it. Fields that are not named here are passed over.",
+        examples=[
+            Example(
+                id="question",
+                summary="A question",
+                value={
+                    "id": "chat-7",
+                    "trigger": "submit-message",
+                    "messages": [
+                        {
+                            "id": "m1",
+                            "role": "user",
+                            "parts": [{"type": "text", "text": "Where is my order ORD-1001?"}],
+                        }
+                    ],
+                },
+            )
+        ],
+    ),
+]
 
 
-class AiSdkRequest(msgspec.Struct, frozen=True):
-    """What a client shows, or what was decided in it; `key` is what it calls the chat, if anything."""
-
-    key: str | None
-    shown: Shown | None = None
-    verdicts: tuple[Verdict, ...] = ()
-
-
-_decoder = msgspec.json.Decoder(Chat)
-
-
-def parse(data: bytes, max_message_bytes: int | None) -> AiSdkRequest:
-    """The body, which `strict_json.check` has let pass; `max_message_bytes` is the plan's own bound.
-
-    Raises Refusal.
-    """
-    body = strict_json.decoded(_decoder, data)
+def name_of(body: UiChat) -> str | None:
+    """What the client calls the chat, if anything. Raises Refusal: 400, also for the trigger."""
     if body.trigger not in (None, *_TRIGGERS):
         raise invalid("trigger", "This must be submit-message or regenerate-message.")
-    key = None if body.id is None else check_name("id", body.id)
-    if verdicts := _verdicts(body.messages, body.approval_inputs or {}):
-        return AiSdkRequest(key, verdicts=verdicts)
+    return None if body.id is None else check_name("id", body.id)
+
+
+def history_of(body: UiChat, max_message_bytes: int | None) -> ClientHistory:
+    """What the client shows; `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413."""
     texts = Texts()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
-    return AiSdkRequest(key, texts.shown("messages", max_message_bytes))
+    return texts.history_for("messages", max_message_bytes)
 
 
-def _verdicts(messages: Sequence[UIMessage], inputs: Inputs) -> tuple[Verdict, ...]:
+def verdicts_of(body: UiChat) -> tuple[Verdict, ...]:
     """Those that the last message waits for."""
-    if not messages or messages[-1].role != "assistant":
+    if not body.messages or body.messages[-1].role != "assistant":
         return ()
-    return tuple(verdict for part in messages[-1].parts if (verdict := part.verdict(inputs)) is not None)
+    inputs, parts = body.approval_inputs or {}, body.messages[-1].parts
+    return tuple(verdict for part in parts if (verdict := part.verdict(inputs)) is not None)
 
 
-def _read(message: UIMessage, place: str, texts: Texts) -> None:
+def _read(message: UiMessage, place: str, texts: Texts) -> None:
     """What our tools did is in the conversation, or, of another one, is left out."""
     if any(part.type == "file" for part in message.parts):
         raise invalid(f"{place}.parts", "Only text can be read here, not files.")

@@ -1,4 +1,4 @@
-"""Refusals as the AI SDK's client takes them: it makes the whole body the message of its error, for people.
+"""Refusals for the AI SDK's client, which makes the complete body the message of its error, for people.
 
 So a body, and the `errorText` of a stream, is one line: our code, a colon, and a sentence.
 """

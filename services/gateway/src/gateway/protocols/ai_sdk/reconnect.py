@@ -1,27 +1,20 @@
 """GET /ai-sdk/v1/agents/{agent}/chat/{chat_id}/stream: the reply under way, from its beginning."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from litestar import Request, get
-from litestar.connection import ASGIConnection
-from litestar.di import NamedDependency, Provide
-from litestar.handlers.base import BaseRouteHandler
+from litestar import get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter
 
 from conversations.queries import shown_history
-from directory.caller import Caller
 from gateway.access.admission import within_read_rate
-from gateway.access.auth import REFUSALS, authenticate, provide_caller
-from gateway.chat.shown import MAX_NAME, check_name
-from gateway.gateway_services import Parts, parts_of
-from gateway.http.exchange import of
+from gateway.chat.client_history import MAX_NAME, check_name
+from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
-from gateway.http.problem_responses import Refusal
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
-from gateway.protocols.agent_address import SECURITY, AgentName, key_of
-from gateway.protocols.ai_sdk.ai_sdk_openapi import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
+from gateway.protocols.agent_address import SECURITY, agent_of, has_key
+from gateway.protocols.ai_sdk.ai_sdk_chat import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.event_stream import EventStream
 from gateway.runs.followed_runs import accepts_runs
@@ -36,12 +29,6 @@ _ChatId = Annotated[
 ]
 
 
-@described(*REFUSALS)
-async def _has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Guard: a key that counts. Raises Refusal, DatabaseUnavailable."""
-    await authenticate(connection, key_of(of(connection.scope)))
-
-
 @get(
     "/ai-sdk/v1/agents/{agent:str}/chat/{chat_id:str}/stream",
     media_type="text/event-stream",
@@ -50,8 +37,7 @@ async def _has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteH
     description="At any gateway, from the beginning of the reply: the client begins its message again.",
     response_description="The chunks of the reply.",
     responses={204: ResponseSpec(None, description="No reply of this chat is under way.")},
-    guards=[_has_key, within_read_rate, without_body, accepts_runs],
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    guards=[has_key, within_read_rate, without_body, accepts_runs],
     security=SECURITY,
     tags=[TAG["name"]],
 )
@@ -62,20 +48,19 @@ async def _has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteH
     headers=STREAM_HEADERS,
     examples={"text": EXAMPLE},
 )
-async def reconnect(
-    request: Request[Any, Any, Any], caller: NamedDependency[Caller], agent: AgentName, chat_id: _ChatId
-) -> EventStream | JsonAnswer[None]:
+async def reconnect(request: GatewayRequest, chat_id: _ChatId) -> EventStream | JsonAnswer[None]:
     """200 for a run under way, else 204: what has ended the client has, or asks its own backend for."""
-    parts, exchange = parts_of(request), of(request.scope)
-    trace_id = await _newest(parts, caller, agent, check_name("chat_id", chat_id))
+    services, exchange, name = request.services, request.exchange, check_name("chat_id", chat_id)
+    agent_id = await agent_of(request)
+    trace_id = await shown_history.newest_run(services.pool, request.auth.account_id, agent_id, name)
     if trace_id is None:
         return JsonAnswer(None, status_code=204)
-    found = await run_of(parts, caller, trace_id)
-    if found.begun_at is None or not await parts.log.is_under_way(found.conversation_id, trace_id):
+    found = await run_of(services, request.auth, trace_id)
+    if found.begun_at is None or not await services.log.is_under_way(found.conversation_id, trace_id):
         return JsonAnswer(None, status_code=204)
-    await exchange.enter(parts.account_bounds.streaming(caller))
+    await exchange.enter(services.account_bounds.streaming(request.auth))
     run = await exchange.enter(
-        parts.runs.follow(
+        services.runs.follow(
             trace_id,
             found.conversation_id,
             streaming=True,
@@ -89,10 +74,3 @@ async def reconnect(
     exchange.headers += (VERSION, (b"x-conversation-id", found.conversation_id.encode()))
     chunks = AiSdkChunks(trace_id, found.conversation_id)
     return EventStream(run, lambda: chunks.encode(run.take()))
-
-
-async def _newest(parts: Parts, caller: Caller, agent: str, chat_id: str) -> str | None:
-    agent_id = await parts.agent_names.called(caller.account_id, agent)
-    if agent_id is None:
-        raise Refusal("agent_not_found")
-    return await shown_history.newest_run(parts.pool, caller.account_id, agent_id, chat_id)

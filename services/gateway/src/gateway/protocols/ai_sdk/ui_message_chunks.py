@@ -47,14 +47,14 @@ _FINISH: dict[Cut | None, str] = {None: "stop", "length": "length", "refusal": "
 class AiSdkChunks:
     """The stream of one reply, whose steps are the rounds of its run. It ends with `finish` or `error`.
 
-    What is `behind` a wait goes on in the client's message, the step of which had ended with that.
+    With `after_pause` it continues the client's message, whose step had ended with the wait.
     """
 
-    def __init__(self, trace_id: str, conversation_id: str, behind: AfterPause | None = None) -> None:
+    def __init__(self, trace_id: str, conversation_id: str, after_pause: AfterPause | None = None) -> None:
         self._trace_id = trace_id
         self._conversation_id = conversation_id
-        self._behind = behind
-        self._in_step = behind is None
+        self._after_pause = after_pause
+        self._in_step = after_pause is None
         self._round = 1
         self._text: str | None = None  # the id of the text part that is open
 
@@ -99,7 +99,7 @@ class AiSdkChunks:
         return begun + wire.encode_sse(TextDelta(id=self._text, delta=text))
 
     def _returned(self, returned: ToolEnded) -> Chunk:
-        call = None if self._behind is None else self._behind.calls.get(returned.call_id)
+        call = None if self._after_pause is None else self._after_pause.calls.get(returned.call_id)
         if call is not None and call.is_denied:
             return ToolOutputDenied(tool_call_id=returned.call_id)
         return _returned(returned)
@@ -128,14 +128,14 @@ _WAITS = _sent(Finish(finish_reason="tool-calls")) + _DONE
 def _asked(waits: Broken) -> Iterable[Chunk]:
     for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
         if (asks := approval.elicitation) is not None:
-            told = ElicitationData(
+            fields = ElicitationData(
                 approval_id=approval.id,
                 tool_call_id=call_id,
                 message=asks.message,
                 requested_schema=asks.requested_schema,
                 url=asks.url,
             )
-            yield DataElicitation(id=approval.id, data=told)
+            yield DataElicitation(id=approval.id, data=fields)
         yield ToolApprovalRequest(approval_id=approval.id, tool_call_id=call_id)
 
 
@@ -151,11 +151,11 @@ def _called(call: ToolStarted) -> ToolInputAvailable:
 
 def _returned(returned: ToolEnded) -> ToolOutputAvailable | ToolOutputError:
     output = returned.output or "null"
-    told: Any = {"tool_call_id": returned.call_id, "provider_executed": True, "dynamic": True}
+    fields: Any = {"tool_call_id": returned.call_id, "provider_executed": True, "dynamic": True}
     if returned.is_error:
         value = msgspec.json.decode(output)
-        return ToolOutputError(error_text=value if isinstance(value, str) else output, **told)
-    return ToolOutputAvailable(output=_on_one_line(output), **told)
+        return ToolOutputError(error_text=value if isinstance(value, str) else output, **fields)
+    return ToolOutputAvailable(output=_on_one_line(output), **fields)
 
 
 def _on_one_line(output: str) -> msgspec.Raw:

@@ -45,7 +45,7 @@ class TextDelta(Chunk, frozen=True, kw_only=True, tag="text-delta"):
 
 
 class TextEnd(Chunk, frozen=True, kw_only=True, tag="text-end"):
-    """A text part is whole."""
+    """A text part is complete."""
 
     id: str
 
@@ -70,7 +70,7 @@ class ToolApprovalRequest(Chunk, frozen=True, kw_only=True, tag="tool-approval-r
 
 
 class ElicitationData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a tool asks for, of which the ToolApprovalRequest with that `approval_id` tells next."""
+    """What a tool asks for, next to the ToolApprovalRequest with that `approval_id`."""
 
     approval_id: str
     tool_call_id: str

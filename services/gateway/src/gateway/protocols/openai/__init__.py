@@ -1,9 +1,7 @@
 """/openai/v1: agents as models of OpenAI's API, for any client that speaks it.
 
-`responses` is the folder of the Responses API; the rest is of Chat Completions, and common to both:
-`completions` and `models` have the handlers, `who` the headers, `body` and `reading` a request, `answers` and
-`refusals` what is said, `wire` in which words. Where it departs from OpenAI: docs/integrate/openai.md; why:
-decision 35.
+`responses` is the folder of the Responses API; the rest is of Chat Completions, and common to both. Where it
+departs from OpenAI: docs/integrate/openai.md; why: decision 35.
 """
 
 from gateway.http.problem_responses import Wording

@@ -1,6 +1,6 @@
 """Updates as OpenAI's chat completions: chunks of a stream, or one document. Pure.
 
-Tools that we ran are never told: to a client, a call in an answer is its own to run.
+Tools that we ran are never sent: to a client, a call in an answer is its own to run.
 """
 
 from collections.abc import Iterable
@@ -17,8 +17,8 @@ from gateway.protocols.openai.wire import (
     ChunkChoice,
     Completion,
     CompletionChunk,
+    CompletionReply,
     Delta,
-    Said,
     Tokens,
     UrlCitation,
 )
@@ -38,7 +38,7 @@ class CompletionChunks:
         self._sources: tuple[Source, ...] = ()
 
     def encode(self, updates: Iterable[Update]) -> bytes:
-        """The bytes of these updates; b"" for those that clients are not told of."""
+        """The bytes of these updates; b"" for those that clients do not get."""
         return b"".join(self._bytes(update) for update in updates)
 
     def _bytes(self, update: Update) -> bytes:
@@ -79,9 +79,9 @@ class CompletionChunks:
 def completion_of(
     finished: Finished, updates: Iterable[Update], completion_id: str, model: str, created: int
 ) -> Completion:
-    """The whole: a run that has `finished`, of all its updates."""
+    """The document: a run that has `finished`, of all its updates."""
     found = [update for update in updates if isinstance(update, RetrievedSources)]
-    said = Said(
+    reply = CompletionReply(
         role="assistant",
         content=finished.message.content,
         annotations=_annotations(finished.message.content, found[-1].sources) if found else (),
@@ -90,7 +90,7 @@ def completion_of(
         id=completion_id,
         created=created,
         model=model,
-        choices=(Choice(message=said, finish_reason=_FINISH[finished.cut]),),
+        choices=(Choice(message=reply, finish_reason=_FINISH[finished.cut]),),
         usage=_tokens(finished),
     )
 

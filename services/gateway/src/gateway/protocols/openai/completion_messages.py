@@ -1,16 +1,16 @@
-"""The messages of a chat completion as texts: what was said, and what tools of the client's did.
+"""The messages of a chat completion as texts, with what tools of the client's did.
 
-Calls of tools that ran elsewhere, and what these returned, are told to the model in words: it is to know of
-them, and cannot call those tools itself.
+Calls of tools that ran elsewhere, and what these returned, are sent to the model as text: it needs to know
+of them, and cannot call those tools itself.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from contracts import wire
-from gateway.chat.shown import Texts
+from gateway.chat.client_history import Texts
 from gateway.http.problem_responses import invalid
 
 _INSTRUCTING = ("system", "developer")
@@ -41,10 +41,15 @@ class OpenAiToolCall(msgspec.Struct, frozen=True, kw_only=True):
     custom: OpenAiFunction | None = None
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAiMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as clients send it."""
 
-    role: str
+    role: Annotated[
+        str,
+        msgspec.Meta(
+            extra_json_schema={"enum": ["system", "developer", "user", "assistant", "tool", "function"]}
+        ),
+    ]
     content: str | tuple[OpenAiPart, ...] | None = None
     name: str | None = None
     tool_calls: tuple[OpenAiToolCall, ...] | None = None
@@ -52,8 +57,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-def texts_of(given: Sequence[Given], field: str) -> Texts:
-    """The instructions, and what was said, the user's new message last. Raises Refusal: 400, of `field`."""
+def texts_of(given: Sequence[OpenAiMessage], field: str) -> Texts:
+    """The instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`."""
     _check_last(given, field)
     read = _Reading()
     for index, message in enumerate(given):
@@ -61,13 +66,13 @@ def texts_of(given: Sequence[Given], field: str) -> Texts:
     return read.texts
 
 
-def _check_last(given: Sequence[Given], field: str) -> None:
-    said = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
-    if not said or given[said[-1]].role not in ("user", *_OF_TOOLS):
+def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
+    messages = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
+    if not messages or given[messages[-1]].role not in ("user", *_OF_TOOLS):
         raise invalid(field, "The last message must be the user's.")
-    if given[said[-1]].role in _OF_TOOLS:
+    if given[messages[-1]].role in _OF_TOOLS:
         wrong = "The last message must be the user's: agents run their own tools, and wait for nobody else's."
-        raise invalid(f"{field}[{said[-1]}].role", wrong)
+        raise invalid(f"{field}[{messages[-1]}].role", wrong)
 
 
 class _Reading:
@@ -75,7 +80,7 @@ class _Reading:
         self.texts = Texts()
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
-    def add(self, message: Given, place: str) -> None:
+    def add(self, message: OpenAiMessage, place: str) -> None:
         text = _text_of(message, place)
         match message.role:
             case "system" | "developer":
@@ -91,21 +96,21 @@ class _Reading:
                 known = "This must be system, developer, user, assistant or tool."
                 raise invalid(f"{place}.role", known)
 
-    def _calls(self, message: Given) -> list[str]:
+    def _calls(self, message: OpenAiMessage) -> list[str]:
         calls = list(message.tool_calls or ())
         if message.function_call is not None:
             calls.append(OpenAiToolCall(function=message.function_call))
-        told = []
+        texts = []
         for call in calls:
             called = call.function or call.custom or OpenAiFunction()
             self._called[call.id] = called.name
             given = called.arguments if called.input is None else called.input
             text = given if isinstance(given, str) else wire.encode(given).decode()
-            told.append(f"[Tool call {called.name}: {text}]")
-        return told
+            texts.append(f"[Tool call {called.name}: {text}]")
+        return texts
 
 
-def _text_of(message: Given, place: str) -> str:
+def _text_of(message: OpenAiMessage, place: str) -> str:
     if not isinstance(message.content, tuple):
         return message.content or ""
     texts = []

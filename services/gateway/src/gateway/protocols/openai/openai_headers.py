@@ -1,9 +1,9 @@
-"""Headers of the OpenAI API: the key, the caller's own key for the conversation, the count of tries."""
+"""Headers of the OpenAI API: the key, the key for the conversation, the count of tries, tasks."""
 
 import re
 
 from gateway.access import auth
-from gateway.chat.shown import check_name
+from gateway.chat.client_history import ClientHistory, check_name
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import invalid
 
@@ -19,7 +19,7 @@ def api_key_of(exchange: Exchange) -> str:
 
 
 def conversation_key_of(exchange: Exchange) -> str | None:
-    """What the caller calls the conversation; None where he does not say. Raises Refusal: 400."""
+    """The caller's own name for the conversation; None without one. Raises Refusal: 400."""
     for name in _NAMES:
         values = exchange.header(name.lower().encode())
         if values:
@@ -35,6 +35,26 @@ def tries_of(exchange: Exchange) -> int | None:
     return int(values[0]) if len(values) == 1 and _NUMBER.match(values[0]) else None
 
 
-def again(exchange: Exchange) -> bool:
-    """Whether the client says that it has sent this before."""
-    return bool(tries_of(exchange))
+_HEADER = "X-OpenWebUI-Task"
+TASK = {
+    "name": _HEADER,
+    "in": "header",
+    "description": "If not empty, the request is a task of Open WebUI's, such as title_generation: it is "
+    "answered without tools and knowledge, in a conversation that no list has.",
+    "schema": {"type": "string"},
+}
+# The templates of Open WebUI 0.12 (`config.py`) begin and end alike: for titles, tags, follow-ups, queries.
+_BEGINS, _ENDS = "### Task:", "</chat_history>"
+
+
+def is_open_webui_task(exchange: Exchange, shown: ClientHistory) -> bool:
+    """Whether the client asks about a conversation, and not in one.
+
+    By the header; without it by the form of the prompt: a person who writes such a message gets an answer
+    without tools, which is harmless.
+    """
+    values = exchange.header(_HEADER.lower().encode())
+    if values:
+        return any(value.strip() for value in values)
+    text = shown.message.strip()
+    return not shown.history and text.startswith(_BEGINS) and text.endswith(_ENDS)

@@ -1,4 +1,4 @@
-"""What OpenAI's Chat Completions API has on the wire, as far as we say it (openai 3.54, its own types)."""
+"""What OpenAI's Chat Completions API has on the wire, as far as we send it (openai 3.54, its own types)."""
 
 import msgspec
 
@@ -65,8 +65,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     total_tokens: int
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The whole reply."""
+class CompletionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The complete reply."""
 
     role: str
     content: str
@@ -78,7 +78,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The one answer."""
 
     index: int = 0
-    message: Said
+    message: CompletionReply
     logprobs: None = None
     finish_reason: str = "stop"
 

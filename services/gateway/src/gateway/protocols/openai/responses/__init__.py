@@ -1,11 +1,6 @@
-"""/openai/v1/responses: agents by OpenAI's Responses API.
+"""/openai/v1/responses: agents by OpenAI's Responses API (docs/integrate/openai-responses.md)."""
 
-`create`, `retrieve` and `cancel` have the handlers, `body` and `items` a request, `conversation` where it
-goes on, `output` what is said, `wire` in which words. For integrators: docs/integrate/openai-responses.md.
-"""
-
-from gateway.protocols.openai.responses.cancel_response import cancel_response
 from gateway.protocols.openai.responses.create import create_response
-from gateway.protocols.openai.responses.retrieve import retrieve_response
+from gateway.protocols.openai.responses.retrieve import cancel_response, retrieve_response
 
 HANDLERS = (create_response, retrieve_response, cancel_response)

@@ -5,37 +5,71 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from litestar import Request, post
+from litestar import post
 from msgspec.structs import replace
 
 from contracts.examples import CONVERSATION, TRACE
 from contracts.updates import Broken
 from conversations.claims.idempotency import Claim
 from conversations.queries import shown_history
-from gateway.chat import resume_run, shown
-from gateway.chat.launch_run import ended, refused_by
-from gateway.chat.run_request import RunRequest, RunRequester
-from gateway.chat.start import ChatEndpoint, start
-from gateway.gateway_services import Parts
-from gateway.http import strict_json
-from gateway.http.exchange import Exchange, of
+from gateway.chat import client_history, resume_run
+from gateway.chat.admitted_request import AdmittedRequest, check_idempotency_key
+from gateway.chat.client_history import ClientHistory, storable
+from gateway.chat.launch_run import RUN_REFUSALS, ended, refused_by
+from gateway.chat.run_request import RunRequest
+from gateway.chat.start import start
 from gateway.http.http_responses import JsonAnswer
-from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.problem_responses import invalid
 from gateway.openapi.described import described
+from gateway.openapi.openapi_schemas import ref
 from gateway.protocols.agent_address import CONVERSATION_ID
-from gateway.protocols.openai import open_webui
-from gateway.protocols.openai.completion_reading import attempt_of
-from gateway.protocols.openai.completions import credentials
-from gateway.protocols.openai.completions_openapi import CONVERSATION_KEY, SECURITY, TAG
-from gateway.protocols.openai.openai_headers import again, conversation_key_of
-from gateway.protocols.openai.responses import previous_response, response_body, wire
-from gateway.protocols.openai.responses.items import no_such_item
+from gateway.protocols.openai.completion_body import hash_of
+from gateway.protocols.openai.completions import (
+    CONVERSATION_KEY,
+    SECURITY,
+    TAG,
+    admitted,
+    agent_named,
+    attempt_of,
+    has_bearer_key,
+)
+from gateway.protocols.openai.openai_headers import TASK, conversation_key_of, is_open_webui_task
+from gateway.protocols.openai.responses import previous_response, wire
+from gateway.protocols.openai.responses.items import (
+    Reference,
+    no_such_item,
+    split_at_reference,
+    verdicts_of,
+)
 from gateway.protocols.openai.responses.previous_response import ConversationPlace
+from gateway.protocols.openai.responses.response_body import (
+    CreateResponse,
+    NamedConversation,
+    ResponseData,
+    check_fit,
+    history_of,
+)
 from gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
-from gateway.protocols.openai.responses.responses_openapi import BODY, CONTENT
-from gateway.protocols.openai.structured import schema_of
+from gateway.protocols.openai.responses.wire import EVENTS, Response
+from gateway.protocols.openai.structured import schema_of, wanted_by
 from gateway.runs.after_pause import PausePoint
 from gateway.runs.event_stream import EventStream
+
+TYPES: tuple[type, ...] = (Response, *EVENTS)
+_EVENT = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "contentSchema": {"oneOf": [ref(kind) for kind in EVENTS]},
+}
+CONTENT = {
+    "application/json": ref(Response),
+    "text/event-stream": {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {"event": {"type": "string"}, "data": _EVENT},
+    },
+}
+
 
 _EXAMPLE = wire.Response(
     id=previous_response.response_id(TRACE),
@@ -57,84 +91,73 @@ _EXAMPLE = wire.Response(
 )
 
 
-class ResponseRunRequest(RunRequest, frozen=True, kw_only=True):
-    """What is asked; `model` is as it was named. `background`: it is answered once it has begun."""
+async def _run_request(request: AdmittedRequest, body: CreateResponse) -> RunRequest:
+    """What the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
+    received, limit, pool = await request.body(), request.auth.plan.max_message_bytes, request.services.pool
+    account_id, exchange = request.auth.account_id, request.exchange
+    check_fit(body)
+    verdicts = verdicts_of(body.input)
+    reference, first, new = split_at_reference(body.input)
+    if verdicts:
+        wanted_by(body.text.format if body.text else None, "text.format")
+        agent_id = await agent_named(request, storable(body.model))
+        return _asked(body, agent_id, verdicts=verdicts)
 
-    model: str
-    background: bool
-    as_events: bool
-    previous: str | None
+    def read() -> tuple[ClientHistory, str]:
+        return history_of(body, new, first, limit), hash_of(received)
 
-
-@described(
-    *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
-    *("conversation_busy", "conversation_too_large"),
-    *resume_run.REFUSALS,
-    parameters=[CONVERSATION_KEY, open_webui.TASK],
-    body=BODY,
-)
-async def _read(parts: Parts, exchange: Exchange, requester: RunRequester) -> ResponseRunRequest:
-    """Raises Refusal, ClientGone, DatabaseUnavailable."""
-    caller = requester.caller
-    limit = caller.plan.max_message_bytes
-    given = await strict_json.read_json(exchange, partial(response_body.parse, max_message_bytes=limit))
-    is_task = given.shown is not None and open_webui.is_task(exchange, given.shown)
+    given, body_hash = await request.in_turn(read)
+    wanted = wanted_by(body.text.format if body.text else None, "text.format")
+    is_task = is_open_webui_task(exchange, given)
     key = None if is_task else conversation_key_of(exchange)
-    agent_id = await parts.agent_names.called(caller.account_id, given.model)
-    if agent_id is None:
-        raise Refusal("agent_not_found")
-    asked = partial(
-        ResponseRunRequest,
-        form=requester.form,
-        agent_id=agent_id,
-        model=given.model,
-        background=given.background,
-        as_events=given.streamed,
-        previous=given.previous,
-        streamed=True,
-        outputs=True,
-    )
-    if given.shown is None:
-        return asked(verdicts=given.verdicts)
-    reference = given.reference
-    named = given.conversation or given.previous or (reference and reference.response)
+    agent_id = await agent_named(request, storable(body.model))
+    named = _conversation_of(body) or body.previous_response_id or (reference and reference.response)
     name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
-    hash_of = partial(shown_history.hash_of, caller.account_id, agent_id, name)
-    all_new = "\n\n".join(each.content for each in given.shown.messages)
-    requested = asked(
-        message=given.shown.message if named is None else all_new,
-        unlisted=is_task or not given.stored,
-        instructions=given.shown.instructions,
-        shown_sha256=hash_of(given.shown.digests.messages),
-        attempted=attempt_of(exchange, requester, given.request, named or key),
+    hash_of_texts = partial(shown_history.hash_of, account_id, agent_id, name)
+    all_new = "\n\n".join(each.content for each in given.messages)
+    requested = _asked(
+        body,
+        agent_id,
+        message=given.message if named is None else all_new,
+        unlisted=is_task or body.store is False,
+        instructions=given.instructions,
+        shown_sha256=hash_of_texts(given.digests.messages),
+        attempted=attempt_of(request, body_hash, named or key),
         is_task=is_task,
-        output_schema=await schema_of(parts.pool, caller.account_id, agent_id, given.wanted),
+        output_schema=await schema_of(pool, account_id, agent_id, wanted),
     )
     if named is not None:
-        place = await _place(parts, requester, given)
+        place = await _place(request, body, reference)
         return replace(requested, **msgspec.structs.asdict(place))
-    requested = replace(requested, history=given.shown.history)
+    requested = replace(requested, history=given.history)
     if key is None:
         return requested
-    return await shown.found(parts.pool, requested, given.shown, caller.account_id, key, hash_of)
+    return await client_history.find_conversation(pool, requested, given, account_id, key, hash_of_texts)
+
+
+def _asked(body: CreateResponse, agent_id: str, **fields: Any) -> RunRequest:
+    model = storable(body.model)
+    return RunRequest(
+        form="openai_responses", agent_id=agent_id, model=model, streamed=True, outputs=True, **fields
+    )
+
+
+def _conversation_of(body: CreateResponse) -> str | None:
+    named = body.conversation
+    return named.id if isinstance(named, NamedConversation) else named
 
 
 async def _place(
-    parts: Parts, requester: RunRequester, given: response_body.ResponseRequest
+    request: AdmittedRequest, body: CreateResponse, reference: Reference | None
 ) -> ConversationPlace:
-    if given.conversation is not None:
-        return previous_response.in_conversation(given.conversation)
-    if given.reference is not None:
-        unknown = no_such_item(given.reference.field)
-        return await previous_response.behind(parts, requester.caller, given.reference.response, unknown)
-    assert given.previous is not None
+    if (conversation := _conversation_of(body)) is not None:
+        return previous_response.in_conversation(conversation)
+    previous = body.previous_response_id
     unknown = invalid("previous_response_id", "There is no such response.")
-    return await previous_response.behind(parts, requester.caller, given.previous, unknown)
-
-
-_ENDPOINT = ChatEndpoint(
-    credentials=credentials, is_retry=again, form=lambda *_: "openai_responses", read=_read
-)
+    if previous is None:
+        assert reference is not None
+        previous, unknown = reference.response, no_such_item(reference.field)
+    return await previous_response.place_after(request.services, request.auth, previous, unknown)
 
 
 @post(
@@ -145,36 +168,46 @@ _ENDPOINT = ChatEndpoint(
     description="See docs/integrate/openai-responses.md for what is ignored and what is refused.",
     response_description="The response; as events where `stream` is true, of which the last is "
     "`response.completed`, `response.incomplete`, `response.failed` or `error`.",
+    request_class=AdmittedRequest,
+    guards=[has_bearer_key, admitted],
+    before_request=check_idempotency_key,
     security=[SECURITY],
     tags=[TAG["name"]],
 )
-@described(content=CONTENT, headers=CONVERSATION_ID, examples={"text": _EXAMPLE}, stages=_ENDPOINT.stages)
-async def create_response(request: Request[Any, Any, Any]) -> JsonAnswer[wire.Response] | EventStream:
-    """The response, as soon as it is whole, as it comes, or as soon as it has begun."""
-    started = await start(request, _ENDPOINT)
-    requested, run = started.requested, started.run
-    of(request.scope).headers.append((b"x-conversation-id", started.claim.conversation_id.encode()))
-    behind = started.behind
-    begun = _begun(requested, started.claim, None if behind is None else behind.wait)
-    if requested.as_events:
-        output = ResponseOutput(begun, behind=behind)
+@described(
+    *("agent_not_found", "conversation_too_large", *RUN_REFUSALS, *resume_run.REFUSALS),
+    parameters=[CONVERSATION_KEY, TASK],
+    content=CONTENT,
+    headers=CONVERSATION_ID,
+    examples={"text": _EXAMPLE},
+)
+async def create_response(
+    request: AdmittedRequest, data: ResponseData
+) -> JsonAnswer[wire.Response] | EventStream:
+    """The response, as soon as it is complete, as it comes, or as soon as it has begun."""
+    started = await start(request, await _run_request(request, data))
+    run, after_pause = started.run, started.after_pause
+    request.exchange.headers.append((b"x-conversation-id", started.claim.conversation_id.encode()))
+    begun = _begun(data, started.claim, None if after_pause is None else after_pause.wait)
+    if data.stream:
+        output = ResponseOutput(begun, after_pause=after_pause)
         return EventStream(run, lambda: output.encode(run.take()))
-    if requested.background:
+    if data.background:
         return JsonAnswer(begun)
     updates = await ended(run)
     match updates[-1]:
         case Broken(code=code) as last if code != "approval_required":
             raise refused_by(last)
-    return JsonAnswer(response_of(begun, updates, behind))
+    return JsonAnswer(response_of(begun, updates, after_pause))
 
 
-def _begun(requested: ResponseRunRequest, claim: Claim, behind: PausePoint | None) -> wire.Response:
+def _begun(body: CreateResponse, claim: Claim, after_pause: PausePoint | None) -> wire.Response:
     return wire.Response(
-        id=previous_response.response_id(claim.trace_id, behind),
+        id=previous_response.response_id(claim.trace_id, after_pause),
         created_at=int(datetime.fromisoformat(claim.now).timestamp()),
         status="in_progress",
-        model=requested.model,
+        model=storable(body.model),
         conversation=wire.ConversationRef(id=previous_response.shown_id(claim.conversation_id)),
-        previous_response_id=requested.previous,
-        background=requested.background,
+        previous_response_id=body.previous_response_id,
+        background=bool(body.background),
     )

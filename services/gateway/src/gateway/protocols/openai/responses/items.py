@@ -7,9 +7,14 @@ import msgspec
 
 from contracts import wire
 from contracts.http import DecisionBody
-from gateway.chat.run_request import Verdict
+from gateway.chat.run_request import Reason, Verdict
 from gateway.http.problem_responses import Refusal, invalid
-from gateway.protocols.openai.completion_messages import Given, OpenAiFunction, OpenAiPart, OpenAiToolCall
+from gateway.protocols.openai.completion_messages import (
+    OpenAiFunction,
+    OpenAiMessage,
+    OpenAiPart,
+    OpenAiToolCall,
+)
 
 _ANSWER = "mcp_approval_response"
 _TEXTS = ("input_text", "output_text", "text")
@@ -43,7 +48,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     approval_request_id: str | None = None
     approve: bool | None = None
-    reason: str | None = None
+    reason: Reason = None
     input: Any = None
 
 
@@ -106,27 +111,27 @@ def _verdict(item: InputItem, place: str) -> Verdict:
     return Verdict(approval_id=item.approval_request_id or "", body=decision)
 
 
-def messages_of(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[Given, ...]:
+def messages_of(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[OpenAiMessage, ...]:
     """The same, in order; they stand in the body from place `first` on. Raises Refusal."""
     if isinstance(given, str):
-        return (Given(role="user", content=given),)
+        return (OpenAiMessage(role="user", content=given),)
     read = (_message(item, f"input[{index}]") for index, item in enumerate(given, start=first))
     return tuple(message for message in read if message is not None)
 
 
-def _message(item: InputItem, place: str) -> Given | None:
+def _message(item: InputItem, place: str) -> OpenAiMessage | None:
     """None for what is not to be read: items of ours, whose conversation has them."""
     match item.type:
         case "message":
-            return Given(role=item.role, content=_content(item.content, place))
+            return OpenAiMessage(role=item.role, content=_content(item.content, place))
         case "function_call":
             call = OpenAiToolCall(
                 id=item.call_id, function=OpenAiFunction(name=item.name, arguments=item.arguments)
             )
-            return Given(role="assistant", tool_calls=(call,))
+            return OpenAiMessage(role="assistant", tool_calls=(call,))
         case "function_call_output":
             output = item.output if isinstance(item.output, str) else wire.encode(item.output).decode()
-            return Given(role="tool", tool_call_id=item.call_id, content=output)
+            return OpenAiMessage(role="tool", tool_call_id=item.call_id, content=output)
         case _ if item.type in _OURS:
             return None
         case _:

@@ -14,7 +14,7 @@ from conversations.event_store.log import Log
 from conversations.queries.find_run import FoundRun
 from directory.caller import Caller
 from gateway.chat.run_request import Fork
-from gateway.gateway_services import Parts
+from gateway.gateway_services import GatewayServices
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.http.strict_json import MAX_BODY_BYTES
 from gateway.runs.after_pause import AfterPause, PausePoint
@@ -37,25 +37,25 @@ class ConversationPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What the id of a response says: a run; or what of it is behind one of its waits."""
+    """What the id of a response says: a run, or the part of it after one of its pauses."""
 
     trace_id: str
-    behind: PausePoint | None
+    pause: PausePoint | None
 
 
-def response_id(trace_id: str, behind: PausePoint | None = None) -> str:
-    """The id of a run's response, or of what is behind one of its waits."""
-    if behind is None:
+def response_id(trace_id: str, pause: PausePoint | None = None) -> str:
+    """The id of a run's response, or of the part after one of its pauses."""
+    if pause is None:
         return f"resp_{trace_id}"
-    return f"resp_{trace_id}_{behind.round}" + (f"_{behind.number}" if behind.number else "")
+    return f"resp_{trace_id}_{pause.round}" + (f"_{pause.number}" if pause.number else "")
 
 
 def named_by(given: str) -> Named | None:
     """What an id says; None for what is no id of ours."""
-    said = _RESPONSE.match(given)
-    if said is None:
+    found = _RESPONSE.match(given)
+    if found is None:
         return None
-    return Named(said[1], None if said[2] is None else PausePoint(int(said[2]), int(said[3] or 0)))
+    return Named(found[1], None if found[2] is None else PausePoint(int(found[2]), int(found[3] or 0)))
 
 
 def shown_id(conversation_id: str) -> str:
@@ -63,13 +63,13 @@ def shown_id(conversation_id: str) -> str:
     return f"conv_{conversation_id.replace('-', '')}"
 
 
-async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[Named, FoundRun]:
+async def found_response(services: GatewayServices, caller: Caller, given: str) -> tuple[Named, FoundRun]:
     """What a response is, and its run or request in line. Raises Refusal: 404; DatabaseUnavailable."""
     named = named_by(given)
     if named is None:
         raise no_such_response()
     try:
-        return named, await run_of(parts, caller, named.trace_id)
+        return named, await run_of(services, caller, named.trace_id)
     except Refusal:
         raise no_such_response() from None
 
@@ -79,9 +79,9 @@ def no_such_response() -> Refusal:
     return Refusal("not_found", "There is no such response.")
 
 
-def behind_wait(run: Run, named: Named) -> AfterPause | None:
+def after_pause_of(run: Run, named: Named) -> AfterPause | None:
     """What a response has of a run, None where that is all. Raises Refusal: 404 where there was no wait."""
-    if named.behind is None:
+    if named.pause is None:
         return None
     waited = (
         PausePoint(each.number, approval.wait)
@@ -89,9 +89,9 @@ def behind_wait(run: Run, named: Named) -> AfterPause | None:
         for call in each.calls
         for approval in call.approvals
     )
-    if named.behind not in waited:
+    if named.pause not in waited:
         raise no_such_response()
-    return AfterPause(run, named.behind)
+    return AfterPause(run, named.pause)
 
 
 def in_conversation(given: str) -> ConversationPlace:
@@ -102,21 +102,23 @@ def in_conversation(given: str) -> ConversationPlace:
     return ConversationPlace(conversation_id="-".join(found.groups()))
 
 
-async def behind(parts: Parts, caller: Caller, previous: str, unknown: Refusal) -> ConversationPlace:
-    """Behind a response: in its conversation, or in a fork of it where that has gone on since.
+async def place_after(
+    services: GatewayServices, caller: Caller, previous: str, unknown: Refusal
+) -> ConversationPlace:
+    """After a response: in its conversation, or in a fork of it where that has gone on since.
 
     After one without a reply it would be half a run: then a new one begins with the texts.
 
     Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
     """
     try:
-        named, found = await found_response(parts, caller, previous)
+        named, found = await found_response(services, caller, previous)
     except Refusal:
         raise unknown from None
     if found.begun_at is None:
         raise Refusal("conversation_busy")
-    async with parts.account_bounds.reading(caller):
-        since = await _folded(parts.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
+    async with services.account_bounds.reading(caller):
+        since = await _folded(services.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
         run, *later = since.runs
         if run.state == "running" and not run.pending:
             raise Refusal("conversation_busy")
@@ -126,8 +128,8 @@ async def behind(parts: Parts, caller: Caller, previous: str, unknown: Refusal) 
         if run.reply is not None:
             place = Fork(source_id=found.conversation_id, at=run.reply.id, trace_id=run.trace_id)
             return ConversationPlace(fork=place)
-        whole = await _folded(parts.log, found, 0, lambda read: _has_ended(read, named.trace_id))
-        return ConversationPlace(history=_until(whole, named.trace_id))
+        complete = await _folded(services.log, found, 0, lambda read: _has_ended(read, named.trace_id))
+        return ConversationPlace(history=_until(complete, named.trace_id))
 
 
 async def _folded(
@@ -149,14 +151,14 @@ def _has_ended(conversation: Conversation, trace_id: str) -> bool:
 
 
 def _until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
-    """What was said until the end of a run. Raises Refusal: 413."""
-    said = [*conversation.seed]
+    """The messages until the end of a run. Raises Refusal: 413."""
+    messages = [*conversation.seed]
     for run in conversation.runs:
         text = run.text if run.reply is None else run.reply.content
         if text:
-            said += (ShownMessage("user", run.user_text), ShownMessage("assistant", text))
+            messages += (ShownMessage("user", run.user_text), ShownMessage("assistant", text))
         if run.trace_id == trace_id:
             break
-    if sum(len(each.content) for each in said) > MAX_BODY_BYTES:
+    if sum(len(each.content) for each in messages) > MAX_BODY_BYTES:
         raise Refusal("message_too_large", "The conversation is too long to begin another one with it.")
-    return tuple(said)
+    return tuple(messages)

@@ -1,7 +1,7 @@
-"""Updates as the items of a response, and as the events that tell of them. Pure.
+"""Updates as the items of a response, and as events. Pure.
 
 The number of an event is a place in the canonical stream, whatever pieces its text came in: each code point
-counts one, and each other event. So who goes on after a number gets the rest, wherever he asks.
+counts one, and each other event. So a client that continues after a number gets the rest, at any gateway.
 """
 
 from collections.abc import Iterable
@@ -31,22 +31,22 @@ from gateway.runs.after_pause import AfterPause
 _CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
 _DELTA = b"event: response.output_text.delta\n"
 _BEFORE_ALL = -1
-_BEHIND_ALL = 2**62
+_AFTER_ALL = 2**62
 
 I = TypeVar("I", bound=wire.Item)  # noqa: E741 - an item
 
 
 class ResponseOutput:
-    """What a run has said so far, as a response; after the event of the number `after` as a stream.
+    """The run so far, as a response; after the event of the number `after` as a stream.
 
-    Of what is `behind` a wait the calls were told of in the response before it.
+    With `after_pause` the calls were sent in the response before it.
     """
 
     def __init__(
-        self, begun: wire.Response, after: int = _BEFORE_ALL, behind: AfterPause | None = None
+        self, begun: wire.Response, after: int = _BEFORE_ALL, after_pause: AfterPause | None = None
     ) -> None:
         self.response = begun
-        self._behind = behind
+        self._after_pause = after_pause
         self._after = after
         self._number = _BEFORE_ALL
         self._round = 1
@@ -131,11 +131,11 @@ class ResponseOutput:
         self._message, self._text = len(self.response.output), []
         self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
         item = self._put(wire.MessageItem(id=self._message_id, status="in_progress"))
-        told = self._sent(wire.ItemAdded, output_index=self._message, item=item)
-        told += self._sent(wire.PartAdded, part=wire.OutputText(text=""), **self._place())
+        data = self._sent(wire.ItemAdded, output_index=self._message, item=item)
+        data += self._sent(wire.PartAdded, part=wire.OutputText(text=""), **self._place())
         if self._cites_all:  # they had these places here once: a number is the same place at every release
             self._number += len(self._sources)
-        return told
+        return data
 
     def _end_message(self, status: str = "completed") -> bytes:
         if self._message is None:
@@ -148,13 +148,13 @@ class ResponseOutput:
         item = self._change(index, wire.MessageItem, status=status, content=(part,))
         if status != "completed":
             return b""
-        told = b""
+        data = b""
         for number, annotation in enumerate(part.annotations):
             note = {"annotation_index": number, "annotation": annotation, **place}
-            told += self._sent(wire.AnnotationAdded, **note)
-        told += self._sent(wire.OutputTextDone, text=part.text, **place)
-        told += self._sent(wire.PartDone, part=part, **place)
-        return told + self._sent(wire.ItemDone, output_index=index, item=item)
+            data += self._sent(wire.AnnotationAdded, **note)
+        data += self._sent(wire.OutputTextDone, text=part.text, **place)
+        data += self._sent(wire.PartDone, part=part, **place)
+        return data + self._sent(wire.ItemDone, output_index=index, item=item)
 
     def _call(self, call: ToolStarted, approval_id: str | None = None) -> bytes:
         index = self._calls[call.call_id] = len(self.response.output)
@@ -168,9 +168,9 @@ class ResponseOutput:
         )
         place = {"output_index": index, "item_id": begun.id}
         self._put(replace(begun, arguments=arguments))
-        told = self._sent(wire.ItemAdded, output_index=index, item=begun)
-        told += self._sent(wire.CallInProgress, **place)
-        return told + self._sent(wire.CallArguments, arguments=arguments, **place)
+        data = self._sent(wire.ItemAdded, output_index=index, item=begun)
+        data += self._sent(wire.CallInProgress, **place)
+        return data + self._sent(wire.CallArguments, arguments=arguments, **place)
 
     def _return(self, returned: ToolEnded) -> bytes:
         begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
@@ -179,28 +179,30 @@ class ResponseOutput:
         if returned.is_error:
             error = wire.CallError(content=({"type": "text", "text": _text_of(output)},))
             item = self._change(index, wire.McpCall, status="failed", error=error)
-            told = self._sent(wire.CallFailed, **place)
+            data = self._sent(wire.CallFailed, **place)
         else:
             item = self._change(index, wire.McpCall, status="completed", output=output)
-            told = self._sent(wire.CallCompleted, **place)
-        return begun + told + self._sent(wire.ItemDone, output_index=index, item=item)
+            data = self._sent(wire.CallCompleted, **place)
+        return begun + data + self._sent(wire.ItemDone, output_index=index, item=item)
 
     def _allowed(self, call_id: str) -> bytes:
         """A call that has waited, with what it was run with."""
-        assert self._behind is not None
-        call = self._behind.calls[call_id]
-        return self._call(ToolStarted(call_id, call.name, call.ran_input), self._behind.approval_of(call_id))
+        assert self._after_pause is not None
+        call = self._after_pause.calls[call_id]
+        return self._call(
+            ToolStarted(call_id, call.name, call.ran_input), self._after_pause.approval_of(call_id)
+        )
 
     def _wait(self, waits: Broken) -> bytes:
         """The response is over, and another one goes on.
 
         That one counts on from the place where the wait began: these numbers are those of its events too.
         """
-        told = b""
+        data = b""
         for call_id in waits.calls:
             if (index := self._calls.get(call_id)) is not None:
                 item = self._change(index, wire.McpCall, status="incomplete")
-                told += self._sent(wire.ItemDone, output_index=index, item=item)
+                data += self._sent(wire.ItemDone, output_index=index, item=item)
         for approval in waits.approvals:
             arguments = json.encode(approval.input).decode()
             asked = wire.McpApprovalRequest(
@@ -210,9 +212,9 @@ class ResponseOutput:
                 elicitation=approval.elicitation or msgspec.UNSET,
             )
             place = {"output_index": len(self.response.output), "item": self._put(asked)}
-            told += self._sent(wire.ItemAdded, **place) + self._sent(wire.ItemDone, **place)
+            data += self._sent(wire.ItemAdded, **place) + self._sent(wire.ItemDone, **place)
         self.response = replace(self.response, status="completed")
-        return told + self._sent(wire.Completed, response=self.response)
+        return data + self._sent(wire.Completed, response=self.response)
 
     def _finish(self, finished: Finished) -> bytes:
         usage = _usage(finished)
@@ -224,7 +226,7 @@ class ResponseOutput:
         return self._sent(wire.CutShort, response=self.response)
 
     def _fail(self, broken: Broken) -> bytes:
-        """What is open stays so: nothing of it is whole."""
+        """What is open stays so: nothing of it is complete."""
         self._end_message("incomplete")
         for index in self._calls.values():
             call = self.response.output[index]
@@ -259,10 +261,10 @@ class ResponseOutput:
 
 
 def response_of(
-    begun: wire.Response, updates: Iterable[Update], behind: AfterPause | None = None
+    begun: wire.Response, updates: Iterable[Update], after_pause: AfterPause | None = None
 ) -> wire.Response:
     """The response that has begun, as these updates have made it."""
-    output = ResponseOutput(begun, _BEHIND_ALL, behind)
+    output = ResponseOutput(begun, _AFTER_ALL, after_pause)
     output.encode(updates)
     return output.so_far
 

@@ -1,40 +1,38 @@
 """GET /openai/v1/responses/{response_id}: a response read again, or its events, from after any of them."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from litestar import Request, get
-from litestar.di import NamedDependency, Provide
+from litestar import get, post
 from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 from msgspec.structs import replace
 
 from contracts.examples import TRACE
+from contracts.messages import CancelRequested
 from conversations.aggregate.approvals import wait_of
 from conversations.aggregate.canonical_stream import replayed
 from conversations.queries.find_run import FoundRun, load_run
-from directory.caller import Caller
 from gateway.access.admission import within_read_rate
-from gateway.access.auth import provide_caller
-from gateway.gateway_services import Parts, parts_of
+from gateway.gateway_request import GatewayRequest
+from gateway.gateway_services import GatewayServices
 from gateway.http import query
-from gateway.http.exchange import Exchange, of
+from gateway.http.exchange import Exchange
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
-from gateway.protocols.openai.completions import has_bearer_key
-from gateway.protocols.openai.completions_openapi import SECURITY, TAG
+from gateway.protocols.openai.completions import SECURITY, TAG, has_bearer_key
 from gateway.protocols.openai.responses import response_output, wire
+from gateway.protocols.openai.responses.create import CONTENT
 from gateway.protocols.openai.responses.previous_response import (
     Named,
-    behind_wait,
+    after_pause_of,
     found_response,
     no_such_response,
     response_id,
     shown_id,
 )
-from gateway.protocols.openai.responses.responses_openapi import CONTENT
 from gateway.runs.after_pause import AfterPause
 from gateway.runs.event_stream import EventStream
 from gateway.runs.followed_runs import accepts_runs
@@ -71,52 +69,51 @@ _PARAMETERS = (
     description="At any gateway, for as long as its conversation exists; its events under way as they come.",
     response_description="The response, as far as it is.",
     guards=[has_bearer_key, within_read_rate, without_body, accepts_runs],
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=[TAG["name"]],
 )
 @described("not_found", "conversation_busy", parameters=_PARAMETERS, content=CONTENT)
 async def retrieve_response(
-    request: Request[Any, Any, Any], caller: NamedDependency[Caller], response_id: ResponseId
+    request: GatewayRequest, response_id: ResponseId
 ) -> JsonAnswer[wire.Response] | EventStream:
     """404 for what is not the account's, is unknown or erased."""
-    parts, exchange = parts_of(request), of(request.scope)
+    services, exchange = request.services, request.exchange
     streamed, after = _asked(exchange)
-    named, found = await found_response(parts, caller, response_id)
+    named, found = await found_response(services, request.auth, response_id)
     if streamed and found.begun_at is None:
         raise Refusal("conversation_busy", "The response stands in line.")
     if streamed:
-        await exchange.enter(parts.account_bounds.streaming(caller))
-    stored, begun, behind = await response_of(parts, named, found)
+        await exchange.enter(services.account_bounds.streaming(request.auth))
+    stored, begun, after_pause = await response_of(services, named, found)
     if found.begun_at is None or (not streamed and stored.status != "in_progress"):
         return JsonAnswer(stored)
-    following = parts.runs.follow(
+    following = services.runs.follow(
         named.trace_id,
         found.conversation_id,
         streaming=True,
         outputs=True,
         from_beginning=True,
         after_version=found.begun_at - 1,
-        after_pause=behind,
+        after_pause=after_pause,
     )
     run = await exchange.enter(following)
     if not streamed:  # the log has complete rounds only
-        return JsonAnswer(response_output.response_of(begun, run.take(), behind))
+        return JsonAnswer(response_output.response_of(begun, run.take(), after_pause))
     exchange.watch(run.leave)
     exchange.answer_as(named.trace_id)
-    events = response_output.ResponseOutput(begun, after, behind)
+    events = response_output.ResponseOutput(begun, after, after_pause)
     return EventStream(run, lambda: events.encode(run.take()))
 
 
 async def response_of(
-    parts: Parts, named: Named, found: FoundRun
+    services: GatewayServices, named: Named, found: FoundRun
 ) -> tuple[wire.Response, wire.Response, AfterPause | None]:
-    """A response as far as the log has it, as it began, and what it is behind of, if anything.
+    """A response as far as the log has it, as it began, and the pause after which it begins, if any.
 
     Raises Refusal: 404; DatabaseUnavailable, UnreadableEvent.
     """
     begun = wire.Response(
-        id=response_id(named.trace_id, named.behind),
+        id=response_id(named.trace_id, named.pause),
         created_at=found.requested_at or 0,
         status="queued",
         model=found.model or "",
@@ -124,7 +121,7 @@ async def response_of(
     )
     if found.begun_at is None:
         return begun, begun, None
-    loaded = await load_run(parts.pool, named.trace_id)
+    loaded = await load_run(services.pool, named.trace_id)
     if loaded is None:  # erased meanwhile
         raise no_such_response()
     _, run = loaded
@@ -132,9 +129,9 @@ async def response_of(
     model = run.requested_model or run.agent_id
     begun = replace(begun, status="in_progress", created_at=created, model=model)
     updates = [*replayed(run), *([wait_of(run)] if run.pending else [])]
-    if (behind := behind_wait(run, named)) is not None:
-        updates = behind.rest(updates)
-    return response_output.response_of(begun, updates, behind), begun, behind_wait(run, named)
+    if (after_pause := after_pause_of(run, named)) is not None:
+        updates = after_pause.rest(updates)
+    return response_output.response_of(begun, updates, after_pause), begun, after_pause_of(run, named)
 
 
 def _asked(exchange: Exchange) -> tuple[bool, int]:
@@ -150,3 +147,27 @@ def _asked(exchange: Exchange) -> tuple[bool, int]:
     if stream == "false":
         raise invalid("starting_after", "This is for streams.")
     return True, int(after)
+
+
+@post(
+    "/openai/v1/responses/{response_id:str}/cancel",
+    status_code=200,
+    operation_id="cancelResponse",
+    summary="Cancel a response that is under way or in line.",
+    description="The worker is notified, and the response ends soon; one that has ended stays as it is.",
+    response_description="The response as it is now.",
+    guards=[has_bearer_key, within_read_rate, without_body],
+    security=[SECURITY],
+    tags=[TAG["name"]],
+)
+@described("not_found")
+async def cancel_response(request: GatewayRequest, response_id: ResponseId) -> wire.Response:
+    """404 for what is not the account's, is unknown or erased."""
+    services = request.services
+    named, found = await found_response(services, request.auth, response_id)
+    response, *_ = await response_of(services, named, found)
+    if response.status in ("queued", "in_progress"):
+        await services.bus.traces.cancel(
+            CancelRequested(trace_id=named.trace_id, account_id=request.auth.account_id)
+        )
+    return response

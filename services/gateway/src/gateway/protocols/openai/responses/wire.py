@@ -1,4 +1,4 @@
-"""What OpenAI's Responses API has on the wire, as far as we say it (openai 3.54, its own types)."""
+"""What OpenAI's Responses API has on the wire, as far as we send it (openai 3.54, its own types)."""
 
 import msgspec
 
@@ -24,7 +24,7 @@ class OutputText(msgspec.Struct, frozen=True, kw_only=True, tag="output_text"):
 
 
 class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag="message"):
-    """What the agent says between its tools. `status`: in_progress, completed, incomplete."""
+    """The agent's text between its tools. `status`: in_progress, completed, incomplete."""
 
     id: str
     status: str
@@ -177,7 +177,7 @@ class ItemAdded(_OfItem, frozen=True, kw_only=True, tag="response.output_item.ad
 
 
 class ItemDone(_OfItem, frozen=True, kw_only=True, tag="response.output_item.done"):
-    """An item is whole."""
+    """An item is complete."""
 
     item: Item
 
@@ -208,14 +208,14 @@ class OutputTextDelta(_OfPart, frozen=True, kw_only=True, tag="response.output_t
 
 
 class OutputTextDone(_OfPart, frozen=True, kw_only=True, tag="response.output_text.done"):
-    """A text is whole."""
+    """A text is complete."""
 
     text: str
     logprobs: tuple[()] = ()
 
 
 class PartDone(_OfPart, frozen=True, kw_only=True, tag="response.content_part.done"):
-    """A part is whole."""
+    """A part is complete."""
 
     part: OutputText
 

@@ -5,7 +5,6 @@ By the caller's own key for the conversation together with what is shown (decisi
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -21,16 +20,12 @@ from gateway.chat.run_request import Fork, RunRequest
 from gateway.http.problem_responses import invalid
 from runtime.postgres import Pool
 
-_NUL = ("\x00", "\ufffd")  # Postgres cannot hold it
-
 _NO_NAME = re.compile(r"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
 MAX_NAME = 255
 
-A = TypeVar("A", bound=RunRequest)
 
-
-class Shown(msgspec.Struct, frozen=True):
-    """The conversation, its last message new, and instructions to stand after the agent's prompt."""
+class ClientHistory(msgspec.Struct, frozen=True):
+    """A conversation as a client sends it, its last message new; `instructions` follow the agent's prompt."""
 
     instructions: str | None
     messages: tuple[ShownMessage, ...]
@@ -38,21 +33,26 @@ class Shown(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """What is new."""
+        """The new message."""
         return self.messages[-1].content
 
     @property
     def history(self) -> tuple[ShownMessage, ...]:
-        """What was before."""
+        """The messages before it."""
         return self.messages[:-1]
 
 
+def storable(text: str) -> str:
+    """The text as Postgres can hold it."""
+    return text.replace("\x00", "\ufffd")
+
+
 class Texts:
-    """Texts as they are read. Those of the assistant that follow each other are joined."""
+    """Collects the texts of a client's messages. Consecutive ones of the assistant are joined."""
 
     def __init__(self) -> None:
         self._instructions: list[str] = []
-        self._said: list[tuple[Role, list[str]]] = []
+        self._messages: list[tuple[Role, list[str]]] = []
         self._last: Role | None = None
 
     def instruct(self, text: str) -> None:
@@ -62,29 +62,29 @@ class Texts:
     def say(self, text: str) -> None:
         """Of the user."""
         self._last = "user"
-        self._said.append(("user", [text]))
+        self._messages.append(("user", [text]))
 
     def answer(self, text: str) -> None:
-        """Of the assistant; "" where he did something else."""
+        """Of the assistant; "" where it did something else."""
         self._last = "assistant"
-        if self._said and self._said[-1][0] == "assistant":
-            self._said[-1][1].append(text)
+        if self._messages and self._messages[-1][0] == "assistant":
+            self._messages[-1][1].append(text)
         elif text:
-            self._said.append(("assistant", [text]))
+            self._messages.append(("assistant", [text]))
 
-    def shown(self, field: str, max_message_bytes: int | None) -> Shown:
+    def history_for(self, field: str, max_message_bytes: int | None) -> ClientHistory:
         """All of it; `max_message_bytes` is the plan's own bound. Raises Refusal, which names `field`."""
         if self._last != "user":
             raise invalid(field, "The last message must be the user's.")
-        messages = tuple(ShownMessage(role, "".join(texts).replace(*_NUL)) for role, texts in self._said)
+        messages = tuple(ShownMessage(role, storable("".join(texts))) for role, texts in self._messages)
         if not messages[-1].content.strip():
             raise invalid(field, "The last message is blank.")
         limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
         for each in messages:
             check_size(field, each.content, limit if each.role == "user" else MAX_MESSAGE_BYTES)
-        instructions = "\n\n".join(filter(None, self._instructions)).replace(*_NUL)
+        instructions = storable("\n\n".join(filter(None, self._instructions)))
         check_size(field, instructions, MAX_PROMPT_BYTES)
-        return Shown(instructions or None, messages, digests_of(messages))
+        return ClientHistory(instructions or None, messages, digests_of(messages))
 
 
 def check_name(field: str, name: str) -> str:
@@ -96,12 +96,17 @@ def check_name(field: str, name: str) -> str:
         raise invalid(field, f"This has 1 to {MAX_NAME} characters, and not only blanks.")
     if _NO_NAME.match(name):
         raise invalid(field, f"{name} is what a client sends that had no name to send.")
-    return name.replace(*_NUL)
+    return storable(name)
 
 
-async def found(
-    pool: Pool, requested: A, shown: Shown, account_id: str, key: str, hash_of: Callable[[str], str]
-) -> A:
+async def find_conversation(
+    pool: Pool,
+    requested: RunRequest,
+    shown: ClientHistory,
+    account_id: str,
+    key: str,
+    hash_of: Callable[[str], str],
+) -> RunRequest:
     """`requested`, to go on with the conversation that ends as is shown, or with a fork of one that has gone
     on since, where there is one; else as it is.
 
@@ -121,7 +126,7 @@ async def found(
     return requested if continued is None else _going_on(requested, continued)
 
 
-def _going_on(requested: A, continued: Continued) -> A:
+def _going_on(requested: RunRequest, continued: Continued) -> RunRequest:
     if continued.has_gone_on and continued.reply_id is not None:
         place = Fork(source_id=continued.conversation_id, at=continued.reply_id, trace_id=continued.trace_id)
         return replace(requested, fork=place)
