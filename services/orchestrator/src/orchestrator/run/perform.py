@@ -177,7 +177,6 @@ class Performer:
             histories=self._histories,
         )
         call = replace(await self._call(run, prompt), use_tools=step.tools, output_schema=self._output.schema)
-        self._output.prepare()
         failpoints.reach("orchestrator-before-model")
         meter = self._cost.begin(step.round)
         reply = await self._replies.whole(call, meter, go_on=run.on_interruption != "fail")
