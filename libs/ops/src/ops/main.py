@@ -59,9 +59,6 @@ def up(gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1
     instead of embedded ones. With ANTHROPIC_API_KEY or OPENAI_API_KEY the demo agents use
     that provider, else an offline model.
     """
-    from runtime.imports import defer
-
-    defer("bus")  # a stack needs its table of users alone, and neither NATS' client nor Postgres'
     from ops.settings import Counts
     from ops.up import up as run
 
