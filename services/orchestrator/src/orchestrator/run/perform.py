@@ -28,8 +28,7 @@ from directory.compaction_settings import Compaction
 from directory.parameters import summarising
 from orchestrator.models import ModelCall, ModelFailure, Reply
 from orchestrator.models.continuation import with_text
-from orchestrator.models.prefix import prompt_sha256, text_sha256, tools_sha256
-from orchestrator.models.summary_reply import summary_of
+from orchestrator.models.port import prompt_sha256, summary_of, text_sha256, tools_sha256
 from orchestrator.output.final_output import OutputSpec
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.cost import RoundCost
