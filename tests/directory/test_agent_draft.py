@@ -1,3 +1,5 @@
+import contextlib
+import time
 from typing import Any, get_type_hints
 
 import msgspec
@@ -263,6 +265,25 @@ def test_a_schema_is_bounded_in_size_and_depth() -> None:
     for schema, words in ((SCHEMA | {"properties": wide}, "64 KiB"), (SCHEMA | nested(40), "nested deeper")):
         with pytest.raises(Invalid, match=words):
             checked(draft(output_type="json", output_schema=schema))
+
+
+@pytest.mark.requirement("OUTPUT-JSON")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"properties": {"a": {"pattern": "(" * 20_000 + "a" + ")" * 20_000}}},
+        {"properties": {f"p{n}": {"pattern": rf"^(\w{{1,100}}){{1,{n + 1}}}$"} for n in range(1000)}},
+        {"properties": {"a": {"pattern": "(?<=a{1000})" * 4000}}},
+        {"properties": {f"p{n}": {"$ref": "#/$defs/d"} for n in range(1500)}, "$defs": {"d": {}}},
+        {"anyOf": [{"type": "text"}] * 2000},
+    ],
+    ids=["groups", "bounds", "look-behinds", "references", "wrong types"],
+)
+def test_a_hostile_schema_is_checked_in_bounded_time(change: dict[str, Any]) -> None:
+    began = time.process_time()
+    with contextlib.suppress(Invalid):
+        checked(draft(output_type="json", output_schema=SCHEMA | change))
+    assert time.process_time() - began < 3.0
 
 
 @pytest.mark.requirement("SECRETS-SEALED")

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from knowledge.documents import Parsed, Section, parse
@@ -104,3 +106,39 @@ def test_a_heading_longer_than_a_heading_is_a_paragraph() -> None:
 @pytest.mark.parametrize("text", ["", "\n \n", "---\n---", "#", "<!-- -->"])
 def test_an_empty_document_has_no_section(text: str) -> None:
     assert parse(text, "markdown") == Parsed(None, None, ())
+
+
+def test_blocks_are_those_of_commonmark() -> None:
+    text = (
+        "# A &amp; *B* `c`\n\n> # quoted\n\n- # listed\n\n"
+        "Of two\nlines\n---\n\n**Bold** goes\n**on**.\n\n    # code\n"
+    )
+    assert sections(text) == [
+        (("A & B c",), "> # quoted\n\n- # listed"),
+        (("A & B c", "Of two lines"), "**Bold** goes **on**.\n\n    # code"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "- ",
+            "- a\n",
+            "> ",
+            "> a\n",
+            ">" * 90 + "\n",
+            "[",
+            "`",
+            "# a\n",
+            "# [a](\n",
+            "a\n-\n",
+            "a|b\n-|-\n",
+        ),
+        *("<!--", "<!--\n", "<!-- a -->\n", "--><!--", "> <!--\n", "1. a\n\n", "```\n", "\n"),
+    ],
+)
+def test_hostile_markdown_costs_time_in_proportion(piece: str) -> None:
+    began = time.process_time()
+    parse(piece * (250_000 // len(piece)), "markdown")
+    assert time.process_time() - began < 8.0  # the slowest, a list, takes 1.6 s

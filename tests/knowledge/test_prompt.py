@@ -8,7 +8,7 @@ from contracts.values import Source
 from knowledge import passages_prompt
 from knowledge.search.passages import Passage
 from model_demo import shop
-from model_demo.request_facts import Conversation
+from model_demo.request_facts import ConversationFacts
 from model_demo.wire import anthropic
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
@@ -36,7 +36,7 @@ def reply(question: str, *passages: Passage) -> str:
         "system": f"You are the assistant of a shop.\n\n{passages_prompt.INSTRUCTION}",
         "messages": [{"role": "user", "content": content}],
     }
-    return shop.reply(Conversation(anthropic.asked(json.dumps(body).encode(), {}).request)).text
+    return shop.reply(ConversationFacts(anthropic.asked(json.dumps(body).encode(), {}).request)).text
 
 
 def test_passages_are_blocks_with_index_and_title() -> None:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.ranking import fuse
+from knowledge.search.passages import fuse
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 

@@ -7,7 +7,7 @@ from administration.admin_values import KnowledgeBase, KnowledgeBaseChanges
 from contracts.admin_errors import NotFound
 from knowledge.errors import Disabled
 from knowledge.search import search
-from knowledge.search.snippets import MOST_SNIPPET
+from knowledge.search.passages import MOST_SNIPPET
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 

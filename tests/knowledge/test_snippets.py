@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.snippets import MOST_SNIPPET, snippet
+from knowledge.search.passages import MOST_SNIPPET, snippet
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 

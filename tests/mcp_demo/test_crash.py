@@ -10,12 +10,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_demo.server import build_server
 from mcp_demo.shop import Shop
 from mcp_demo.tools import TOOLS
-from mcp_demo.tools.tool import Tool
+from mcp_demo.tools.tool import ShopTool
 
 pytestmark = pytest.mark.requirement("MCP-ERRORS")
 
 
-def broken(tool: Tool) -> Tool:
+def broken(tool: ShopTool) -> ShopTool:
     def run(_shop: Shop, _arguments: object) -> object:
         raise RuntimeError("a secret of the house")
 

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from mcp_demo.shop import Shop
-from mcp_demo.tools import TOOLS, Effect, Tool
+from mcp_demo.tools import TOOLS, Effect, ShopTool
 from tests.mcp_demo.demo_server import DemoServer
 from tests.mcp_demo.valid_calls import CALLS
 
@@ -84,7 +84,7 @@ def test_the_hints_follow_from_the_effect_of_each_tool(tools: list[dict[str, Any
 
 @pytest.mark.requirement("MCP-ANNOTATIONS")
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_a_tool_has_the_effect_that_it_declares(shop: Shop, tool: Tool) -> None:
+def test_a_tool_has_the_effect_that_it_declares(shop: Shop, tool: ShopTool) -> None:
     before = _state(shop)
     tool.call(shop, CALLS[tool.name][0])
     once = _state(shop)

@@ -8,9 +8,8 @@ import pytest
 
 from mcp_demo.shop import Shop
 from mcp_demo.shop.errors import ShopError
-from mcp_demo.tools import TOOLS, Tool
-from mcp_demo.tools.arguments import BadArgumentsError
-from mcp_demo.tools.tool_schemas import schema_of
+from mcp_demo.tools import TOOLS, ShopTool
+from mcp_demo.tools.arguments import BadArgumentsError, schema_of
 from tests.mcp_demo.valid_calls import CALLS
 
 ODD: tuple[Any, ...] = (
@@ -53,7 +52,7 @@ ODD: tuple[Any, ...] = (
 )
 
 
-def refused(tool: Tool, shop: Shop, arguments: dict[str, Any]) -> bool:
+def refused(tool: ShopTool, shop: Shop, arguments: dict[str, Any]) -> bool:
     """Whether the arguments are refused; what the shop itself refuses comes later."""
     try:
         with contextlib.suppress(ShopError):
@@ -65,7 +64,7 @@ def refused(tool: Tool, shop: Shop, arguments: dict[str, Any]) -> bool:
 
 @pytest.mark.requirement("MCP-ERRORS")
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_arguments_are_refused_exactly_where_the_schema_refuses_them(tool: Tool, shop: Shop) -> None:
+def test_arguments_are_refused_exactly_where_the_schema_refuses_them(tool: ShopTool, shop: Shop) -> None:
     schema = schema_of(tool.arguments)
     validator = jsonschema.Draft202012Validator(
         schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER

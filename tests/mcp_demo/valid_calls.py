@@ -7,7 +7,7 @@ that can still be cancelled, the calls are listed here.
 from typing import Any
 
 from mcp_demo.tools import TOOLS
-from mcp_demo.tools.tool_schemas import schema_of
+from mcp_demo.tools.arguments import schema_of
 
 _LISTED: dict[str, list[dict[str, Any]]] = {
     "get_order": [{"order_id": "ORD-1028"}, {"order_id": "ORD-1017"}, {"order_id": "ORD-1030"}],

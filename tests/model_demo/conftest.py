@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from mcp_demo.tools import TOOLS
-from mcp_demo.tools.tool_schemas import schema_of
+from mcp_demo.tools.arguments import schema_of
 
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 

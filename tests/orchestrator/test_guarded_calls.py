@@ -139,7 +139,7 @@ async def test_a_charset_of_python_alone_is_not_decoded(
     provider.will(answer)
     failure = await caller_of(client, provider.url, guarded=guarded).failure()
     assert failure.kind == "http_400"
-    assert "message" not in failure.said
+    assert "message" not in failure.provider_message
 
 
 @pytest.mark.parametrize("guarded", [True, False])

@@ -20,7 +20,7 @@ from conversations.event_store.store import ConversationStore, open_store
 from directory.agents import AgentConfig
 from directory.compaction_settings import Compaction
 from model_demo import answer, controls
-from model_demo.request_facts import Conversation as Talk
+from model_demo.request_facts import ConversationFacts as Talk
 from model_demo.wire import anthropic, token_counts
 from orchestrator.agents.run_agent import facts_of
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply

@@ -9,7 +9,7 @@ import pytest
 from contracts import events, frames
 from contracts.values import ToolSpec
 from orchestrator.models import ModelCall
-from orchestrator.models.prefix import tools_sha256
+from orchestrator.models.port import tools_sha256
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import ScriptedProvider, says
 

@@ -313,10 +313,10 @@ def test_a_stream_cut_at_any_byte_is_a_failure_and_never_a_reply() -> None:
         builder = AnthropicReply()
         said = builder.feed(whole[:cut])[0]
         with pytest.raises(StreamBroken) if cut < told else contextlib.nullcontext():
-            builder.whole()
+            builder.complete()
         said += builder.feed(whole[cut:])[0]
         assert said == "é"
-        assert builder.whole().blocks == ({"type": "text", "text": "é"},)
+        assert builder.complete().blocks == ({"type": "text", "text": "é"},)
 
 
 @pytest.mark.requirement("AGENT-CHECK")

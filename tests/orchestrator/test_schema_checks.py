@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import resource
 from typing import Any
 
 import pytest
 
 from directory.agents import AgentConfig
+from orchestrator.output.schema_checker import CPU_SECONDS, MEMORY_BYTES
 from orchestrator.output.schema_checks import SchemaChecks
 from runtime.cpu_budget import CpuBudget
 
@@ -46,6 +48,96 @@ async def test_slow_schemas_of_one_account_do_not_delay_another_accounts_reply()
         assert await checks.problem(sound, "{}") == ""
     finally:
         await checks.aclose()
+
+
+def _doubling(levels: int) -> dict[str, Any]:
+    """References of which each leads twice to the next: 2 ** levels applications to one value."""
+    definitions: dict[str, Any] = {
+        f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)
+    }
+    return {"properties": {"code": {"$ref": "#/$defs/d0"}}, "$defs": definitions | {f"d{levels}": {}}}
+
+
+def _forking(depth: int) -> tuple[dict[str, Any], Any]:
+    """A recursive schema that checks each level twice, and a value that is so deep."""
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value}
+    twice = [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]
+    return {"allOf": twice}, value
+
+
+_FORKING_SCHEMA, _FORKING_VALUE = _forking(40)
+_MANY_WORDS = [f"word-{number}" for number in range(5000)]
+HOSTILE: list[tuple[str, dict[str, Any], Any]] = [
+    ("nested repetition", BOMB, {"code": "a" * 60 + "!"}),
+    ("nested repetition before a back-reference", {"items": {"pattern": r"^(a+)+\1$"}}, ["a" * 60 + "!"]),
+    ("a long alternation", {"items": {"pattern": "(a|aa|aaa|aaaa)*$"}}, ["a" * 60 + "!"]),
+    ("nested bounds", {"items": {"pattern": "^(((a{1,100}){1,100}){1,100})$"}}, ["a" * 5000 + "!"]),
+    ("a text of a megabyte", {"items": {"pattern": "^(.*)*$"}}, ["a" * 1_000_000 + "\n"]),
+    ("references that double", _doubling(60), {"code": 1}),
+    ("a reference to itself", {"allOf": [{"$ref": "#"}]}, {}),
+    ("a recursion that forks", _FORKING_SCHEMA, _FORKING_VALUE),
+    ("many rules for many values", {"items": {"allOf": [{"minimum": 0}] * 3000}}, [1] * 100_000),
+    (
+        "a large enum for many values",
+        {"items": {"enum": [{"a": n} for n in range(4000)]}},
+        [{"a": -1}] * 10_000,
+    ),
+    ("unique items without an order", {"uniqueItems": True}, [{"a": number} for number in range(20_000)]),
+    (
+        "names that are checked by many patterns",
+        {"patternProperties": {word: {} for word in _MANY_WORDS}},
+        {"a": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
+async def test_a_hostile_schema_takes_bounded_time_and_memory(schema: dict[str, Any], value: Any) -> None:
+    checks = SchemaChecks()
+    before = _children_usage()
+    try:
+        async with asyncio.timeout(20):  # of a busy machine; what counts is CPU time
+            await checks.problem(_agent("hostile", 0, schema), json.dumps(value))
+            assert await checks.problem(_agent("hostile", 1, {"type": "object"}), "{}") == ""
+    finally:
+        await checks.aclose()
+    after = _children_usage()
+    assert after.ru_utime - before.ru_utime < 2 * CPU_SECONDS + 2.0, (
+        "a check's, and the starts of two processes"
+    )
+    assert after.ru_maxrss * 1024 < MEMORY_BYTES
+
+
+def _children_usage() -> resource.struct_rusage:
+    return resource.getrusage(resource.RUSAGE_CHILDREN)
+
+
+async def test_a_schema_that_takes_too_long_is_stated_and_its_process_replaced() -> None:
+    checks = SchemaChecks()
+    try:
+        problem = await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "a" * 60 + "!"}))
+        assert problem == "it could not be checked in time, as the schema takes too long"
+        assert await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "aa"})) == ""
+    finally:
+        await checks.aclose()
+
+
+@pytest.mark.parametrize("reference", ["http://{address}/schema.json", "file:///etc/hostname"])
+async def test_a_reference_to_elsewhere_is_not_fetched(reference: str) -> None:
+    arrived = asyncio.Event()
+    server = await asyncio.start_server(lambda *_: arrived.set(), "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    checks = SchemaChecks()
+    schema = {"$ref": reference.format(address=f"{host}:{port}")}
+    try:
+        assert await checks.problem(_agent("a", 0, schema), "{}") == "it could not be checked"
+        assert not arrived.is_set()
+    finally:
+        await checks.aclose()
+        server.close()
+        await server.wait_closed()
 
 
 @pytest.mark.requirement("ECMA-PATTERNS")

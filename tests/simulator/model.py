@@ -12,7 +12,7 @@ from contracts.values import ToolSpec, Usage
 from directory.agents import AgentConfig, McpServer
 from directory.compaction_settings import PROMPT, Compaction
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
-from orchestrator.models.anthropic.prefill import messages_of
+from orchestrator.models.anthropic.request import messages_of
 from orchestrator.models.providers import Defaults
 from runtime.postgres import DatabaseUnavailable
 from tests.simulator.plan import Request
@@ -20,7 +20,7 @@ from tests.simulator.postgres import Postgres
 from tests.simulator.process import Link, Process, Server
 from tests.simulator.world import World
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.elicitation import Leg
+from tool_runner.servers.elicitation import CallAttempt
 from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.server_tool import OfferedTool
 
@@ -130,7 +130,7 @@ class SimToolServer:
         return _TOOLS
 
     async def call(
-        self, tool: OfferedTool, given: dict[str, Any], limit: TimeLimit, _leg: Leg
+        self, tool: OfferedTool, given: dict[str, Any], limit: TimeLimit, _attempt: CallAttempt
     ) -> mcp_types.CallToolResult:
         executions, key = self._tools.executions, given["call"]
 

@@ -173,7 +173,7 @@ def round_said_twice() -> Any:
     def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
         return messages
 
-    return _instead(sys.modules["orchestrator.models.anthropic.prefill"], "going_on", going_on)
+    return _instead(sys.modules["orchestrator.models.anthropic.request"], "going_on", going_on)
 
 
 def covers_more_than_was_summarised() -> Any:

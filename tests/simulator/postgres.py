@@ -19,7 +19,7 @@ from directory import plans
 from journal import executions
 from tests.simulator.process import Server
 from tests.simulator.world import World
-from tool_runner import deadline_clock as tool_clock
+from tool_runner import time_limit as tool_clock
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS = (events.RunCompleted, events.RunFailed, events.RunCancelled)

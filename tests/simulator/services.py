@@ -42,10 +42,10 @@ from tests.simulator.plan import Request
 from tests.simulator.postgres import Postgres
 from tests.simulator.process import Process
 from tests.simulator.world import World
+from tool_runner.calls.call_slots import ResultQuota
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
-from tool_runner.calls.result_quota import ResultQuota
-from tool_runner.deadline_clock import DatabaseClock
+from tool_runner.time_limit import DatabaseClock
 
 _SLOTS = 4
 

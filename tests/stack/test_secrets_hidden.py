@@ -20,7 +20,7 @@ from orchestrator.models import Credentials
 from orchestrator.settings import Settings as OrchestratorSettings
 from projector.settings import Settings as ProjectorSettings
 from runtime.settings import Setting
-from tool_runner.settings import Settings as ToolRunnerSettings
+from tool_runner.settings import ToolRunnerSettings
 
 pytestmark = pytest.mark.requirement("SECRETS-NOWHERE")
 

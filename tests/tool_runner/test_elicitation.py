@@ -18,7 +18,7 @@ from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_res
 from tests.tool_runner.scripted import Call, serving
 from tool_runner.calls.call_output import rendered
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.elicitation import FIRST_LEG, ElicitationReader, InputRequired, Leg
+from tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, ElicitationReader, InputRequired
 from tool_runner.servers.pool import ServerPool, ToolServer
 from tool_runner.time_limit import TimeLimit
 
@@ -37,14 +37,18 @@ class Table:
         config = McpServer(name="restaurant", url=restaurant.url, elicitation=asks)
         self.server: ToolServer = self.servers.get(ACCOUNT, config)
 
-    async def call(self, name: str, leg: Leg = FIRST_LEG, **arguments: Any) -> str | InputRequired:
+    async def call(
+        self, name: str, attempt: CallAttempt = FIRST_CALL_ATTEMPT, **arguments: Any
+    ) -> str | InputRequired:
         tools = await self.server.tools()
         limit = TimeLimit(asyncio.get_running_loop().time() + 20)
-        outcome = await self.server.call(tools[name], arguments, limit, leg)
+        outcome = await self.server.call(tools[name], arguments, limit, attempt)
         return outcome if isinstance(outcome, InputRequired) else rendered(outcome)
 
-    async def asked(self, name: str, leg: Leg = FIRST_LEG, **arguments: Any) -> InputRequired:
-        outcome = await self.call(name, leg, **arguments)
+    async def asked(
+        self, name: str, attempt: CallAttempt = FIRST_CALL_ATTEMPT, **arguments: Any
+    ) -> InputRequired:
+        outcome = await self.call(name, attempt, **arguments)
         assert isinstance(outcome, InputRequired), outcome
         return outcome
 
@@ -61,19 +65,19 @@ async def table(request: pytest.FixtureRequest) -> AsyncIterator[Table]:
 Said = dict[str, Any] | Literal["decline", "cancel"] | None
 
 
-def behind(leg: Leg, required: InputRequired, *answers: Said) -> Leg:
-    """The next leg: each answer is the content of what was accepted, or another action."""
+def behind(attempt: CallAttempt, required: InputRequired, *answers: Said) -> CallAttempt:
+    """The next attempt: each answer is the content of what was accepted, or another action."""
     responses = tuple(
         InputResponse(
             key=each.key,
             elicitation=each.elicitation,
-            leg=leg.number,
+            leg=attempt.number,
             action=answer if isinstance(answer, str) else "accept",
             content=None if isinstance(answer, str) else answer,
         )
         for each, answer in zip(required.requests, answers, strict=True)
     )
-    return Leg(leg.number + 1, (*leg.responses, *responses), required.request_state)
+    return CallAttempt(attempt.number + 1, (*attempt.responses, *responses), required.request_state)
 
 
 def messages(required: InputRequired) -> list[str]:
@@ -86,7 +90,7 @@ async def test_what_a_tool_asks_for_is_answered_leg_by_leg_and_the_call_is_done_
     assert (asked.elicitation.message, asked.elicitation.mode) == (GUESTS, "form")
     assert asked.elicitation.requested_schema is not None
     assert asked.elicitation.requested_schema["properties"]["guests"]["maximum"] == 12
-    one = behind(FIRST_LEG, first, {"guests": 4})
+    one = behind(FIRST_CALL_ATTEMPT, first, {"guests": 4})
     second = await table.asked("book", one, day="Monday")
     assert messages(second) == [NAME.format(4)]
     two = behind(one, second, {"name": "Ada"})
@@ -99,20 +103,20 @@ async def test_a_refusal_reaches_the_tool_which_then_does_nothing(
     table: Table, action: Literal["decline", "cancel"]
 ) -> None:
     first = await table.asked("book", day="Monday")
-    outcome = await table.call("book", behind(FIRST_LEG, first, action), day="Monday")
+    outcome = await table.call("book", behind(FIRST_CALL_ATTEMPT, first, action), day="Monday")
     assert isinstance(outcome, str)
     assert action in outcome
     assert table.restaurant.booked == []
 
 
 async def test_two_things_asked_for_are_both_answered(table: Table) -> None:
-    """The newest protocol asks for both in one leg; the older one asks while the call is open."""
-    leg, legs = FIRST_LEG, 0
+    """The newest protocol asks for both in one attempt; the older one asks while the call is open."""
+    attempt, attempts = FIRST_CALL_ATTEMPT, 0
     said: dict[str, Said] = {GUESTS: {"guests": 2}, NAME.format("all"): {"name": "Ada"}}
-    while isinstance(outcome := await table.call("book_at_once", leg, day="Friday"), InputRequired):
-        leg = behind(leg, outcome, *(said[message] for message in messages(outcome)))
-        legs += 1
-    assert legs == (1 if table.server.protocol_version == "2026-07-28" else 2)
+    while isinstance(outcome := await table.call("book_at_once", attempt, day="Friday"), InputRequired):
+        attempt = behind(attempt, outcome, *(said[message] for message in messages(outcome)))
+        attempts += 1
+    assert attempts == (1 if table.server.protocol_version == "2026-07-28" else 2)
     assert table.restaurant.booked == ["Friday, 2, Ada"]
 
 
@@ -121,7 +125,7 @@ async def test_calls_that_ask_at_one_time_are_not_mixed_up(table: Table) -> None
 
     async def book(day: str) -> str | InputRequired:
         first = await table.asked("book", day=day)
-        one = behind(FIRST_LEG, first, {"guests": int(day[4:]) + 1})
+        one = behind(FIRST_CALL_ATTEMPT, first, {"guests": int(day[4:]) + 1})
         second = await table.asked("book", one, day=day)
         assert messages(second) == [NAME.format(int(day[4:]) + 1)]
         return await table.call("book", behind(one, second, {"name": day}), day=day)
@@ -137,12 +141,12 @@ async def test_a_link_is_handed_on_and_the_call_is_made_again_once_it_was_opened
     shown = Elicitation(message=LINK, mode="url", url=LINKED)
     assert [each.elicitation for each in first.requests] == [shown]
     table.restaurant.paid = True
-    assert await table.call("pay", behind(FIRST_LEG, first, None)) == '{"result":"Paid."}'
+    assert await table.call("pay", behind(FIRST_CALL_ATTEMPT, first, None)) == '{"result":"Paid."}'
 
 
 async def test_a_link_that_was_refused_is_not_asked_for_again(table: Table) -> None:
     first = await table.asked("pay")
-    declined = behind(FIRST_LEG, first, "decline")
+    declined = behind(FIRST_CALL_ATTEMPT, first, "decline")
     if table.server.protocol_version == "2026-07-28":
         assert await table.call("pay", declined) == '{"result":"You said decline."}'
     else:
@@ -257,7 +261,7 @@ async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
         first = await server.call(tool, {}, limit)
         assert isinstance(first, InputRequired)
         assert messages(first) == ["Who?"]
-        outcome = await server.call(tool, {}, limit, behind(FIRST_LEG, first, {"name": "Ada"}))
+        outcome = await server.call(tool, {}, limit, behind(FIRST_CALL_ATTEMPT, first, {"name": "Ada"}))
         assert not isinstance(outcome, InputRequired)
         assert json.loads(rendered(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
         capabilities = scripted.calls("initialize")[0].message["params"]["capabilities"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_runner.tools.names import visible_names
+from tool_runner.tools.listing import visible_names
 
 pytestmark = pytest.mark.requirement("TOOLS-NAMES")
 

@@ -101,24 +101,24 @@ async def test_progress_of_a_call_that_has_ended_is_nothing(connect: Connect) ->
 
 async def test_reports_over_a_long_time_do_not_use_up_what_an_answer_may_have() -> None:
     large = KeySlots(FairSlots(1), "account")
-    exchange = CallBudget(now() + SECONDS, RESPONSE_BYTES)
+    budget = CallBudget(now() + SECONDS, RESPONSE_BYTES)
     began = now()
-    await exchange.take(b"x" * LARGE_BYTES, large)
+    await budget.take(b"x" * LARGE_BYTES, large)
     await until_past(began)
     later = now() + 2 * SECONDS
-    exchange.defer(later)
-    await exchange.take(b"x" * 1024, large)
-    assert exchange.deadline == later
+    budget.defer(later)
+    await budget.take(b"x" * 1024, large)
+    assert budget.deadline == later
 
 
 async def test_a_large_answer_is_to_come_quickly_whatever_progress_is_reported() -> None:
     large = KeySlots(FairSlots(1), "account")
-    exchange = CallBudget(now() + SECONDS, RESPONSE_BYTES)
-    await exchange.take(b"x" * (LARGE_BYTES + 1), large)
-    soon = exchange.deadline
-    exchange.defer(now() + 2 * SECONDS)
-    assert exchange.deadline == soon < now() + SECONDS
-    exchange.close()
+    budget = CallBudget(now() + SECONDS, RESPONSE_BYTES)
+    await budget.take(b"x" * (LARGE_BYTES + 1), large)
+    soon = budget.deadline
+    budget.defer(now() + 2 * SECONDS)
+    assert budget.deadline == soon < now() + SECONDS
+    budget.close()
 
 
 class World:

@@ -15,12 +15,12 @@ from net_guard import Guard, Resolver
 from runtime.postgres import open_pool
 from tests.tool_runner.runner import SECRET_KEY, Calls, make_agent
 from tests.tool_runner.scripted import Call, serving, tool
+from tool_runner.calls.call_slots import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import CallHandler
-from tool_runner.calls.result_quota import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota
-from tool_runner.deadline_clock import DatabaseClock
 from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
+from tool_runner.time_limit import DatabaseClock
 
 pytestmark = pytest.mark.requirement("RESULTS-SHARE")
 

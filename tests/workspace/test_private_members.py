@@ -1,6 +1,6 @@
-"""Our classes use no private members that they inherit from libraries, but for these.
+"""Our code uses no private members of libraries, inherited or of other objects, but for these.
 
-Private members of other objects are refused by the linter (SLF001).
+The linter refuses the latter (SLF001) but where a line has an exception, and the exceptions are counted here.
 """
 
 import importlib
@@ -39,6 +39,13 @@ ALLOWED = {
     # Strict reading of HTTP: uvicorn has no public seam before its parser.
     "gateway.http.strict_protocol.StrictProtocol": {"_start_asgi_task", "_unset_keepalive_if_required"},
 }
+EXCEPTIONS = {
+    # mcp refuses a complete listing for one entry that the protocol does not allow. Its public calls check
+    # the result; without that check it is had only by what they use themselves.
+    "services/tool-runner/src/tool_runner/tools/server_tool.py": 2,
+}
+"""Lines with an exception from SLF001, by file."""
+_EXCEPTION = re.compile(r"# noqa:.*\bSLF001\b")
 _OF_PYTHON = {"_abc_impl", "_is_protocol"}
 
 
@@ -83,3 +90,12 @@ def test_classes_use_no_private_members_of_the_libraries_that_they_inherit_from(
     classes = [cls for name in MODULES for cls in _classes(name)]
     used = {f"{cls.__module__}.{cls.__qualname__}": _used_of_libraries(cls) for cls in classes}
     assert {name: members for name, members in used.items() if members} == ALLOWED
+
+
+def test_the_exceptions_from_the_linters_rule_are_these() -> None:
+    found = {
+        str(path.relative_to(ROOT)): len(_EXCEPTION.findall(path.read_text()))
+        for source in ROOT.glob("*/*/src")
+        for path in source.rglob("*.py")
+    }
+    assert {path: count for path, count in found.items() if count} == EXCEPTIONS

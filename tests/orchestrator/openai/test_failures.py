@@ -94,7 +94,7 @@ async def test_what_an_operator_can_mend_is_named_and_the_providers_words_stay_w
     said = answer.get("error", answer)["message"]
     assert words in str(failure)
     assert said not in str(failure)
-    assert failure.said == said
+    assert failure.provider_message == said
 
 
 @pytest.mark.parametrize(

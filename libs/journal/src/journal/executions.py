@@ -14,7 +14,7 @@ KEPT_SECONDS = 3600
 """Rows are kept for so long after the end of their calls.
 
 No redelivery comes later: a call past its deadline is not begun, and a deadline, whatever progress defers it,
-is not behind the end of its run.
+is not after the end of its run.
 """
 
 

@@ -8,7 +8,7 @@ KnowledgeError
 
 
 class KnowledgeError(Exception):
-    """What was asked for cannot be done; the text says why, in words fit to be shown."""
+    """What was requested cannot be done; the text says why, in words fit to be shown."""
 
 
 class Disabled(KnowledgeError):  # noqa: N818 - outcomes, named as the API names them
@@ -20,7 +20,7 @@ class Disabled(KnowledgeError):  # noqa: N818 - outcomes, named as the API names
 
 
 class Unreadable(KnowledgeError):  # noqa: N818
-    """`reason` goes on from the file's name: "is not UTF-8 (byte 0xe9 at 12)"."""
+    """`reason` continues a sentence that begins with the file's name: "is not UTF-8 (byte 0xe9 at 12)"."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name} {reason}")

@@ -166,7 +166,7 @@ def _is_plain(url: str, authority: str) -> bool:
 
 
 def _is_own_form(label: str) -> bool:
-    """Whether a label that stands for one in Unicode (`xn--`) is of letters that are not mapped to others."""
+    """Whether a label that encodes one in Unicode (`xn--`) is of letters that are not mapped to others."""
     if not label.startswith("xn--"):
         return True
     try:

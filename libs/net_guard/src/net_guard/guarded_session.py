@@ -1,7 +1,10 @@
 """aiohttp sessions for requests to servers of others, to judged addresses where a guard is given."""
 
+import contextlib
+import ipaddress
 import socket
 import ssl
+import urllib.request
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -51,6 +54,21 @@ def judge(guard: Guard, url: URL) -> None:
 def is_compressed(answer: aiohttp.ClientResponse) -> bool:
     """Whether its body is, though that was not requested."""
     return answer.headers.get("content-encoding", "identity").strip().lower() != "identity"
+
+
+def environment_proxy(url: URL) -> str | None:
+    """The proxy that the environment names for a URL; None where the URL leads to this host."""
+    host = url.raw_host or ""
+    if _is_loopback(host) or urllib.request.proxy_bypass(host):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(url.scheme) or proxies.get("all")
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 class _GuardedResolver(AbstractResolver):

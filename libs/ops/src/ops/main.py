@@ -61,9 +61,6 @@ def up(
     instead of embedded ones. With ANTHROPIC_API_KEY or OPENAI_API_KEY the demo agents use
     that provider, else an offline model.
     """
-    from runtime.imports import defer
-
-    defer("bus")  # a stack needs only its table of users, and neither the NATS client nor the Postgres one
     from ops.settings import Counts
     from ops.up import up as run
 

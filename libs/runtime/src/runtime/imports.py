@@ -14,9 +14,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def without(*modules: str) -> Iterator[None]:
-    """Inside, imports of these fail, as if they were not installed: for who can do without them.
+    """Inside, imports of these fail, as if they were not installed: for code that can do without them.
 
-    One that has been imported stays so. Elsewhere they are imported as ever.
+    One that has been imported before stays imported. Outside they are imported as usual.
     """
     hidden = [name for name in modules if name not in sys.modules]
     for name in hidden:
@@ -29,10 +29,11 @@ def without(*modules: str) -> Iterator[None]:
 
 
 def defer(*packages: str) -> None:
-    """Of these, have modules be loaded one by one: those that are imported, or whose names are asked for.
+    """Load modules of these packages one by one: those that are imported, or whose names are requested.
 
-    That is, names which a package's `__init__` imports from its own modules. It is run when something else is
-    asked for. To be called before anything imports them; a package before those inside it.
+    Such a name is one that the package's `__init__` imports from its own modules. For any other name the
+    `__init__` is run. To be called before anything imports the packages; a package before those inside it.
+    Raises ModuleNotFoundError.
     """
     for name in packages:
         if name in sys.modules:
@@ -64,7 +65,7 @@ class _Deferred(ModuleType):
         spec = self.__spec__
         assert spec is not None
         assert spec.loader is not None
-        self.__class__ = ModuleType  # type: ignore[assignment]  # from now on it is one like others
+        self.__class__ = ModuleType  # type: ignore[assignment]  # from now on it is a usual module
         spec.loader.exec_module(self)
         return getattr(self, name)
 

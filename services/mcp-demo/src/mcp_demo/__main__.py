@@ -2,12 +2,12 @@
 
 import asyncio
 
-from mcp_demo.settings import Settings
+from mcp_demo.settings import McpDemoSettings
 from runtime import worker
 from runtime.settings import load_or_exit
 
 
-async def serve(settings: Settings, stop: asyncio.Event) -> None:
+async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
     """Serve until `stop`; requests under way then have a second to end."""
     from mcp_demo.app import allowed, build_app
     from runtime import web
@@ -21,7 +21,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 def main() -> None:
     """Read the settings, then run."""
     worker.parse_process_args()
-    settings = load_or_exit(Settings)
+    settings = load_or_exit(McpDemoSettings)
 
     from runtime import logs, telemetry
 

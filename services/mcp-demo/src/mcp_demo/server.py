@@ -11,17 +11,16 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from opentelemetry.trace import Span, SpanKind
 from pydantic import ValidationError
 
-from mcp_demo.asking import asked
 from mcp_demo.information import DESCRIPTION, NAME, TITLE, VERSION
 from mcp_demo.shop import Shop
 from mcp_demo.shop.calendar import TODAY
 from mcp_demo.shop.errors import ShopError
-from mcp_demo.tools import Effect, Tool
-from mcp_demo.tools.arguments import BadArgumentsError
-from mcp_demo.tools.tool_schemas import schema_of
+from mcp_demo.tools import Effect, ShopTool
+from mcp_demo.tools.arguments import BadArgumentsError, schema_of
 from runtime import genai, logs, telemetry
 
 INSTRUCTIONS = (
@@ -44,7 +43,7 @@ _ANNOTATIONS = {
 }
 
 
-def build_server(shop: Shop, tools: tuple[Tool, ...]) -> Server[dict[str, Any]]:
+def build_server(shop: Shop, tools: tuple[ShopTool, ...]) -> Server[dict[str, Any]]:
     """An MCP server of these tools on this shop."""
     by_name = {tool.name: tool for tool in tools}
     listing = [_definition(tool) for tool in tools]
@@ -96,7 +95,7 @@ def build_server(shop: Shop, tools: tuple[Tool, ...]) -> Server[dict[str, Any]]:
     return server
 
 
-def _definition(tool: Tool) -> types.Tool:
+def _definition(tool: ShopTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -131,7 +130,7 @@ def _translating_errors(server: Server[dict[str, Any]]) -> ServerMiddleware[dict
     return translate
 
 
-def _span(context: ServerRequestContext[dict[str, Any]], tool: Tool) -> AbstractContextManager[Span]:
+def _span(context: ServerRequestContext[dict[str, Any]], tool: ShopTool) -> AbstractContextManager[Span]:
     """A span in the caller's trace, which `_meta` names, or else the HTTP request's headers."""
     meta: dict[str, Any] = dict(context.meta or {})
     named: dict[str, str] = {key: str(meta[key]) for key in ("traceparent", "tracestate") if key in meta}
@@ -149,7 +148,7 @@ def _span(context: ServerRequestContext[dict[str, Any]], tool: Tool) -> Abstract
     )
 
 
-def _call(tool: Tool, shop: Shop, arguments: dict[str, Any]) -> types.CallToolResult:
+def _call(tool: ShopTool, shop: Shop, arguments: dict[str, Any]) -> types.CallToolResult:
     try:
         result = tool.call(shop, arguments)
     except (BadArgumentsError, ShopError) as refusal:
@@ -163,3 +162,45 @@ def _call(tool: Tool, shop: Shop, arguments: dict[str, Any]) -> types.CallToolRe
 
 def _text(text: str) -> types.TextContent:
     return types.TextContent(type="text", text=text)
+
+
+_KEY = "missing"
+
+
+def asked(
+    context: ServerRequestContext[dict[str, Any]], tool: ShopTool, params: types.CallToolRequestParams
+) -> dict[str, Any] | types.InputRequiredResult:
+    """The arguments with a person's answers, or the question for the person (MCP 2026-07-28, patterns/mrtr).
+
+    A missing argument is requested from a person only where the client supports elicitation, and in the
+    protocol that repeats the call with the answers: this server keeps no sessions.
+    """
+    arguments = params.arguments or {}
+    missing = [name for name in tool.asks_for if arguments.get(name) is None]
+    if not missing or not _can_ask(context):
+        return arguments
+    answer = (params.input_responses or {}).get(_KEY)
+    if isinstance(answer, types.ElicitResult):
+        given = answer.content or {}
+        return arguments | {name: given[name] for name in missing if name in given}
+    return types.InputRequiredResult(input_requests={_KEY: _question(tool, missing)})
+
+
+def _can_ask(context: ServerRequestContext[dict[str, Any]]) -> bool:
+    capabilities = context.session.client_capabilities
+    elicitation = None if capabilities is None else capabilities.elicitation
+    if elicitation is None or context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return False
+    return elicitation.form is not None or elicitation.url is None
+
+
+def _question(tool: ShopTool, missing: list[str]) -> types.ElicitRequest:
+    properties = schema_of(tool.arguments)["properties"]
+    wanted = {
+        name: {"type": "string", "title": name.replace("_", " ").capitalize()}
+        | {"description": properties[name]["description"], "minLength": 1, "maxLength": 100}
+        for name in missing
+    }
+    schema = {"type": "object", "properties": wanted, "required": missing}
+    message = f"{tool.title}: {', '.join(missing).replace('_', ' ')}?"
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))

@@ -9,7 +9,7 @@ from runtime.settings import Setting
 Name = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$")]
 
 
-class Settings(msgspec.Struct, frozen=True):
+class McpDemoSettings(msgspec.Struct, frozen=True):
     """Everything has a default: without any variable the server uses a free port of the loopback address."""
 
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"

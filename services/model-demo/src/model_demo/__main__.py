@@ -2,14 +2,14 @@
 
 import asyncio
 
-from model_demo.settings import Settings
+from model_demo.settings import ModelDemoSettings
 from runtime import worker
 from runtime.settings import load_or_exit
 
 
 def main() -> None:
     worker.parse_process_args()
-    settings = load_or_exit(Settings)
+    settings = load_or_exit(ModelDemoSettings)
 
     from runtime import logs, web
 

@@ -1,4 +1,4 @@
-"""From a request to the reply: what is said in full, what of it is not sent yet, where it is cut."""
+"""From a request to the reply: its complete text, what of it is not sent yet, where it is cut."""
 
 from itertools import cycle, islice
 
@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from model_demo import shop
 from model_demo.controls import Controls
-from model_demo.request_facts import Conversation
+from model_demo.request_facts import ConversationFacts
 from model_demo.wire import token_counts
-from model_demo.wire.replies import Call, Reply
+from model_demo.wire.replies import PlannedReply, PlannedToolCall
 from model_demo.wire.requests import MessageRequest
 
 _MOST_BYTES = 4 << 20
@@ -17,7 +17,7 @@ _LOAD_DELTAS = 200
 _MOST_OVERLAP = 10_000
 
 
-def reply(request: MessageRequest, talk: Conversation, model_id: str, asked: Controls) -> Reply:
+def reply(request: MessageRequest, talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedReply:
     """The reply of a model to a checked request."""
     full = _calls(talk, asked) or _behave(talk, model_id, asked)
     full = replace(full, compacts=request.compaction is not None)
@@ -29,20 +29,20 @@ def reply(request: MessageRequest, talk: Conversation, model_id: str, asked: Con
     return _cut(replace(full, text=_unsent(full.text, talk.sent)), request)
 
 
-def _behave(talk: Conversation, model_id: str, asked: Controls) -> Reply:
+def _behave(talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedReply:
     match model_id:
         case "demo-load":
             count = asked.deltas or _LOAD_DELTAS
             text = " ".join(f"{index:06d}" for index in range(count)) + "."
-            return Reply(text, split=lambda text: [text[at : at + 7] for at in range(0, len(text), 7)])
+            return PlannedReply(text, split=lambda text: [text[at : at + 7] for at in range(0, len(text), 7)])
         case "demo-echo":
             text = talk.question if asked.say is None else asked.say
-            return Reply(" ".join([text] * min(asked.repeat, 1 + _MOST_BYTES // (len(text) + 1))))
+            return PlannedReply(" ".join([text] * min(asked.repeat, 1 + _MOST_BYTES // (len(text) + 1))))
         case _:
             return shop.reply(talk)
 
 
-def _calls(talk: Conversation, asked: Controls) -> Reply | None:
+def _calls(talk: ConversationFacts, asked: Controls) -> PlannedReply | None:
     """The calls that `tool` names, `parallel` in one reply, for `rounds` rounds; then nothing more."""
     if not asked.tool or not talk.may_call or len(talk.rounds) >= asked.rounds:
         return None
@@ -52,8 +52,8 @@ def _calls(talk: Conversation, asked: Controls) -> Reply | None:
         offered = [tool for tool in talk.tools if tool.name == names[0]]
         given = msgspec.json.encode(shop.forced_input(offered[0], talk) if offered else {}).decode()
     named = islice(cycle(names), max(asked.parallel, len(names)))
-    calls = [Call(talk.id(index), name, given) for index, name in enumerate(named)]
-    return Reply(calls=tuple(calls), stop_reason="tool_use")
+    calls = [PlannedToolCall(talk.id(index), name, given) for index, name in enumerate(named)]
+    return PlannedReply(calls=tuple(calls), stop_reason="tool_use")
 
 
 def _equal(text: str, count: int) -> list[str]:
@@ -72,7 +72,7 @@ def _unsent(text: str, sent: str) -> str:
     return joined + text[overlap:]
 
 
-def _cut(reply: Reply, request: MessageRequest) -> Reply:
+def _cut(reply: PlannedReply, request: MessageRequest) -> PlannedReply:
     """The reply as far as the request lets it go: to a stop sequence, then to max_tokens."""
     found = [(at, stop) for stop in request.stop_sequences if (at := reply.text.find(stop)) >= 0]
     if found:

@@ -12,12 +12,11 @@ from litestar.types import ASGIApp
 
 from model_demo import answer, controls, paced_stream
 from model_demo.controls import Attempts, Fault
-from model_demo.paced_stream import Stream
-from model_demo.request_facts import Conversation
+from model_demo.paced_stream import PacedStream
+from model_demo.request_facts import ConversationFacts
 from model_demo.wire import anthropic, openai, token_counts
-from model_demo.wire.errors import STATUSES, ApiError, too_long
-from model_demo.wire.protocol import Wire
-from model_demo.wire.replies import Answer
+from model_demo.wire.errors import STATUSES, DemoApiError, too_long
+from model_demo.wire.replies import ModelMessage, ModelWire
 from runtime import logs
 from runtime.imports import without
 
@@ -28,7 +27,7 @@ Plain = Request[None, None, State]
 
 
 async def create(request: Plain, attempts: Attempts) -> ASGIApp:
-    """Answer a request on the wire of its path. Raises ApiError."""
+    """Answer a request on the wire of its path. Raises DemoApiError."""
     began, request_id, wire = time.monotonic(), new_request_id(), wire_of(request)
     wire.check_headers(request.headers)
     asked, stream_usage = wire.asked(await request.body(), request.headers)
@@ -36,7 +35,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     read = token_counts.of_request(asked)
     if given.context is not None and read.total > given.context:
         raise too_long(read.total, given.context)
-    talk = Conversation(asked)
+    talk = ConversationFacts(asked)
     reply = answer.reply(asked, talk, model_id, given)
     fault = attempts.fault(given, talk.key)
     parts = request.headers.get("traceparent", "").split("-")
@@ -51,12 +50,12 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     hangs = fault is not None and fault.kind == "hang"
     if fault == Fault("status") or not (fault is None or hangs or asked.stream):
         status = given.fail or 500
-        raise ApiError(status, retry_after=given.retry_after if status in (429, 529) else None)
+        raise DemoApiError(status, retry_after=given.retry_after if status in (429, 529) else None)
     written = token_counts.of_text(reply.text) + sum(map(token_counts.of_call, reply.calls))
-    made = Answer(talk.id(), asked.model, reply, read, written, stream_usage)
+    made = ModelMessage(talk.id(), asked.model, reply, read, written, stream_usage)
     events = wire.events(made)
     if asked.stream:
-        return Stream(wire, events, given, fault, request_id, began)
+        return PacedStream(wire, events, given, fault, request_id, began)
     last = paced_stream.due(given, began, max(0, len(events.deltas) - 1))
     wait = asyncio.Event().wait() if hangs else asyncio.sleep(last - time.monotonic())
     await paced_stream.while_connected(wait, request.receive)
@@ -66,11 +65,11 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
 def failed(request: Plain, error: Exception) -> Response[bytes]:
     """Errors in the API's form: ours, the framework's (unknown paths, bodies too large), our faults."""
     log = logs.get_logger("model")
-    if not isinstance(error, ApiError):
+    if not isinstance(error, DemoApiError):
         status = error.status_code if isinstance(error, HTTPException) else 500
         if status not in STATUSES or status == 500:
             log.error("failed", exc_info=error)
-        error = ApiError(status if status in STATUSES else 500)
+        error = DemoApiError(status if status in STATUSES else 500)
     request_id, wire = new_request_id(), wire_of(request)
     log.info("refused", request_id=request_id, status=error.status, reason=error.message)
     refused = json_of(wire, wire.error(error, request_id), request_id, error.status)
@@ -79,7 +78,7 @@ def failed(request: Plain, error: Exception) -> Response[bytes]:
     return refused
 
 
-def json_of(wire: Wire, body: bytes, request_id: str, status: int = 200) -> Response[bytes]:
+def json_of(wire: ModelWire, body: bytes, request_id: str, status: int = 200) -> Response[bytes]:
     """One JSON answer."""
     headers = {wire.REQUEST_ID: request_id}
     return Response(body, status_code=status, media_type="application/json", headers=headers)
@@ -89,7 +88,7 @@ def new_request_id() -> str:
     return f"req_{uuid.uuid4().hex}"
 
 
-def wire_of(request: Plain) -> Wire:
+def wire_of(request: Plain) -> ModelWire:
     """The wire that a request is meant for, by its path."""
     return openai if request.url.path.startswith("/v1/chat/") else anthropic
 

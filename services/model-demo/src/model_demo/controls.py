@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from model_demo.wire.errors import STATUSES, ApiError, Misfit, invalid
+from model_demo.wire.errors import STATUSES, DemoApiError, Misfit, invalid
 from model_demo.wire.replies import StopReason
 from runtime.bounded import BoundedMap
 
@@ -30,7 +30,7 @@ class Fault(NamedTuple):
 
 
 class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The controls of one request; times in milliseconds, counts of deltas or rounds. None: not asked for."""
+    """The controls of one request; times in milliseconds, counts of deltas or rounds. None: not requested."""
 
     first_ms: Millis = 0
     delay_ms: Millis = 0
@@ -55,7 +55,7 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def fault(self) -> Fault | None:
-        """The fault that is asked for; of several the first in this order."""
+        """The fault that is requested; of several the first in this order."""
         if self.fail is not None and self.fail_after is None:
             return Fault("status")
         for kind in ("fail", "cut", "reset", "hang", "garbage"):
@@ -68,11 +68,11 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def parse(name: str) -> tuple[str, Controls]:
     """The id, one of MODELS, and the controls of a model name.
 
-    Raises ApiError: 404 for an unknown model, 400 for an unfit control.
+    Raises DemoApiError: 404 for an unknown model, 400 for an unfit control.
     """
     model_id, _, query = name.partition("?")
     if model_id not in MODELS:
-        raise ApiError(404, f"model: {name} does not exist", code="model_not_found")
+        raise DemoApiError(404, f"model: {name} does not exist", code="model_not_found")
     try:
         given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
         controls = msgspec.convert(dict(given), Controls, strict=False)

@@ -9,20 +9,19 @@ import msgspec
 from litestar.types import Receive, Scope, Send
 
 from model_demo.controls import Controls, Fault
-from model_demo.wire.errors import ApiError
-from model_demo.wire.protocol import Wire
-from model_demo.wire.replies import Events
+from model_demo.wire.errors import DemoApiError
+from model_demo.wire.replies import Events, ModelWire
 
 _WRITE_BYTES = 32_768
 
 
-class Stream(msgspec.Struct, frozen=True):
+class PacedStream(msgspec.Struct, frozen=True):
     """One answer to be streamed, as an ASGI application: it may break off, which Litestar's own cannot.
 
     `began`: when the request came, by `time.monotonic`.
     """
 
-    wire: Wire
+    wire: ModelWire
     events: Events
     controls: Controls
     fault: Fault | None
@@ -53,7 +52,7 @@ class Stream(msgspec.Struct, frozen=True):
             case Fault(kind="garbage"):
                 await write(b'data: {"type":\n\n', more=False)
             case Fault(kind="fail"):
-                body = self.wire.error(ApiError(self.controls.fail or 500), self.request_id)
+                body = self.wire.error(DemoApiError(self.controls.fail or 500), self.request_id)
                 await write(self.wire.ERROR_PREFIX + body + b"\n\n", more=False)
             case Fault(kind="hang"):
                 while True:

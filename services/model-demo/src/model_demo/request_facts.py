@@ -10,12 +10,12 @@ import msgspec
 
 from model_demo.wire.requests import (
     Block,
+    ClientTool,
     CompactionBlock,
-    Message,
+    InputMessage,
     MessageRequest,
     Schema,
     TextBlock,
-    Tool,
     ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
@@ -23,18 +23,18 @@ from model_demo.wire.requests import (
     turns_of,
 )
 
-_SUMMARISE = Message("user", "Summarise this conversation.")
+_SUMMARISE = InputMessage("user", "Summarise this conversation.")
 _READ_BY_PROGRAM, _BY_SCHEMA = "Your reply is read by a program:", "that satisfies this JSON Schema:\n"
 _OPEN, _CLOSE = "<already_sent>", "</already_sent>"
 
 Pair = tuple[ToolUseBlock, ToolResultBlock]
 
 
-class Conversation:
+class ConversationFacts:
     """What is to be answered. `turns` end with a user's; `sent` is the text of the reply that is out already.
 
     That text comes by assistant prefill, or by an instruction in the last user message: a text block (or a
-    whole message) with `<already_sent>...</already_sent>` in it, which is no part of the conversation. A
+    complete message) with `<already_sent>...</already_sent>` in it, which is no part of the conversation. A
     compaction is answered as if the user had asked for a summary.
     """
 
@@ -44,7 +44,7 @@ class Conversation:
         system = "\n".join(block.text for block in request.system_blocks())
         self.system, schema = _without_schema(system)
         self.turns: list[Turn] = turns_of(messages)
-        self.tools: list[Tool] = request.tools
+        self.tools: list[ClientTool] = request.tools
         self.tool_choice: ToolChoice = request.tool_choice or ToolChoice()
         if request.compaction:
             self.tool_choice = ToolChoice("none")
@@ -65,7 +65,7 @@ class Conversation:
 
     @cached_property
     def summary(self) -> str:
-        """Of what was said before the turns, where the turn that asks begins with one."""
+        """Of what was written before the turns, where the turn that asks begins with one."""
         return text_of([block for block in self.turns[self.question_at].blocks if _is_summary(block)])
 
     @cached_property
@@ -97,15 +97,15 @@ def _is_summary(block: Block) -> bool:
     return isinstance(block, TextBlock) and block.text.endswith("</summary>")
 
 
-def _summarised(messages: list[Message]) -> list[Message]:
-    """With a summary of the API's own at their head as the user's text that it stands for."""
+def _summarised(messages: list[InputMessage]) -> list[InputMessage]:
+    """With a summary of the API's own at their head as the user's text that it replaces."""
     head = messages[0].blocks()
     if not head or not isinstance(head[0], CompactionBlock):
         return messages
-    told: list[Block] = []
+    summary: list[Block] = []
     if head[0].content:
-        told.append(TextBlock(f"<summary>\n{head[0].content}\n</summary>"))
-    heads = (Message("user", told), Message(messages[0].role, head[1:]))
+        summary.append(TextBlock(f"<summary>\n{head[0].content}\n</summary>"))
+    heads = (InputMessage("user", summary), InputMessage(messages[0].role, head[1:]))
     return [*(message for message in heads if message.content), *messages[1:]]
 
 
@@ -125,13 +125,13 @@ def _without_schema(system: str) -> tuple[str, Schema | None]:
         return system, None
 
 
-def _prefilled(messages: list[Message]) -> tuple[list[Message], str]:
+def _prefilled(messages: list[InputMessage]) -> tuple[list[InputMessage], str]:
     last = [*takewhile(lambda message: message.role == "assistant", reversed(messages))]
     sent = "".join(text_of(message.blocks()) for message in reversed(last))
     return messages[: len(messages) - len(last)], sent
 
 
-def _instructed(messages: list[Message]) -> tuple[list[Message], str] | None:
+def _instructed(messages: list[InputMessage]) -> tuple[list[InputMessage], str] | None:
     """Nothing where no instruction stands, or no user turn would be left to answer without it."""
     blocks = messages[-1].blocks() if messages[-1].role == "user" else []
     for block in reversed(blocks):
@@ -141,7 +141,7 @@ def _instructed(messages: list[Message]) -> tuple[list[Message], str] | None:
             continue
         sent = text[start:end]
         left: list[Block] = [other for other in blocks if other is not block]
-        kept = [*messages[:-1], *([Message("user", left)] if left else [])]
+        kept = [*messages[:-1], *([InputMessage("user", left)] if left else [])]
         if kept and kept[-1].role == "assistant" and _is_partial(kept[-1].blocks(), sent):
             kept.pop()
         return (kept, sent) if kept and kept[-1].role == "user" else None

@@ -1,16 +1,16 @@
-"""`python -m tool_runner --name tool-runner-1 --run-dir .run`: run tools until told to stop."""
+"""`python -m tool_runner --name tool-runner-1 --run-dir .run`: run tools until a signal to stop."""
 
 import asyncio
 
 from runtime import worker
 from runtime.settings import SettingsError, load_or_exit, refuse
-from tool_runner.settings import Settings
+from tool_runner.settings import ToolRunnerSettings
 
 
 def main() -> None:
     """Check the settings before anything slow is imported, then run."""
     name = worker.parse_process_args().name or "tool-runner"
-    settings = load_or_exit(Settings)
+    settings = load_or_exit(ToolRunnerSettings)
     try:
         guard, sealer = settings.guard(), settings.sealer()
     except SettingsError as error:

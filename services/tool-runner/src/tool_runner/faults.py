@@ -66,49 +66,49 @@ _WORDS: dict[Kind, str] = {
 _AMBIGUOUS: frozenset[Kind] = frozenset(
     {"broken", "timeout", "oversized", "status", "protocol", "redirect", "stopped", "cancelled", "lost"}
 )
-# A later fault of the same exchange says more than these.
+# A later fault of the same call says more than these.
 _SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})
-# Another request of the same exchange would meet these again.
+# Another request of the same call would meet these again.
 _FINAL: frozenset[Kind] = frozenset(
     {"address", "unreachable", "certificate", "oversized", "authorization", "scope"}
 )
 
 
 class ToolFault(msgspec.Struct, frozen=True):
-    """One failure. `detail` is for our log; `said` is the server's own explanation, if it gave one.
+    """One failure. `detail` is for our log; `explanation` is the server's own, if it gave one.
 
     `writing`: the call would have changed something, and must not be repeated lightly.
     """
 
     kind: Kind
     detail: str = ""
-    said: str = ""
+    explanation: str = ""
     writing: bool = False
 
     @property
     def words(self) -> str:
         """What a model reads: no address, no header, no stack trace of ours."""
         words = _WORDS[self.kind]
-        if self.said:
-            words += f" It said: {self.said}"
+        if self.explanation:
+            words += f" It said: {self.explanation}"
         if self.writing and self.kind in _AMBIGUOUS:
             words += " It is not known whether the call took effect."
         return words
 
     @property
     def soft(self) -> bool:
-        """Whether a later fault of the same exchange replaces this one."""
+        """Whether a later fault of the same call replaces this one."""
         return self.kind in _SOFT
 
     @property
     def final(self) -> bool:
-        """Whether the rest of the exchange is in vain."""
+        """Whether no later request of the call can succeed."""
         return self.kind in _FINAL
 
 
 class ToolFailed(Exception):  # noqa: N818 - an outcome
     """A tool server did not do what was asked of it."""
 
-    def __init__(self, kind: Kind, detail: str = "", said: str = "") -> None:
+    def __init__(self, kind: Kind, detail: str = "", explanation: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
-        self.fault = ToolFault(kind, detail, said)
+        self.fault = ToolFault(kind, detail, explanation)

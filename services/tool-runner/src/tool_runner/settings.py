@@ -14,7 +14,7 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 
 
-class Settings(ServiceSettings, frozen=True, kw_only=True):
+class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
     """`mcp_allow` lists host:port pairs that may be called though they are not public, or not https.
 
     `public_url` is where browsers reach the gateways: authorization servers send them back there.

@@ -1,11 +1,17 @@
-"""How long a call may take: so long without a sign of life, and until a moment that no sign defers."""
+"""How long a call may take: so long without a sign of life, and until a moment that no sign defers. That
+moment is by Postgres' clock, so that no decision depends on this host's.
+"""
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
+
+from runtime.postgres import Pool, connection
 
 Deferred = Callable[[float], None]
-"""What hears of a limit that is deferred, and until when; it never blocks, and never raises."""
+"""Called with the new end of a limit that is deferred; never blocks, and never raises."""
 
 
 class TimeLimit:
@@ -46,3 +52,44 @@ def deferred(scope: asyncio.Timeout, until: float) -> None:
     """Move the end of `scope`, unless it has come."""
     if not scope.expired():
         scope.reschedule(until)
+
+
+_KEPT_SECONDS = 30.0
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+
+
+class DatabaseClock:
+    """Postgres' clock: read every 30 s, and continued by this host's monotonic clock in between."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._asked_at = float("-inf")
+        self._ahead = 0.0
+        self._asking = asyncio.Lock()
+
+    async def seconds_until(self, at: str) -> float:
+        """How long until `at` (ISO 8601); negative where it has passed.
+
+        Raises DatabaseUnavailable, and ValueError for what is no time.
+        """
+        until = moment(at).timestamp()
+        if time.monotonic() - self._asked_at > _KEPT_SECONDS:
+            await self._ask()
+        return until - (time.monotonic() + self._ahead)
+
+    async def _ask(self) -> None:
+        async with self._asking:
+            began = time.monotonic()
+            if began - self._asked_at <= _KEPT_SECONDS:
+                return
+            async with connection(self._pool) as conn:
+                row = await (await conn.execute(_NOW)).fetchone()
+            assert row is not None
+            self._asked_at = time.monotonic()
+            self._ahead = row[0] - (began + self._asked_at) / 2
+
+
+def moment(at: str) -> datetime:
+    """A time in ISO 8601, in UTC where it names no zone. Raises ValueError."""
+    found = datetime.fromisoformat(at)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found

@@ -23,13 +23,13 @@ from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, pi
 from tool_runner.authorization.authorization_links import AuthorizationLinks
 from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AT_ONCE, Authorizations
+from tool_runner.calls.call_slots import ResultQuota
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
-from tool_runner.calls.result_quota import ResultQuota
-from tool_runner.deadline_clock import DatabaseClock
 from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
-from tool_runner.settings import Settings
+from tool_runner.settings import ToolRunnerSettings
+from tool_runner.time_limit import DatabaseClock
 from tool_runner.tools.listing import Listing
 from tool_runner.tools.server_check import Checking
 
@@ -43,7 +43,9 @@ class NatsLostError(Exception):
     """The connection to NATS will not come back by itself; a new process has to make one."""
 
 
-async def work(settings: Settings, name: str, guard: Guard, sealer: Sealer, stop: asyncio.Event) -> None:
+async def work(
+    settings: ToolRunnerSettings, name: str, guard: Guard, sealer: Sealer, stop: asyncio.Event
+) -> None:
     """Run until `stop` is set and the calls under way are done, or 8 s have passed. Raises NatsLostError."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "tool_runner"))
     logs.configure(SERVICE, settings.log_level)
@@ -74,14 +76,14 @@ async def work(settings: Settings, name: str, guard: Guard, sealer: Sealer, stop
 
 
 @contextlib.asynccontextmanager
-async def _directory(settings: Settings, sealer: Sealer) -> AsyncIterator[Pool]:
+async def _directory(settings: ToolRunnerSettings, sealer: Sealer) -> AsyncIterator[Pool]:
     async with open_pool(settings.database_url) as pool:
         await refuse_unknown_key(pool, sealer)
         yield pool
 
 
 async def _consume(
-    settings: Settings,
+    settings: ToolRunnerSettings,
     bus: Bus,
     journal: Journal,
     clock: DatabaseClock,
@@ -117,7 +119,7 @@ async def _consume(
 async def _drain(
     handler: CallHandler, executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event
 ) -> None:
-    """Give the calls that run their time, then a moment to tell that they were interrupted."""
+    """Give the calls that run their time, then a moment to report that they were interrupted."""
     await stop.wait()
     logs.get_logger(SERVICE).info("draining")
     handler.close()
@@ -135,7 +137,9 @@ async def _forget(journal: Journal) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _authorizations(settings: Settings, sealer: Sealer, guard: Guard) -> AsyncIterator[Authorizations]:
+async def _authorizations(
+    settings: ToolRunnerSettings, sealer: Sealer, guard: Guard
+) -> AsyncIterator[Authorizations]:
     """On connections of their own: one is held while an authorization server is waited for."""
     http = AuthorizationHttp(guard, _tls())
     async with open_pool(
@@ -173,7 +177,7 @@ async def _servers(guard: Guard, authorizations: Authorizations) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _health(settings: Settings, bus: Bus, pool: Pool) -> AsyncIterator[None]:
+async def _health(settings: ToolRunnerSettings, bus: Bus, pool: Pool) -> AsyncIterator[None]:
     health = HealthChecks({"nats": bus.ping, "postgres": lambda: ping(pool)})
     async with serve_health(health, settings.host, settings.health_port) as port:
         logs.get_logger(SERVICE).info("ready", health_port=port, slots=settings.slots)

@@ -10,7 +10,17 @@ from knowledge.documents.html import parse_html
 from knowledge.documents.markdown import parse_markdown
 from knowledge.documents.sections import Parsed, Section, plain_title, tidy, trimmed, web_address
 
-__all__ = ["Chunk", "Kind", "Parsed", "Section", "chunks_of", "parse", "plain_title", "tidy", "web_address"]
+__all__ = [
+    "Chunk",
+    "Kind",
+    "Parsed",
+    "Section",
+    "chunks_of",
+    "parse",
+    "plain_title",
+    "tidy",
+    "web_address",
+]
 
 Kind = Literal["text", "markdown", "html", "pdf", "docx"]
 """Of the last two the text is the HTML that `knowledge.reading` makes of a file."""
@@ -20,8 +30,8 @@ def parse(text: str, kind: Kind) -> Parsed:
     """The sections of a document, empty where it holds no text. Every text can be parsed as every kind."""
     match kind:
         case "text":
-            whole = trimmed(tidy(text))
-            return Parsed(None, None, (Section((), whole),) if whole else ())
+            kept = trimmed(tidy(text))
+            return Parsed(None, None, (Section((), kept),) if kept else ())
         case "markdown":
             return parse_markdown(tidy(text))
         case "html" | "pdf" | "docx":

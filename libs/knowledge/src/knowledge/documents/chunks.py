@@ -36,7 +36,7 @@ class Chunk(msgspec.Struct, frozen=True):
 def chunks_of(title: str, sections: Sequence[Section]) -> list[Chunk]:
     """The document's chunks in reading order; the same for the same document.
 
-    Every word of the sections stands in a chunk's text, and every heading above it in its title.
+    Every word of the sections is in a chunk's text, and every heading above it in its title.
     """
     pieces = [
         (_chunk_title(title, section.path), piece) for section in sections for piece in split(section.text)

@@ -1,121 +1,124 @@
 """Markdown: headings make sections, everything else stays as it is written: models read Markdown.
 
-Front matter gives title and url. Comments are left out: they are notes to authors, not to customers.
+markdown-it-py finds the blocks. Front matter gives title and url. Comments are left out: they are notes to
+authors, not to customers.
 """
 
 import re
+from collections.abc import Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.token import Token
 
 from knowledge.documents.sections import Outline, Parsed, plain_title, web_address
 
 _FRONT_LINE = re.compile(r"(\w[\w-]*)[ \t]*:[ \t]*(.*)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_CLOSING_HASHES = re.compile(r"(?:^| )#+$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-_BEGINS_BLOCK = re.compile(r"\s*(?:[-*+>|#=]|\d+[.)]\s|$)|\s{4}|.*\s\|")
-_ENDS_LINE = re.compile(r"(?:  |\\)$|^\s{4}|\|")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
-_EMPHASIS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
-_HEADING_ID = re.compile(r" ?\{#[^{}]*\}$")
+_COMMENT = re.compile("<!--.*?-->")
+_HEADING_ID = re.compile(r"\s*\{#[^{}]*\}$")
+_STAYS_A_LINE = (">", "|")
+_HARD_BREAKS = ("  ", "\\")
+_TITLE_CHARS = 1000
 
 
 def parse_markdown(text: str) -> Parsed:
     """`text` is tidy. The title is the front matter's, else the first heading of the first level."""
     front, lines = _front_matter(text.split("\n"))
-    reader = _Reader(lines)
-    reader.read()
+    first_title, outline = _read(lines)
     return Parsed(
-        title=plain_title(front.get("title", "")) or reader.title,
+        title=plain_title(front.get("title", "")) or first_title,
         url=web_address(front.get("url", "")),
-        sections=reader.outline.sections(),
+        sections=outline.sections(),
     )
 
 
-class _Reader:
-    """One pass over the lines. `title`: the first heading of level 1."""
+def _read(lines: list[str]) -> tuple[str | None, Outline]:
+    """The first title of level 1, and the lines under their headings.
 
-    def __init__(self, lines: list[str]) -> None:
-        self.outline = Outline()
-        self.title: str | None = None
-        self._lines = lines
-        self._fence = ""
-        self._held: str | None = None  # a line that is a heading if the next one underlines it
-        self._goes_on = False  # whether a plain line continues the paragraph
-        self._last_comment_end = max((at for at, line in enumerate(lines) if "-->" in line), default=-1)
-
-    def read(self) -> None:
-        """Fill the outline."""
-        at = 0
-        while at < len(self._lines):
-            line = self._lines[at]
-            if self._fence:
-                self._in_fence(line)
-            elif line.lstrip().startswith("<!--") and self._last_comment_end >= at:
-                at, line = self._after_comment(at)
-                self._outside(line)
-            else:
-                self._outside(line)
-            at += 1
-        self._release()
-
-    def _in_fence(self, line: str) -> None:
-        self.outline.text("\n" + line)
-        fence = _FENCE.match(line)
-        if fence and fence[1].startswith(self._fence) and not fence[2].strip():
-            self._fence = ""
-
-    def _outside(self, line: str) -> None:
-        line = _without_comments(line)
-        if self._held is not None and (underline := _UNDERLINE.match(line)):
-            title, self._held = self._held, None
-            self._heading(1 if underline[1][0] == "=" else 2, title)
-            return
-        follows_blank = self._held is None and self.outline.at_paragraph_start
-        self._release()
-        if heading := _ATX.match(line):
-            self._heading(len(heading[1]), heading[2] or "")
-        elif fence := _FENCE.match(line):
-            self._fence, self._goes_on = fence[1], False
-            self.outline.text("\n" + line)
-        elif follows_blank and not _BEGINS_BLOCK.match(line):
-            self._held = line
-        else:
-            self._text(line)
-
-    def _text(self, line: str) -> None:
-        """A line break within a paragraph is a blank to its reader, and no end to a sentence."""
-        if self._goes_on and not _BEGINS_BLOCK.match(line):
-            self.outline.text(" " + line.strip())
-        else:
-            self.outline.text("\n" + line)
-        self._goes_on = bool(line.strip()) and not _ENDS_LINE.search(line)
-
-    def _after_comment(self, at: int) -> tuple[int, str]:
-        """The place of the line where the comment ends, and what follows it there."""
-        while "-->" not in self._lines[at]:
-            at += 1
-        return at, self._lines[at].partition("-->")[2]
-
-    def _heading(self, level: int, source: str) -> None:
-        title = _plain(source)
-        if level == 1 and self.title is None:
-            self.title = plain_title(title)
-        self._goes_on = False
-        self.outline.heading(level, title)
-
-    def _release(self) -> None:
-        if self._held is not None:
-            self._text(self._held)
-            self._held = None
+    A line break within a paragraph becomes a blank, as it is no end to a sentence.
+    """
+    first_title, outline = None, Outline()
+    body = "\n".join(lines)
+    tokens = _blocks.parse(body, {"last_comment_end": body.rfind("-->")})
+    headings, comments, code, joined = _marked(tokens, lines)
+    at = 0
+    while at < len(lines):
+        if at in headings:
+            at, level, title = headings[at]
+            if level == 1 and first_title is None:
+                first_title = plain_title(title)
+            outline.heading(level, title)
+            continue
+        line = lines[at]
+        if at in comments:
+            at = comments[at]
+            line = lines[at].partition("-->")[2]
+        if at not in code:
+            commented, last, rest = line.rpartition("-->")
+            line = _COMMENT.sub("", commented + last) + rest
+        outline.text(f" {line.strip()}" if at in joined else f"\n{line}")
+        at += 1
+    return first_title, outline
 
 
-def _without_comments(line: str) -> str:
-    """Without the comments that begin and end on the line."""
-    start = line.find("<!--")
-    while start >= 0 and (end := line.find("-->", start)) >= 0:
-        line = line[:start] + line[end + 3 :]
-        start = line.find("<!--", start)
-    return line
+_Headings = dict[int, tuple[int, int, str]]
+_Marked = tuple[_Headings, dict[int, int], set[int], set[int]]
+
+
+def _marked(tokens: Sequence[Token], lines: list[str]) -> _Marked:
+    """By their lines: headings from their first (end, level, title), comments from their first to their last,
+    the lines of code, and the lines that continue a paragraph.
+    """
+    headings: _Headings = {}
+    comments: dict[int, int] = {}
+    code: set[int] = set()
+    joined: set[int] = set()
+    for number, token in enumerate(tokens):
+        if token.map is None:
+            continue
+        begin, end = token.map
+        if token.type == "heading_open" and token.level == 0:
+            headings[begin] = end, int(token.tag[1]), _plain(tokens[number + 1].content)
+        elif token.type == "comment":
+            comments[begin] = end - 1
+        elif token.type in ("fence", "code_block"):
+            code.update(range(begin, end))
+        elif token.type == "paragraph_open":
+            joined.update(
+                at
+                for at in range(begin + 1, end)
+                if not lines[at - 1].endswith(_HARD_BREAKS)
+                and not lines[at].lstrip().startswith(_STAYS_A_LINE)
+            )
+    return headings, comments, code, joined
+
+
+def _comment(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """A rule of the block parser: a comment that begins a line, to the line where it ends."""
+    start = state.bMarks[begin] + state.tShift[begin]
+    if not state.src.startswith("<!--", start) or start > state.env["last_comment_end"]:
+        return False
+    if silent:
+        return True
+    last = state.src.find("-->", start)
+    at = begin
+    while at + 1 < end and state.eMarks[at] < last:
+        at += 1
+    state.line = at + 1
+    token = state.push("comment", "", 0)
+    token.map = [begin, state.line]
+    return True
+
+
+def _block_parser() -> MarkdownIt:
+    rules = ("table", "code", "fence", "blockquote", "hr", "list", "heading", "lheading")
+    parser = MarkdownIt("zero").enable(rules).disable("inline")
+    parser.block.ruler.before("table", "comment", _comment, {"alt": ["paragraph", "blockquote", "list"]})
+    return parser
+
+
+_blocks = _block_parser()
+_inline = MarkdownIt("commonmark")
 
 
 def _front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -130,6 +133,13 @@ def _front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _plain(heading: str) -> str:
-    """A heading's words without the marks of Markdown."""
-    words = " ".join(heading.split())
-    return _EMPHASIS.sub("", _LINK.sub(r"\1", _HEADING_ID.sub("", _CLOSING_HASHES.sub("", words))))
+    """A heading's words without the marks of Markdown. One that is too long for a title stays as it is."""
+    if len(heading) > _TITLE_CHARS:
+        return heading
+    (token,) = _inline.parseInline(_HEADING_ID.sub("", heading))
+    words = (
+        " " if part.type == "softbreak" else part.content
+        for part in token.children or ()
+        if not part.tag or part.type in ("code_inline", "image", "softbreak")
+    )
+    return "".join(words)

@@ -1,6 +1,3 @@
-"""Texts as vectors of meaning.
-
-- `embedder`: the port; `remote`: an embedder behind HTTP; `hashing`: one without a model
-- `configured`: the embedder that a deployment's settings name
-- `vectors`: the vectors of chunks in the tables
+"""Texts as vectors of meaning: `embedder` is the port, `remote` calls an HTTP server, `hashing` needs no
+model, `configured` is the one of the settings, `vectors` stores the vectors of chunks.
 """

@@ -44,7 +44,7 @@ class HashingEmbedder:
     def _vector(self, text: str) -> list[float]:
         vector = [0.0] * self._dimensions
         for gram, count in Counter(_grams(text)).items():
-            # One bit decides the sign, so that grams that fall on one place do not add up on the whole.
+            # One bit decides the sign, so that grams that fall on one place do not add up on average.
             number = zlib.crc32(gram.encode())
             vector[(number >> 1) % self._dimensions] += (1 + math.log(count)) * (1 if number & 1 else -1)
         length = math.sqrt(sum(value * value for value in vector))

@@ -1,21 +1,24 @@
-"""An embedder behind HTTP, in the form that most servers of embeddings speak (OpenAI's first; Voyage, Ollama,
+"""An embedder over HTTP, in the form that most servers of embeddings speak (OpenAI's first; Voyage, Ollama,
 vLLM and Text Embeddings Inference do): POST {url}/embeddings with `{"model", "input": [texts]}`, answered by
 `{"data": [{"index", "embedding"}]}`.
 """
 
 import asyncio
 import random
+import ssl
 from collections.abc import Sequence
 
-import httpx2
+import aiohttp
 import msgspec
+from yarl import URL
 
 from knowledge.errors import EmbedderUnavailable
+from net_guard.guarded_session import environment_proxy, is_compressed, open_session
 
 _AT_ONCE = 32  # what servers take by their own default
 _TRIES = 3
-_TRY_SECONDS = 20.0
-_CONNECT_SECONDS = 3.0
+_TIMEOUT = aiohttp.ClientTimeout(total=20.0, connect=3.0)
+_KEEPALIVE_SECONDS = 60.0
 FIRST_BACKOFF_SECONDS = 0.2
 _LONGEST_BACKOFF_SECONDS = 5.0
 REST_SECONDS = 5.0
@@ -36,14 +39,13 @@ class _Answer(msgspec.Struct):
 
 
 class _Refused(Exception):  # noqa: N818 - an outcome
-    """The server wants no such texts: one of them may be longer than its model takes."""
+    """The server refuses these texts: one of them may be longer than its model takes."""
 
 
 class RemoteEmbedder:
-    """An Embedder. Asks again, within bounds, what may be well the next time; close it when done.
+    """An Embedder, made on a running loop. Tries again, within bounds, what may succeed; close it when done.
 
-    After a failure it is not asked for `rest_seconds`: whoever waits for an answer is better served without
-    it then.
+    After a failure no request is sent for `rest_seconds`: a search answers sooner without vectors then.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class RemoteEmbedder:
         rest_seconds: float = REST_SECONDS,
     ) -> None:
         """`prefixes` are what the model wants before a passage and before a question, as some do."""
-        self._address = f"{url.rstrip('/')}/embeddings"
+        self._url = URL(f"{url.rstrip('/')}/embeddings")
         self._model = model
         self._dimensions = dimensions
         self._least_similarity = least_similarity
@@ -67,9 +69,11 @@ class RemoteEmbedder:
         self._first_backoff_seconds = first_backoff_seconds
         self._rest_seconds = rest_seconds
         self._rest_until = 0.0
-        self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx2.Timeout(_TRY_SECONDS, connect=_CONNECT_SECONDS),
+        self._headers = {"Content-Type": "application/json"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._session = open_session(
+            ssl.create_default_context(), keepalive_seconds=_KEEPALIVE_SECONDS, timeout=_TIMEOUT
         )
 
     def __repr__(self) -> str:
@@ -96,7 +100,7 @@ class RemoteEmbedder:
         loop = asyncio.get_running_loop()
         began = loop.time()
         if began < self._rest_until:
-            raise EmbedderUnavailable(f"{self._model} has just failed and is not asked for some seconds")
+            raise EmbedderUnavailable(f"{self._model} has just failed and is not called for some seconds")
         try:
             prefix = self._prefixes[question]
             asked = [f"{prefix} {text}" if prefix else text for text in texts]
@@ -114,10 +118,10 @@ class RemoteEmbedder:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._session.close()
 
     async def _some(self, texts: list[str]) -> list[list[float]]:
-        """What is refused is asked for in smaller portions, at last text by text and each cut shorter."""
+        """Refused texts are sent again in smaller portions, at last one by one and each cut shorter."""
         try:
             return await self._patiently(texts)
         except _Refused:
@@ -126,39 +130,50 @@ class RemoteEmbedder:
                 return [*await self._some(texts[:half]), *await self._some(texts[half:])]
             if len(texts[0]) > _SHORT:
                 return await self._some([texts[0][: len(texts[0]) // 2]])
-            raise EmbedderUnavailable(f"{self._model} refuses what it is asked") from None
+            raise EmbedderUnavailable(f"{self._model} refuses what it is sent") from None
 
     async def _patiently(self, texts: list[str]) -> list[list[float]]:
         for number in range(1, _TRIES + 1):
             wait = self._first_backoff_seconds * 2**number * random.uniform(0.5, 1)  # noqa: S311 - no secret
             try:
-                response = await self._post(texts)
-            except httpx2.HTTPError as error:
+                status, retry_after, content = await self._post(texts)
+            except (aiohttp.ClientError, OSError) as error:  # of which TimeoutError is one
                 reason = f"{self._model} cannot be reached ({type(error).__name__})"
             else:
-                if response.status_code == 200:
-                    return self._vectors(response.content, len(texts))
-                reason = f"{self._model} answered {response.status_code}"
-                if response.status_code in _TOO_MUCH:
+                if status == 200:
+                    return self._vectors(content, len(texts))
+                reason = f"{self._model} answered {status}"
+                if status in _TOO_MUCH:
                     raise _Refused
-                if response.status_code < 500 and response.status_code not in _BUSY:
+                if status < 500 and status not in _BUSY:
                     break
-                wait = max(wait, _seconds(response.headers.get("Retry-After", "")))
+                wait = max(wait, _seconds(retry_after))
             if number == _TRIES or wait > _LONGEST_BACKOFF_SECONDS:
                 break
             await asyncio.sleep(wait)
         raise EmbedderUnavailable(reason)
 
-    async def _post(self, texts: list[str]) -> httpx2.Response:
-        """The whole answer. Raises httpx2.HTTPError, EmbedderUnavailable where it is beyond all measure."""
-        body = {"model": self._model, "input": texts}
-        async with self._http.stream("POST", self._address, json=body) as response:
+    async def _post(self, texts: list[str]) -> tuple[int, str, bytes]:
+        """Status, Retry-After and the complete body of an answer.
+
+        Raises ClientError, OSError, EmbedderUnavailable for an answer that is too long or compressed.
+        """
+        body = msgspec.json.encode({"model": self._model, "input": texts})
+        async with self._session.post(
+            self._url,
+            data=body,
+            headers=self._headers,
+            proxy=environment_proxy(self._url),
+            allow_redirects=False,
+        ) as response:
             content = bytearray()
-            async for part in response.aiter_bytes():
+            async for part in response.content.iter_any():
                 content += part
                 if len(content) > _MOST_BYTES:
                     raise EmbedderUnavailable(f"{self._model} answers without end")
-        return httpx2.Response(response.status_code, headers=response.headers, content=bytes(content))
+            if is_compressed(response):
+                raise EmbedderUnavailable(f"{self._model} compresses its answers, which was not requested")
+        return response.status, response.headers.get("Retry-After", ""), bytes(content)
 
     def _vectors(self, content: bytes, count: int) -> list[list[float]]:
         try:
@@ -166,7 +181,7 @@ class RemoteEmbedder:
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise EmbedderUnavailable(f"{self._model} answered something else than embeddings") from None
         if found.keys() != set(range(count)):
-            raise EmbedderUnavailable(f"{self._model} gave other vectors than it was asked for")
+            raise EmbedderUnavailable(f"{self._model} gave other vectors than were requested")
         lengths = {len(vector) for vector in found.values()}
         if lengths != {self._dimensions}:
             raise EmbedderUnavailable(

@@ -119,7 +119,7 @@ async def embed(
         raise EmbedderUnavailable(f"{embedder.name} has not answered within {seconds:g} s") from None
     wrong = (len(vector) != embedder.dimensions or not all(map(math.isfinite, vector)) for vector in vectors)
     if len(vectors) != len(texts) or any(wrong):
-        raise EmbedderUnavailable(f"{embedder.name} gave other vectors than it was asked for")
+        raise EmbedderUnavailable(f"{embedder.name} gave other vectors than were requested")
     return vectors
 
 

@@ -1,5 +1,3 @@
-"""Documents into a knowledge base.
-
-- `importer`: one document into the tables
-- `files`: files as drafts; `drafts`: a document as it is handed in, and cut (pure); `tables`: it as rows
+"""Documents into a knowledge base: `import_files` makes drafts of files, `drafts` cuts them (pure),
+`importer` stores one document, `tables` are its statements.
 """

@@ -59,8 +59,8 @@ def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[FoundFil
     Names begin with the folder `within`, which has to hold all of them; without it with the folder that is
     imported, of a file that is named alone with the one that it is in: so its name is the same either way.
 
-    In folders hidden files are left out, files of other kinds are told with a reason, and links to folders
-    are not followed. A file that is named is taken as text whatever its ending.
+    In folders hidden files are left out, files of other kinds are reported with a reason, and links to
+    folders are not followed. A file that is named is taken as text whatever its ending.
     """
     seen: set[str] = set()
     for path in paths:
@@ -96,7 +96,7 @@ def _named(path: Path, within: Path | None) -> FoundFile:
 
 
 def _below(folder: Path, within: Path | None) -> Iterator[FoundFile]:
-    """A folder that cannot be listed is told as one that cannot be read."""
+    """A folder that cannot be listed is reported as one that cannot be read."""
     start = _from(within or folder, folder)
     if start is None:
         yield FoundFile(_name(str(folder)), reason=f"is not in the folder {within}")

@@ -6,12 +6,12 @@ from typing import Literal
 import msgspec
 
 from contracts.admin_errors import Invalid
-from knowledge.change_audit import Note
 from knowledge.embedding import vectors
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import EmbedderUnavailable
 from knowledge.importing import drafts, tables
 from knowledge.importing.drafts import Draft
+from knowledge.importing.tables import Note
 from knowledge.reading import read_file
 from knowledge.reading.unfit import UnreadableFile
 from runtime.postgres import Pool, connection

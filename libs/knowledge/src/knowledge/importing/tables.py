@@ -1,14 +1,27 @@
-"""Documents and their chunks in the tables."""
+"""Documents, their chunks and the audit of their imports in the tables."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol
 
 import msgspec
 import psycopg
 
 from contracts.admin_errors import NotFound
-from knowledge.change_audit import Note
 from knowledge.importing.drafts import ChunkRow, CutDocument
 from runtime.postgres import Connection
+
+
+class Note(Protocol):
+    """Adds an audit row in the transaction of `conn`; `administration.Admin.note` is one.
+
+    It is handed in, because only `administration` writes to the audit log. The text of a document belongs in
+    no row.
+    """
+
+    def __call__(
+        self, conn: Connection, action: str, kind: str, subject: str, *, before: Any = None, after: Any = None
+    ) -> Awaitable[None]: ...
+
 
 _PORTION = 500  # so that each statement stays well within its time
 

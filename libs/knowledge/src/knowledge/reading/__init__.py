@@ -1,4 +1,4 @@
-"""PDF and DOCX files as HTML: made in a process of its own, which is bounded: a file may be anything.
+"""PDF and DOCX files as HTML: made in a process of its own, which is bounded, as a file may be anything.
 
-`reading` has them read, `reader` is the process; `pdf` and `docx` are what it knows.
+`read_file` starts the process, `reader` is the process.
 """

@@ -26,7 +26,7 @@ async def html_of(content: bytes, kind: str) -> str:
     )
     try:
         async with asyncio.timeout(SECONDS):
-            told, _ = await process.communicate(content)
+            output, _ = await process.communicate(content)
     except TimeoutError:
         raise UnreadableFile(_TOO_MUCH) from None
     finally:
@@ -34,7 +34,7 @@ async def html_of(content: bytes, kind: str) -> str:
             process.kill()
         await process.wait()
     try:
-        answer = msgspec.json.decode(told, type=ReadResult)
+        answer = msgspec.json.decode(output, type=ReadResult)
     except msgspec.DecodeError:
         raise UnreadableFile(_TOO_MUCH) from None  # it was ended by one of its bounds
     if answer.problem:

@@ -5,7 +5,7 @@ MOST_CHARACTERS = 16_000_000
 
 
 class UnreadableFile(Exception):  # noqa: N818 - an outcome
-    """`reason` goes on from the file's name: "is encrypted"."""
+    """`reason` continues a sentence that begins with the file's name: "is encrypted"."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,6 +1,3 @@
-"""The search for passages.
-
-- `search`: by text and by meaning; `ranking`: one ranking out of both (pure)
-- `words`: text as words for full text search (pure)
-- `passages`: what a search gives; `snippets`: the excerpt that a caller is shown (pure)
+"""The search for passages: `search` finds them by text and by meaning, `search_words` writes text as words
+for full text search, `passages` has what a search gives, with the order and the excerpts (both pure).
 """

@@ -1,12 +1,101 @@
-"""What a search gives."""
+"""What a search gives: passages, their order out of several rankings and the excerpt that a caller is
+shown.
+"""
+
+import re
+from collections.abc import Sequence
 
 import msgspec
 
 from contracts.values import Source
+from knowledge.search import search_words
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """A passage that was found: as callers see it, and its whole text for the model."""
+    """A passage that was found: as callers see it, and its complete text for the model."""
 
     source: Source
     text: str
+
+
+MOST_SNIPPET = 500
+"""Code points, the ellipses included."""
+_TOKEN = re.compile(r"\S+")
+_SENTENCE_START = re.compile(r"(?<=[.!?…])\s+(?=\S)|\n+(?=\S)")
+_LEAD = 120
+_ELLIPSIS = "…"
+
+
+def snippet(text: str, matched: frozenset[str]) -> str:
+    """The part of `text` that holds most of the different `matched` words, on one line.
+
+    `matched` are words as `words.searchable` gives them. Without a match it is the beginning.
+    """
+    if len(text) <= MOST_SNIPPET:
+        return " ".join(text.split())
+    start = _beginning(text, _best_start(text, matched))
+    room = MOST_SNIPPET - (1 if start else 0)
+    cut = start + room < len(text)
+    part = text[start : start + room - cut]
+    if cut:
+        part = _whole_words(part)
+    return f"{_ELLIPSIS if start else ''}{' '.join(part.split())}{_ELLIPSIS if cut else ''}"
+
+
+def _best_start(text: str, matched: frozenset[str]) -> int:
+    """The place of the first match of the window with the most different ones; 0 where there is none."""
+    hits = [
+        (token.start(), found)
+        for token in _TOKEN.finditer(text)
+        if (found := matched.intersection(search_words.searchable(token[0]).split()))
+    ]
+    window = MOST_SNIPPET - _LEAD
+    best, best_count = 0, 0
+    for first, (start, _) in enumerate(hits):
+        inside: set[str] = set()
+        for place, found in hits[first:]:
+            if place >= start + window:
+                break
+            inside |= found
+        if len(inside) > best_count:
+            best, best_count = start, len(inside)
+    return best
+
+
+def _beginning(text: str, match: int) -> int:
+    """Where to begin so that the match is shown with its sentence, or at least with the words before it."""
+    if match <= _LEAD:
+        return 0
+    earliest = match - _LEAD
+    starts = [
+        found.end() for found in _SENTENCE_START.finditer(text, earliest, match + 1) if found.end() <= match
+    ]
+    if starts:
+        return starts[-1]
+    blank = re.compile(r"\s").search(text, earliest, match)
+    return blank.end() if blank else match
+
+
+def _whole_words(part: str) -> str:
+    """`part` without the word it was cut in, unless that is all there is."""
+    shorter = re.sub(r"\S+\Z", "", part).rstrip()
+    return shorter if len(shorter) > MOST_SNIPPET // 2 else part
+
+
+_K = 60
+"""How slowly a place counts for less: the usual constant of reciprocal rank fusion."""
+
+
+def fuse(rankings: Sequence[Sequence[str]]) -> list[tuple[str, float]]:
+    """Reciprocal rank fusion (Cormack, Clarke, Buettcher 2009): ids with their scores, best first.
+
+    Each ranking gives an id 1/(60 + its place). The sum is given as a share of the most that is possible:
+    1.0 is first in every ranking, first in one of two and absent from the other 0.5. Equals keep the order
+    in which the rankings name them.
+    """
+    scores: dict[str, float] = {}
+    for ranking in rankings:
+        for place, found in enumerate(ranking, start=1):
+            scores[found] = scores.get(found, 0.0) + 1 / (_K + place)
+    best = len(rankings) / (_K + 1)
+    return [(found, score / best) for found, score in sorted(scores.items(), key=lambda entry: -entry[1])]

@@ -2,7 +2,7 @@
 
 By full text: a passage counts by the words of the question that it holds, rare ones for more (the inverse
 document frequency of BM25), and among equals by how often and where. A question in whole sentences so finds
-what most of its telling words stand in. Words in quotes have to stand together, if they do so anywhere.
+the passages with most of its significant words. Words in quotes must be adjacent, if they are so anywhere.
 
 By embeddings too, where there is an embedder: the two rankings are joined by reciprocal rank fusion.
 """
@@ -17,14 +17,12 @@ from knowledge.embedding import vectors
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import Disabled, EmbedderUnavailable
 from knowledge.search import search_words
-from knowledge.search.passages import Passage
-from knowledge.search.ranking import fuse
-from knowledge.search.snippets import MOST_SNIPPET, snippet
+from knowledge.search.passages import MOST_SNIPPET, Passage, fuse, snippet
 from runtime import logs, telemetry
 from runtime.postgres import Connection, Pool, connection
 
 MOST = 50
-"""Passages at most, however many are asked for."""
+"""Passages at most, however many are requested."""
 EMBED_SECONDS = 3.0
 """How long a search waits for the embedder."""
 _LEAST = 0.25  # of the best one's score, by full text: below that a passage shares a common word, no more

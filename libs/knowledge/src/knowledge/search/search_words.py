@@ -1,7 +1,7 @@
 """Text as words for Postgres's full text search, the same whatever the database's locale is.
 
 In the C locale Postgres takes “quotes” for letters and leaves É as it is; and a script without blanks between
-words is one word to it everywhere. So words are told apart here, and Postgres only stems them.
+words is one word to it everywhere. So words are separated here, and Postgres only stems them.
 """
 
 import re
@@ -62,7 +62,7 @@ def question(text: str) -> SearchQuery:
 
 
 def shortened(text: str) -> str:
-    """The beginning and the end of a long text: a question stands in one of them."""
+    """The beginning and the end of a long text: one of them has the question."""
     if len(text) <= _MOST_QUERY:
         return text
     return f"{text[: _MOST_QUERY // 2]} {text[-_MOST_QUERY // 2 :]}"

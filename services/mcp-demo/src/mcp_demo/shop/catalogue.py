@@ -1,4 +1,4 @@
-"""What a product is, the categories and activities it is found by, and what its buyers said of it."""
+"""What a product is, the categories and activities it is found by, and what its buyers wrote about it."""
 
 from datetime import date
 from typing import Literal
@@ -24,7 +24,7 @@ class Product(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Review(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the customer of an order said about one product of it."""
+    """What the customer of an order wrote about one product of it."""
 
     review_id: str
     order_id: str
@@ -43,7 +43,7 @@ class Rating(msgspec.Struct, frozen=True):
 
 
 def rate(reviews: tuple[Review, ...], product_id: str) -> Rating:
-    """The rating that the reviews of a product come to."""
+    """The rating of a product by its reviews."""
     stars = [review.stars for review in reviews if review.product_id == product_id]
     return Rating(round(sum(stars) / len(stars), 1) if stars else None, len(stars))
 

@@ -48,17 +48,17 @@ class ForeignOrderError(ShopError):
 
 
 class OrderClosedError(ShopError):
-    """`wish` cannot be done to an order in the state `status`."""
+    """`change` cannot be done to an order in the state `status`."""
 
-    def __init__(self, order_id: str, status: str, wish: str) -> None:
-        super().__init__(order_id, status, wish)
+    def __init__(self, order_id: str, status: str, change: str) -> None:
+        super().__init__(order_id, status, change)
         self.order_id = order_id
         self.status = status
-        self.wish = wish
+        self.change = change
 
     def __str__(self) -> str:
         return (
-            f"Order {self.order_id} cannot be {self.wish}: its status is {self.status}, and only an order "
+            f"Order {self.order_id} cannot be {self.change}: its status is {self.status}, and only an order "
             "that is still processing can be. Open a support ticket for it instead."
         )
 
@@ -88,4 +88,4 @@ class NotGivenError(ShopError):
 
 
 class BadPeriodError(ShopError):
-    """The dates asked for cannot be answered; the text says why and what to do."""
+    """The requested dates cannot be answered; the text says why and what to do."""

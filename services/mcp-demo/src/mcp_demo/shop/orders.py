@@ -15,7 +15,7 @@ FREE_DELIVERY_FROM_CENTS = 7500
 DELIVERY_CENTS = 590
 
 
-class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OrderItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line of an order, at the price of the day it was placed."""
 
     product_id: str
@@ -52,7 +52,7 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     placed_at: datetime
     payment_method: Payment
     status: Status
-    items: tuple[Item, ...]
+    items: tuple[OrderItem, ...]
     shipment: Shipment | None = None
     closed: Closed | None = None
     address: Address | None = None

@@ -1,4 +1,4 @@
-"""The way of a parcel: what the carrier's tracking page would show, told from the shipment's dates."""
+"""The way of a parcel: what the carrier's tracking page would show, derived from the shipment's dates."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal

@@ -14,7 +14,7 @@ import msgspec
 from mcp_demo.shop.calendar import OPENED, TODAY
 from mcp_demo.shop.catalogue import Category
 from mcp_demo.shop.errors import BadPeriodError
-from mcp_demo.shop.orders import Item, Order
+from mcp_demo.shop.orders import Order, OrderItem
 from mcp_demo.shop.state import Shop
 
 Interval = Literal["day", "week", "month"]
@@ -38,8 +38,8 @@ class Period(msgspec.Struct, frozen=True):
         return Period(self.start - timedelta(days=self.days), self.start - timedelta(days=1))
 
 
-class Totals(msgspec.Struct, frozen=True):
-    """What a period's orders come to, in cents and counts."""
+class SalesTotals(msgspec.Struct, frozen=True):
+    """The sums of a period's orders, in cents and counts."""
 
     orders: int
     units: int
@@ -59,7 +59,7 @@ class ProductSales(msgspec.Struct):
 
 
 def period(start: date | None, end: date | None) -> Period:
-    """The days asked for, so far as they are on record; the last 30 days where nothing is said.
+    """The requested days, as far as they are on record; the last 30 days where none are requested.
 
     Raises BadPeriodError where it ends before it starts, or lies outside the days on record.
     """
@@ -74,7 +74,7 @@ def period(start: date | None, end: date | None) -> Period:
     return Period(max(first, OPENED), last)
 
 
-def lines(shop: Shop, span: Period, category: Category | None = None) -> Iterator[tuple[Order, Item]]:
+def lines(shop: Shop, span: Period, category: Category | None = None) -> Iterator[tuple[Order, OrderItem]]:
     """The order lines that count in a period, of one category or of all."""
     for order in shop.orders.values():
         if order.status == "cancelled" or not span.start <= order.placed_at.date() <= span.end:
@@ -84,10 +84,10 @@ def lines(shop: Shop, span: Period, category: Category | None = None) -> Iterato
                 yield order, item
 
 
-def totals(shop: Shop, span: Period, category: Category | None = None) -> Totals:
+def totals(shop: Shop, span: Period, category: Category | None = None) -> SalesTotals:
     """The sums of a period."""
     counted = list(lines(shop, span, category))
-    return Totals(
+    return SalesTotals(
         orders=len({order.order_id for order, _ in counted}),
         units=sum(item.quantity for _, item in counted),
         gross_cents=sum(item.cents for _, item in counted),

@@ -1,14 +1,15 @@
 """The shop as one object: fixed records, and the orders, stock and tickets that tools can change.
 
 Changes live in the memory of the process and end with it. Every method is synchronous, so that on the one
-event loop each call sees and leaves a whole state.
+event loop each call sees and leaves a consistent state.
 """
 
+from importlib import resources
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from mcp_demo.shop import records
 from mcp_demo.shop.calendar import NOW, TODAY
 from mcp_demo.shop.catalogue import Product, Rating, Review, rate
 from mcp_demo.shop.customers import Address, Customer
@@ -150,12 +151,12 @@ class Shop:
 def open_shop() -> Shop:
     """The shop as it is on the morning of its day."""
     return Shop(
-        products=records.load("products", Product),
-        customers=records.load("customers", Customer),
-        orders=records.load("orders", Order),
-        tickets=records.load("tickets", Ticket),
-        reviews=records.load("reviews", Review),
-        articles=records.load("articles", Article),
+        products=_load("products", Product),
+        customers=_load("customers", Customer),
+        orders=_load("orders", Order),
+        tickets=_load("tickets", Ticket),
+        reviews=_load("reviews", Review),
+        articles=_load("articles", Article),
     )
 
 
@@ -164,3 +165,9 @@ def _lookup(kind: str, known: dict[str, T], key: str) -> T:
         return known[key]
     except KeyError:
         raise UnknownIdError(kind, key, known) from None
+
+
+def _load(name: str, kind: type[T]) -> tuple[T, ...]:
+    """All records of `records/<name>.json`, checked against `kind`."""
+    text = resources.files("mcp_demo.shop").joinpath("records", f"{name}.json").read_bytes()
+    return msgspec.json.decode(text, type=tuple[kind, ...])  # type: ignore[valid-type]

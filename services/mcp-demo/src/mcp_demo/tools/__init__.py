@@ -10,11 +10,11 @@ from mcp_demo.tools import (
     product_discovery,
     recommendations,
 )
-from mcp_demo.tools.tool import CATEGORIES, Effect, Tool, ToolCategory
+from mcp_demo.tools.tool import CATEGORIES, Effect, ShopTool, ToolCategory
 
-__all__ = ["CATEGORIES", "TOOLS", "Effect", "Tool", "ToolCategory"]
+__all__ = ["CATEGORIES", "TOOLS", "Effect", "ShopTool", "ToolCategory"]
 
-TOOLS: tuple[Tool, ...] = (
+TOOLS: tuple[ShopTool, ...] = (
     *order_status.TOOLS,
     *business_intelligence.TOOLS,
     *recommendations.TOOLS,

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mcp_demo.tools.tool_schemas import schema_of
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 _SHOWN = 80
@@ -26,14 +24,14 @@ def read(kind: type[T], arguments: Mapping[str, Any]) -> T:
 
     Raises BadArgumentsError for the first thing wrong.
     """
-    whole = {name: _whole(value) for name, value in arguments.items()}
+    given = {name: _integral(value) for name, value in arguments.items()}
     try:
-        return msgspec.convert(whole, kind)
+        return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise BadArgumentsError(_explain(str(error), schema_of(kind), whole)) from None
+        raise BadArgumentsError(_explain(str(error), schema_of(kind), given)) from None
 
 
-def _whole(value: Any) -> Any:
+def _integral(value: Any) -> Any:
     """5.0 is an integer in JSON Schema, and some clients write all their numbers so."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -87,3 +85,28 @@ def _expected(schema: dict[str, Any]) -> str:
 def _shown(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema with the object itself at the root, as MCP requires, and `$defs` for nested types."""
+    schema = msgspec.json.schema(kind)
+    definitions: dict[str, Any] = schema.pop("$defs")
+    for definition in definitions.values():
+        del definition["title"]  # the name of a Python class, which means nothing to a model
+    root: dict[str, Any] = definitions.pop(schema["$ref"].rpartition("/")[2])
+    if definitions:
+        root["$defs"] = definitions
+    _type_enums(root)
+    return root
+
+
+def _type_enums(node: Any) -> None:
+    """Add the type to each enum, in place: some model providers refuse an enum without one."""
+    if isinstance(node, list):
+        for part in node:
+            _type_enums(part)
+    elif isinstance(node, dict):
+        if "enum" in node and all(isinstance(choice, str) for choice in node["enum"]):
+            node["type"] = "string"
+        for part in node.values():
+            _type_enums(part)

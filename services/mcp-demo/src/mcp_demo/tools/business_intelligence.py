@@ -9,11 +9,10 @@ from msgspec import Meta
 from mcp_demo.shop import Shop, sales
 from mcp_demo.shop.calendar import TODAY
 from mcp_demo.shop.catalogue import Category
-from mcp_demo.shop.money import CURRENCY, euros
-from mcp_demo.shop.sales import Interval, Period, ProductSales, Totals
+from mcp_demo.shop.sales import Interval, Period, ProductSales, SalesTotals
 from mcp_demo.tools.inputs import Arguments, Limit, OfCategory, PeriodArguments
 from mcp_demo.tools.tool import Effect, tool
-from mcp_demo.tools.views import Availability, PeriodView, availability, period_view, shown
+from mcp_demo.tools.views import CURRENCY, Availability, PeriodView, availability, euros, period_view, shown
 
 NetRevenue = Annotated[
     float, Meta(description="Goods sold less goods returned, in EUR with VAT, delivery charges left out.")
@@ -72,14 +71,14 @@ def get_sales_summary(shop: Shop, arguments: PeriodArguments) -> SalesSummary:
 def _by_category(shop: Shop, period: Period, only: Category | None) -> list[CategorySales]:
     sold: dict[Category, ProductSales] = {}
     for product_id, one in sales.by_product(shop, period, only).items():
-        whole = sold.setdefault(shop.products[product_id].category, ProductSales())
-        whole.units += one.units
-        whole.cents += one.cents
+        total = sold.setdefault(shop.products[product_id].category, ProductSales())
+        total.units += one.units
+        total.cents += one.cents
     ranked = sorted(sold.items(), key=lambda entry: -entry[1].cents)
-    return [CategorySales(category, whole.units, euros(whole.cents)) for category, whole in ranked]
+    return [CategorySales(category, total.units, euros(total.cents)) for category, total in ranked]
 
 
-def _change(now: Totals, before: Totals) -> float | None:
+def _change(now: SalesTotals, before: SalesTotals) -> float | None:
     if not before.net_cents:
         return None
     return round(100 * (now.net_cents - before.net_cents) / before.net_cents, 1)

@@ -9,12 +9,11 @@ from msgspec import Meta
 from mcp_demo.shop import Shop, parcels
 from mcp_demo.shop.customers import Address
 from mcp_demo.shop.errors import NotGivenError
-from mcp_demo.shop.money import CURRENCY, euros
 from mcp_demo.shop.orders import Carrier, Payment, Status
 from mcp_demo.tools.inputs import END, Arguments, CustomerId, Limit, OrderId
 from mcp_demo.tools.order_views import OrderSummary, OrderView, order_summary, order_view
 from mcp_demo.tools.tool import Effect, tool
-from mcp_demo.tools.views import Euros, shown
+from mcp_demo.tools.views import CURRENCY, Euros, euros, shown
 
 
 class OneOrder(Arguments, frozen=True, kw_only=True):

@@ -9,9 +9,8 @@ from msgspec import Meta
 from mcp_demo.shop import Shop, parcels
 from mcp_demo.shop.calendar import Instant
 from mcp_demo.shop.customers import Address
-from mcp_demo.shop.money import CURRENCY, euros
 from mcp_demo.shop.orders import Carrier, Closed, Order, Payment, Status
-from mcp_demo.tools.views import Euros, shown
+from mcp_demo.tools.views import CURRENCY, Euros, euros, shown
 
 
 class LineView(msgspec.Struct, frozen=True):

@@ -132,7 +132,7 @@ class CompareQuery(Arguments, frozen=True, kw_only=True):
     ]
 
 
-class Fact(msgspec.Struct, frozen=True):
+class ProductFact(msgspec.Struct, frozen=True):
     name: str
     values: Annotated[
         list[str | None], Meta(description="In the order of `products`; null where it is not stated.")
@@ -143,7 +143,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """Products side by side."""
 
     products: list[ProductCard]
-    facts: list[Fact]
+    facts: list[ProductFact]
     cheapest: Annotated[str, Meta(description="Id of the cheapest.")]
     best_rated: Annotated[str | None, Meta(description="Id of the best rated; null if none has reviews.")]
 
@@ -159,7 +159,7 @@ def compare_products(shop: Shop, arguments: CompareQuery) -> Comparison:
     rated = [one for one in cards if one.rating is not None]
     return Comparison(
         products=cards,
-        facts=[Fact(name, [product.specs.get(name) for product in products]) for name in names],
+        facts=[ProductFact(name, [product.specs.get(name) for product in products]) for name in names],
         cheapest=min(cards, key=lambda one: one.price).product_id,
         best_rated=max(rated, key=lambda one: one.rating or 0).product_id if rated else None,
     )

@@ -1,12 +1,13 @@
 """Recommendations: what a customer may like, what is like a product, what goes with it."""
 
+from collections import Counter
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from mcp_demo.shop import Shop, affinity
 from mcp_demo.shop.catalogue import Product
+from mcp_demo.shop.state import Shop
 from mcp_demo.tools.inputs import Arguments, CustomerId, MaxPrice, ProductId
 from mcp_demo.tools.tool import Effect, tool
 from mcp_demo.tools.views import ProductCard, card
@@ -40,7 +41,7 @@ def recommend_for_customer(shop: Shop, arguments: CustomerQuery) -> CustomerSugg
     it, and what suits the same activities. Each with a reason. Use it for "what else could I need".
     """
     customer = shop.customer(arguments.customer_id)
-    owned = affinity.kept_by(shop, customer.customer_id)
+    owned = _kept_by(shop, customer.customer_id)
     found = [
         _for_owner(shop, owned, product)
         for product in shop.products.values()
@@ -55,9 +56,9 @@ def recommend_for_customer(shop: Shop, arguments: CustomerQuery) -> CustomerSugg
 
 def _for_owner(shop: Shop, owned: set[str], product: Product) -> Suggestion:
     """Half the score is how often it was bought with something owned, half how it suits the same use."""
-    bought_with = affinity.bought_with(shop, product.product_id)
+    bought_with = _partners(shop, product.product_id)
     partner = max(sorted(owned), key=lambda one: bought_with[one], default=None)
-    orders = affinity.orders_with(shop, product.product_id)
+    orders = _orders_with(shop, product.product_id)
     together = bought_with[partner] / orders if partner and orders else 0.0
     uses = [activity for one in sorted(owned) for activity in shop.products[one].activities]
     shared = [activity for activity in product.activities if activity in uses]
@@ -99,7 +100,7 @@ def find_similar_products(shop: Shop, arguments: SimilarQuery) -> SimilarProduct
     product = shop.product(arguments.product_id)
     ranked = sorted(
         (
-            (affinity.similarity(product, other), other)
+            (similarity(product, other), other)
             for other in shop.products.values()
             if other.product_id != product.product_id
             and (other.stock or not arguments.in_stock_only)
@@ -132,7 +133,7 @@ class BoughtTogether(msgspec.Struct, frozen=True):
 
 
 class Companions(msgspec.Struct, frozen=True):
-    """What stands in the same orders, most frequent first."""
+    """What is in the same orders, most frequent first."""
 
     product: ProductCard
     orders: Annotated[int, Meta(description="Orders that hold the product; cancelled ones do not count.")]
@@ -145,8 +146,8 @@ def list_bought_together(shop: Shop, arguments: TogetherQuery) -> Companions:
     it to suggest accessories or a bundle.
     """
     product = shop.product(arguments.product_id)
-    orders = affinity.orders_with(shop, product.product_id)
-    ranked = sorted(affinity.bought_with(shop, product.product_id).items(), key=lambda e: (-e[1], e[0]))
+    orders = _orders_with(shop, product.product_id)
+    ranked = sorted(_partners(shop, product.product_id).items(), key=lambda e: (-e[1], e[0]))
     return Companions(
         product=card(shop, product),
         orders=orders,
@@ -162,3 +163,44 @@ def _affordable(product: Product, max_price: float | None) -> bool:
 
 
 TOOLS = (recommend_for_customer, find_similar_products, list_bought_together)
+
+
+def _partners(shop: Shop, product_id: str) -> Counter[str]:
+    """In how many orders that were not cancelled each other product was bought with this one."""
+    together: Counter[str] = Counter()
+    for order in shop.orders.values():
+        ids = {item.product_id for item in order.items}
+        if order.status != "cancelled" and product_id in ids:
+            together.update(ids - {product_id})
+    return together
+
+
+def _orders_with(shop: Shop, product_id: str) -> int:
+    """How many orders that were not cancelled hold the product."""
+    return sum(
+        order.status != "cancelled" and any(item.product_id == product_id for item in order.items)
+        for order in shop.orders.values()
+    )
+
+
+def _kept_by(shop: Shop, customer_id: str) -> set[str]:
+    """The products that a customer has bought and neither cancelled nor returned."""
+    return {
+        item.product_id
+        for order in shop.orders_of(customer_id)
+        if order.status not in ("cancelled", "returned")
+        for item in order.items
+    }
+
+
+def similarity(one: Product, other: Product) -> float:
+    """From 0 to 1: half for the category, up to 0.3 for shared activities, up to 0.2 for a near price."""
+    shared = set(one.activities) & set(other.activities)
+    either = set(one.activities) | set(other.activities)
+    prices = sorted((one.price_cents, other.price_cents))
+    return round(
+        0.5 * (one.category == other.category)
+        + 0.3 * len(shared) / len(either)
+        + 0.2 * prices[0] / prices[1],
+        2,
+    )

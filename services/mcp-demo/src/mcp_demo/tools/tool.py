@@ -36,10 +36,10 @@ class Effect(Enum):
 
 
 @dataclass(frozen=True)
-class Tool:
+class ShopTool:
     """One tool. `run` takes the shop and an instance of `arguments`, and returns one of `result`.
 
-    `asks_for` are texts among its arguments that a person can be asked for where a call leaves them out.
+    `asks_for` are texts among its arguments that are requested from a person where a call leaves them out.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Tool:
 
 def tool(
     category: ToolCategory, title: str, effect: Effect, *, asks_for: tuple[str, ...] = ()
-) -> Callable[[Callable[[Shop, A], R]], Tool]:
+) -> Callable[[Callable[[Shop, A], R]], ShopTool]:
     """Make a tool of `run(shop, arguments)`: its name is the tool's, its docstring what a model reads."""
 
-    def made(run: Callable[[Shop, A], R]) -> Tool:
+    def made(run: Callable[[Shop, A], R]) -> ShopTool:
         types = get_type_hints(run)
-        return Tool(
+        return ShopTool(
             name=run.__name__,
             title=title,
             description=" ".join((run.__doc__ or "").split()),

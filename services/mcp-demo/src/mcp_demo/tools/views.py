@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from mcp_demo.shop import Shop
 from mcp_demo.shop.catalogue import Category, Product
-from mcp_demo.shop.money import CURRENCY, euros
 from mcp_demo.shop.sales import Period
 
 Euros = Annotated[float, Meta(description="In EUR, VAT included.")]
@@ -20,7 +19,7 @@ V = TypeVar("V", bound=msgspec.Struct)
 
 
 class ProductCard(msgspec.Struct, frozen=True):
-    """A product in short; get_product tells all of it."""
+    """A product in short; get_product has all of it."""
 
     product_id: str
     name: str
@@ -71,3 +70,11 @@ def availability(stock: int) -> Availability:
 def period_view(period: Period) -> PeriodView:
     """A period as tools show it."""
     return PeriodView(period.start, period.end, period.days)
+
+
+CURRENCY = "EUR"
+
+
+def euros(cents: int) -> float:
+    """Cents as euros; a float is exact enough here, because sums are made in cents."""
+    return round(cents / 100, 2)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from model_demo.request_facts import Conversation, text_of
+from model_demo.request_facts import ConversationFacts, text_of
 from model_demo.shop import words
 
 _END = "</document>"
@@ -41,18 +41,18 @@ class Sentence(NamedTuple):
 
 
 def without(text: str) -> str:
-    """The text without the documents in it: what the person said."""
+    """The text without the documents in it: what the person wrote."""
     # Only up to the last end mark, so that no search for one runs to the text's end again and again.
     closed, end, rest = text.rpartition(_END)
     return _WRAPPER.sub("", _DOCUMENT.sub("", closed + end) + rest).strip()
 
 
-def said(text: str) -> str:
-    """What the person said, as far as the assistant reads: without documents, its first 8,000 characters."""
+def plain_text(text: str) -> str:
+    """What the person wrote, as far as the assistant reads: without documents, its first 8,000 characters."""
     return re.sub(r"[^\S\n]{2,}", " ", without(text)[:MOST_READ])
 
 
-def given(conversation: Conversation) -> list[Sentence]:
+def given(conversation: ConversationFacts) -> list[Sentence]:
     """The sentences of the passages in the system prompt, then of those of the turn that asks."""
     asking = text_of(conversation.turns[conversation.question_at].blocks)
     return [

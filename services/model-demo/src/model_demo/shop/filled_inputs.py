@@ -1,4 +1,4 @@
-"""A tool's input, filled from the message and from what was said before, by the tool's schema."""
+"""A tool's input, filled from the message and from what was written before, by the tool's schema."""
 
 import calendar
 import re
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from model_demo.shop import json_schemas, words
 from model_demo.shop.memory import Memory
-from model_demo.wire.requests import Schema, Tool
+from model_demo.wire.requests import ClientTool, Schema
 
 _MOST_CALLS, _MOST_HEADLINE = 6, 80
 _LESS = r"\b(?:under|below|less than|fewer than|up to|at most|max(?:imum)?|cheaper than|budget of)\s+"
@@ -18,7 +18,7 @@ _NUMBERS = {
     "limit": r"\b(?:top|first|best|last|worst|latest|recommend|suggest|show(?: me)?)\s+(\d{1,2})\b"
     r"|\b(\d{1,2})\s+(?:best|latest|products|orders|reviews|ideas)\b",
 }
-"""How the number of a property is said."""
+"""How the number of a property is written."""
 _ADDRESS = re.compile(
     r"(?P<street>\b[A-Z][a-z]+(?: [^\s,]+){0,3} \d+\w?),? (?P<postal_code>\d{4,6})"
     r" (?P<city>[A-Z][^\s,]+)(?:,? (?P<country>[A-Z]{2})\b)?"
@@ -41,42 +41,42 @@ _MEANT = {"cheap": "price low", "cheapest": "price low", "urgent": "high", "slow
 
 
 class Filled(NamedTuple):
-    """`inputs`: one for each call to make. `missing`: required properties for which nothing was said."""
+    """`inputs`: one for each call to make. `missing`: required properties for which nothing was written."""
 
     inputs: list[dict[str, Any]]
     missing: list[str]
 
 
-def fill(tool: Tool, part: str, whole: str, known: Memory) -> Filled:
-    """Fill the input from the part of the message that asks for the tool, the whole message, and memory.
+def fill(tool: ClientTool, part: str, message: str, known: Memory) -> Filled:
+    """Fill the input from the part of the message that asks for the tool, the complete message, and memory.
 
     Where several ids are named and the tool takes one, each has a call of its own.
     """
     schema = json_schemas.simple(tool.input_schema, tool.input_schema)
-    said = _Said(part, whole, known)
+    written = _Message(part, message, known)
     found = {
-        name: said.value(name, json_schemas.simple(one, tool.input_schema), name in schema["required"])
+        name: written.value(name, json_schemas.simple(one, tool.input_schema), name in schema["required"])
         for name, one in sorted(schema["properties"].items(), key=lambda named: named[0] == "query")
     }
     made = {name: found[name] for name in schema["properties"] if found[name] is not None}
     missing = [name for name in schema["required"] if name not in made]
-    for name, several in said.several.items():
+    for name, several in written.several.items():
         return Filled([{**made, name: one} for one in several[:_MOST_CALLS]], missing)
     return Filled([made], missing)
 
 
-class _Said:
-    """What was said, property by property. A search leaves out the words of choices taken before."""
+class _Message:
+    """What was written, property by property. A search leaves out the words of choices taken before."""
 
-    def __init__(self, part: str, whole: str, known: Memory) -> None:
+    def __init__(self, part: str, message: str, known: Memory) -> None:
         self._part = part
-        self._whole = whole
+        self._message = message
         self._known = known
         self._taken: set[str] = set()
         self.several: dict[str, list[str]] = {}
 
     def value(self, name: str, schema: Schema, needed: bool) -> Any:
-        """The value of a property; None where nothing was said."""
+        """The value of a property; None where nothing was written."""
         if options := json_schemas.choices(schema):
             return self._choice(schema, options, needed)
         shown = str([schema.get("pattern"), schema.get("examples"), schema.get("items")])
@@ -86,16 +86,16 @@ class _Said:
             case "integer" | "number":
                 return self._number(name)
             case "boolean":
-                telling = set(words.stems(name.removesuffix("_only")))
-                self._taken |= telling
-                return True if telling and telling <= set(words.stems(self._part)) else None
+                stems = set(words.stems(name.removesuffix("_only")))
+                self._taken |= stems
+                return True if stems and stems <= set(words.stems(self._part)) else None
         return self._day(name) if schema.get("format") == "date" else self._text(name, schema, needed)
 
     def _choice(self, schema: Schema, options: list[Any], needed: bool) -> Any:
-        """The longest choice whose words are said."""
-        said = set(words.stems(self._part))
-        said |= {stem for word in said & _MEANT.keys() for stem in words.stems(_MEANT[word])}
-        chosen = [one for one in options if said.issuperset(words.stems(str(one)))]
+        """The longest choice whose words are written."""
+        stems = set(words.stems(self._part))
+        stems |= {stem for word in stems & _MEANT.keys() for stem in words.stems(_MEANT[word])}
+        chosen = [one for one in options if stems.issuperset(words.stems(str(one)))]
         if chosen:
             self._taken.update(stem for one in chosen for stem in words.stems(str(one)))
             return max(chosen, key=lambda one: len(str(one)))
@@ -103,7 +103,7 @@ class _Said:
 
     def _id(self, name: str, prefix: str, schema: Schema, needed: bool) -> Any:
         """The ids of the part; else one of the message, of this turn's results, or spoken of last."""
-        texts = [words.ids(self._part), words.ids(self._whole)[:1], self._known.ids if needed else []]
+        texts = [words.ids(self._part), words.ids(self._message)[:1], self._known.ids if needed else []]
         of_kind = [[one for one in entities if one.startswith(f"{prefix}-")] for entities in texts]
         found = of_kind[0] or of_kind[1] or of_kind[2][:1]
         if schema["type"] == "array":
@@ -136,19 +136,19 @@ class _Said:
         return found[: schema.get("maxLength")].rstrip() or None if found else None
 
     def _by_name(self, name: str, needed: bool) -> str | None:
-        _, _, rest = self._whole.partition(": ")
-        told = words.quoted(self._part) or (rest if " " in rest.strip() else self._whole).strip()
+        _, _, rest = self._message.partition(": ")
+        text = words.quoted(self._part) or (rest if " " in rest.strip() else self._message).strip()
         because = _BECAUSE.search(self._part)
-        address = _ADDRESS.search(self._whole)
+        address = _ADDRESS.search(self._message)
         match name:
             case "query":
                 return self._query(needed)
             case "reason":
                 return because[1].strip(" .!") if because else None
             case "message" | "description" | "text":
-                return told
+                return text
             case "subject" | "title":
-                return re.split(r"[.!?\n]", told, maxsplit=1)[0][:_MOST_HEADLINE]
+                return re.split(r"[.!?\n]", text, maxsplit=1)[0][:_MOST_HEADLINE]
         return address.groupdict().get(name) if address else None
 
     def _query(self, needed: bool) -> str | None:
@@ -163,5 +163,5 @@ class _Said:
         left = words.ID.sub(" ", self._part)
         for pattern in _NUMBERS.values():
             left = re.sub(pattern, " ", left, flags=re.IGNORECASE)
-        said = [word for word in re.findall(r"[^\W_][\w'-]*", left) if word.lower() not in _ASKING]
-        return " ".join(word for word in said if needed or self._taken.isdisjoint(words.stems(word))) or None
+        terms = [word for word in re.findall(r"[^\W_][\w'-]*", left) if word.lower() not in _ASKING]
+        return " ".join(word for word in terms if needed or self._taken.isdisjoint(words.stems(word))) or None

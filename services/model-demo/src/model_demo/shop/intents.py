@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from model_demo.shop import words
-from model_demo.wire.requests import Tool
+from model_demo.wire.requests import ClientTool
 
 _ORDERS = {
     "cancel_order": r"\bcancel\b",
@@ -63,7 +63,7 @@ _LOOKS = {
     ),
 }
 """Tools that only look. Of those that fit, the first that is offered is taken."""
-_INTENTS = [(name, re.compile(said, re.IGNORECASE)) for name, said in (_ORDERS | _LOOKS).items()]
+_INTENTS = [(name, re.compile(pattern, re.IGNORECASE)) for name, pattern in (_ORDERS | _LOOKS).items()]
 _NO_ORDER = re.compile(
     r"\b(?:can i|could i|may i|how do i|how can i|how to|don'?t|do not|never)\b", re.IGNORECASE
 )
@@ -71,14 +71,14 @@ _SPLIT = re.compile(r"[.!?;](?=\s|$)|\n+|,?\s+(?:and then|and also|and|then|also
 _NOUNS = {"order": "ORD", "customer": "CUST", "product": "PRD", "ticket": "TCK"}
 
 
-class Wish(NamedTuple):
+class Intent(NamedTuple):
     """A part of the message, and the tool that it asks for."""
 
-    tool: Tool
+    tool: ClientTool
     text: str
 
 
-def is_order(tool: Tool) -> bool:
+def is_order(tool: ClientTool) -> bool:
     """Whether the tool changes something."""
     return tool.name in _ORDERS
 
@@ -92,28 +92,28 @@ def with_ids(text: str) -> str:
     return text
 
 
-def wishes(message: str, offered: list[Tool]) -> list[Wish]:
+def intents_of(message: str, offered: list[ClientTool]) -> list[Intent]:
     """What the message asks for, in order; a part that asks for nothing belongs to its neighbour."""
-    whole = next(_meant(message, offered), None)
-    if whole is not None and whole.name == "compare_products":
-        return [Wish(whole, message)]
-    found: list[Wish] = []
+    of_all = next(_meant(message, offered), None)
+    if of_all is not None and of_all.name == "compare_products":
+        return [Intent(of_all, message)]
+    found: list[Intent] = []
     before = ""
     for text in filter(str.strip, _SPLIT.split(message)):
         tool = next(_meant(text, offered), None) if words.stems(words.ID.sub(" ", text)) else None
         if found and (tool is None or tool.name == found[-1].tool.name):
-            found[-1] = Wish(found[-1].tool, f"{found[-1].text} and {text}")
+            found[-1] = Intent(found[-1].tool, f"{found[-1].text} and {text}")
         elif tool is not None:
-            found.append(Wish(tool, f"{before} {text}".strip()))
+            found.append(Intent(tool, f"{before} {text}".strip()))
         else:
             before = f"{before} {text}"
-    return found or ([Wish(whole, message)] if whole else [])
+    return found or ([Intent(of_all, message)] if of_all else [])
 
 
-def _meant(text: str, offered: list[Tool]) -> Iterator[Tool]:
+def _meant(text: str, offered: list[ClientTool]) -> Iterator[ClientTool]:
     """The tools that a text asks for, the likeliest first."""
     by_name = {tool.name: tool for tool in offered}
     yield from (tool for tool in offered if tool.name in text)
-    for name, said in _INTENTS:
-        if name in by_name and said.search(text) and not (name in _ORDERS and _NO_ORDER.search(text)):
+    for name, pattern in _INTENTS:
+        if name in by_name and pattern.search(text) and not (name in _ORDERS and _NO_ORDER.search(text)):
             yield by_name[name]

@@ -45,7 +45,7 @@ def _parts(schema: Any, root: Schema, depth: int) -> Iterator[Schema]:
 
 
 def choices(schema: Schema) -> list[Any]:
-    """The values that may stand for the schema's."""
+    """The values that the schema allows, where it lists them."""
     return [schema["const"]] if "const" in schema else schema.get("enum", [])
 
 
@@ -66,8 +66,8 @@ def smallest(schema: Any, root: Schema, text: str, name: str = "", depth: int = 
             return False
         case "string":
             speaks = name.rpartition("_")[2].lower() in _SPEAKING
-            said = _FORMATS.get(found.get("format", ""), text if speaks else name.replace("_", " "))
-            return said.ljust(found.get("minLength", 0), ".")[: found.get("maxLength")]
+            text = _FORMATS.get(found.get("format", ""), text if speaks else name.replace("_", " "))
+            return text.ljust(found.get("minLength", 0), ".")[: found.get("maxLength")]
     return None
 
 

@@ -1,4 +1,4 @@
-"""Talk that needs no tool, as a table of what is said and answered; and what the system prompt orders."""
+"""Talk that needs no tool, as a table of messages and answers; and what the system prompt orders."""
 
 import re
 
@@ -6,7 +6,7 @@ import msgspec
 
 from model_demo.shop import documents, words
 from model_demo.shop.memory import Memory
-from model_demo.wire.requests import Tool
+from model_demo.wire.requests import ClientTool
 
 _YOU_ARE = re.compile(r"\b(?:You are|Your name is)\s+([^\n.;:!?]{2,120})")
 _ONLY = re.compile(
@@ -49,7 +49,7 @@ _ANSWERS = {
     r"summari[sz]e (?:this|the|our) conversation\b.*": "{summary}",
     r"(?:tell|write|give)(?: me)? (?:a|an|another)(?: \w+)? (?:story|poem|tale|text)\b.*": _STORY,
 }
-"""What is said as a whole message, and the answer."""
+"""Complete messages, and their answers."""
 _RECALL = re.compile(
     r"(?:what(?:'s| is| are| was)|tell me|do you (?:know|remember)) (my|the|our) ([\w' -]{2,60})"
 )
@@ -57,7 +57,7 @@ _RECALL = re.compile(
 
 class Persona(msgspec.Struct, frozen=True):
     """What the system prompt orders. `identity` completes "I am ..."; `around`: what replies begin and end
-    with; `only` is to be the whole reply."""
+    with; `only` is to be the complete reply."""
 
     prompt: str
     identity: str
@@ -73,13 +73,13 @@ def persona(system: str) -> Persona:
     """The persona of a system prompt; documents in it are no part of the prompt."""
     prompt = documents.without(system)
     name, only = _YOU_ARE.search(prompt), _ONLY.search(_AROUND.sub(" ", prompt))
-    around = {where.lower(): said for where, said in _AROUND.findall(prompt)}
+    around = {where.lower(): text for where, text in _AROUND.findall(prompt)}
     identity = name[1].strip(" ,") if name else "the assistant of the demo shop"
     return Persona(prompt, identity, around, only[1] or only[2] if only else None)
 
 
-def answer(question: str, who: Persona, known: Memory, tools: list[Tool]) -> str | None:
-    """The answer to a message that is small talk as a whole; none for every other message."""
+def answer(question: str, who: Persona, known: Memory, tools: list[ClientTool]) -> str | None:
+    """The answer to a message that is nothing but small talk; none for every other message."""
     text = " ".join(question.split()).strip(" .!?")
     for pattern, reply in _ANSWERS.items():
         if match := re.fullmatch(rf"(?:(?:please|hi|hello|hey),? )?(?:{pattern})", text, re.IGNORECASE):
@@ -100,36 +100,38 @@ def answer(question: str, who: Persona, known: Memory, tools: list[Tool]) -> str
 
 
 def _recalled(owner: str, subject: str, known: Memory) -> str | None:
-    """Something that was told earlier: "my colour is blue"."""
+    """A fact that was stated earlier: "my colour is blue"."""
     if value := known.facts.get(" ".join(words.stems(subject))):
         return f"{'The' if owner == 'the' else 'Your'} {subject} is {value}."
     return "You have not told me your name yet." if (owner, subject) == ("my", "name") else None
 
 
 def _summary(known: Memory) -> str:
-    """What was told, in the person's own words, so that it is remembered where this stands for all of it."""
+    """The stated facts, in the person's own words, so that they are remembered where this replaces the
+    rest.
+    """
     spoken_of = [f"We spoke of {words.listed(known.ids[:_MOST_IDS])}."] if known.ids else []
-    lines = [*known.told, *spoken_of] or ["Nothing was told that is to be remembered."]
+    lines = [*known.fact_sentences, *spoken_of] or ["Nothing was told that is to be remembered."]
     return words.shortened("\n".join(lines), _SUMMARY_LENGTH)
 
 
 def noted(question: str, known: Memory) -> str | None:
-    """A kind word for a message that tells a name, or something else to be remembered."""
+    """A kind word for a message that states a name, or something else to be remembered."""
     if known.name and known.name in question:
         return f"Nice to meet you, {known.name}! What can I do for you?"
-    said = set(words.stems(question))
-    tells = not question.endswith("?") and any(said.issuperset(fact.split()) for fact in known.facts)
-    return "Good to know; I will remember that." if tells else None
+    stems = set(words.stems(question))
+    states_a_fact = not question.endswith("?") and any(stems.issuperset(fact.split()) for fact in known.facts)
+    return "Good to know; I will remember that." if states_a_fact else None
 
 
-def lost(question: str, tools: list[Tool]) -> str:
+def lost(question: str, tools: list[ClientTool]) -> str:
     """The answer where nothing else fits."""
     shown = words.shortened(" ".join(question.split()), _SHOWN_LENGTH)
     offer = _offer(tools, _SHOWN_TOOLS)
     return f'I am an offline demo model and have no good answer to "{shown}". {offer}'
 
 
-def _offer(tools: list[Tool], most: int) -> str:
+def _offer(tools: list[ClientTool], most: int) -> str:
     if not tools:
         return "I can chat, remember what you tell me, and answer from documents that I am given."
     more = [f"{len(tools) - most} things more"] if len(tools) > most else []

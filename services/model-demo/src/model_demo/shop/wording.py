@@ -36,10 +36,10 @@ def result(text: str, *, is_error: bool) -> str:
     if is_error:
         return _failure(value)
     try:
-        said = "\n".join(_lines(value)).strip()
+        text_shown = "\n".join(_lines(value)).strip()
     except RecursionError:
-        said = text
-    return words.shortened(said, 10 * _MOST_TEXT) or _NOTHING
+        text_shown = text
+    return words.shortened(text_shown, 10 * _MOST_TEXT) or _NOTHING
 
 
 def _failure(error: Any) -> str:
@@ -98,8 +98,10 @@ def _inline(name: str, value: Any, currency: str, *, in_list: bool = False) -> s
     shown = [(n, one, _inline(n, one, currency)) for n, one in list(rest.items())[:_MOST_INLINE]]
     is_parts = not head and not in_list
     details = [
-        said if is_parts and isinstance(one, str) and not _DAY.fullmatch(one) else f"{words.label(n)} {said}"
-        for n, one, said in shown
+        inline
+        if is_parts and isinstance(one, str) and not _DAY.fullmatch(one)
+        else f"{words.label(n)} {inline}"
+        for n, one, inline in shown
     ]
     return ": ".join(filter(None, [head, (", " if is_parts else "; ").join(details)]))
 

@@ -28,8 +28,8 @@ def label(name: str) -> str:
 
 def stems(text: str) -> list[str]:
     """The words that say something, in order, without endings: `shipped`, `ships` and `shipment` are one."""
-    said = re.findall(r"[a-z][a-z']*|\d+", text.lower().replace("_", " "))
-    found = [_ENDING.sub("", word) for word in said if word not in STOP]
+    spelled = re.findall(r"[a-z][a-z']*|\d+", text.lower().replace("_", " "))
+    found = [_ENDING.sub("", word) for word in spelled if word not in STOP]
     return [re.sub(r"([b-df-hj-np-rt-y])\1$", r"\1", stem) for stem in found]
 
 

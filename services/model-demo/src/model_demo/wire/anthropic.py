@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from model_demo.wire import message_checks
-from model_demo.wire.errors import STATUSES, ApiError, Misfit, invalid, read
-from model_demo.wire.replies import Answer, Events, Reply, few_words
+from model_demo.wire.errors import STATUSES, DemoApiError, Misfit, invalid, read
+from model_demo.wire.replies import Events, ModelMessage, PlannedReply, few_words
 from model_demo.wire.requests import WITHOUT_EFFECT, Asked, MessageRequest, signed
 
 ERROR_PREFIX = b"event: error\ndata: "
@@ -31,56 +31,56 @@ _encode = msgspec.json.Encoder().encode
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises ApiError 401 without a key (any will do), 400 without the protocol's version.
+    """Raises DemoApiError 401 without a key (any will do), 400 without the protocol's version.
 
     The key comes as `x-api-key`, or as the bearer token that the Python SDK sends since its version 2.
     """
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if not (headers.get("x-api-key", "").strip() or (scheme.lower() == "bearer" and token.strip())):
-        raise ApiError(401, "x-api-key or authorization header is required")
+        raise DemoApiError(401, "x-api-key or authorization header is required")
     if not headers.get("anthropic-version"):
         raise invalid("anthropic-version: header is required")
 
 
 def asked(raw: bytes, headers: Mapping[str, str]) -> Asked:
-    """The body of `POST /v1/messages`. Raises ApiError 400."""
+    """The body of `POST /v1/messages`. Raises DemoApiError 400."""
     request = read(raw, MessageRequest, WITHOUT_EFFECT, _refused)
     message_checks.check(request, headers.get("anthropic-beta", ""))
     return Asked(request)
 
 
-def _refused(misfit: Misfit) -> ApiError:
+def _refused(misfit: Misfit) -> DemoApiError:
     where = misfit.path.replace("[", ".").replace("]", "")
     known = {
         "missing": "Field required",
         "unknown": "Extra inputs are not permitted",
         "broken": "The request body is not valid JSON",
     }
-    said = ": ".join(filter(None, (where, known.get(misfit.kind, misfit.reason))))
+    message = ": ".join(filter(None, (where, known.get(misfit.kind, misfit.reason))))
     for pattern, words in _WORDS:
-        said = re.sub(pattern, words, said)
-    return invalid(said)
+        message = re.sub(pattern, words, message)
+    return invalid(message)
 
 
-def message(answer: Answer) -> bytes:
+def message(answer: ModelMessage) -> bytes:
     """The body of an answer that is not streamed."""
     return _encode(_message(answer) | _end(answer))
 
 
-def events(answer: Answer) -> Events:
+def events(answer: ModelMessage) -> Events:
     """The events of an answer that is streamed, a ping after message_start among them."""
-    whole, ending = _message(answer), _end(answer)
+    complete, ending = _message(answer), _end(answer)
     usage = ending.pop("usage")
     deltas: list[bytes] = []
     between = b""
-    for index, block in enumerate(whole["content"]):
+    for index, block in enumerate(complete["content"]):
         empty, pieces = _deltas(answer.reply, block)
         between += _event("content_block_start", index=index, content_block=block | empty)
         for delta in pieces:
             deltas.append(between + _event("content_block_delta", index=index, delta=delta))
             between = b""
         between += _event("content_block_stop", index=index)
-    started = {**whole, "content": [], **dict.fromkeys(ending), "usage": usage | {"output_tokens": 0}}
+    started = {**complete, "content": [], **dict.fromkeys(ending), "usage": usage | {"output_tokens": 0}}
     return Events(
         _event("message_start", message=started) + PING,
         deltas,
@@ -88,7 +88,7 @@ def events(answer: Answer) -> Events:
     )
 
 
-def error(failed: ApiError, request_id: str) -> bytes:
+def error(failed: DemoApiError, request_id: str) -> bytes:
     """An error's JSON body."""
     detail = {"type": STATUSES[failed.status][0], "message": failed.message}
     return _encode({"type": "error", "error": detail, "request_id": request_id})
@@ -99,19 +99,19 @@ def _event(name: str, **data: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + _encode({"type": name, **data}) + b"\n\n"
 
 
-def _deltas(reply: Reply, block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _deltas(reply: PlannedReply, block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """How a block is streamed: what it begins with, and the deltas."""
     match block["type"]:
         case "text":
             return {"text": ""}, [{"type": "text_delta", "text": piece} for piece in reply.split(reply.text)]
         case "compaction":
-            told = {name: block[name] for name in ("content", "encrypted_content")}
-            return dict.fromkeys(told), [{"type": "compaction_delta", **told}]
+            shown = {name: block[name] for name in ("content", "encrypted_content")}
+            return dict.fromkeys(shown), [{"type": "compaction_delta", **shown}]
     pieces = ["", *few_words(bytes(block["input"]).decode())]
     return {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 
-def _message(answer: Answer) -> dict[str, Any]:
+def _message(answer: ModelMessage) -> dict[str, Any]:
     reply = answer.reply
     content: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
     if reply.compacts:
@@ -123,7 +123,7 @@ def _message(answer: Answer) -> dict[str, Any]:
     return about | {"content": content}
 
 
-def _end(answer: Answer) -> dict[str, Any]:
+def _end(answer: ModelMessage) -> dict[str, Any]:
     reply, read = answer.reply, answer.read
     refusal = {"type": "refusal", "category": None, "explanation": reply.refusal}
     return {

@@ -6,8 +6,14 @@ from typing import Any
 import msgspec
 
 from model_demo.wire import requests as neutral
-from model_demo.wire.chat_requests import WITHOUT_EFFECT, ChatMessage, ChatRequest, Tool, ToolCall
-from model_demo.wire.errors import ApiError, Misfit, invalid, read
+from model_demo.wire.chat_requests import (
+    WITHOUT_EFFECT,
+    ChatCompletionRequest,
+    ChatMessage,
+    FunctionCall,
+    FunctionTool,
+)
+from model_demo.wire.errors import DemoApiError, Misfit, invalid, read
 from model_demo.wire.requests import Asked, Schema
 
 _MOST_TOKENS = 1_000_000
@@ -19,8 +25,8 @@ _REQUIRED = "'required' is required to be supplied and to be an array including 
 
 
 def asked(raw: bytes) -> Asked:
-    """The request in a body. Raises ApiError 400."""
-    request = read(raw, ChatRequest, WITHOUT_EFFECT, _refused)
+    """The request in a body. Raises DemoApiError 400."""
+    request = read(raw, ChatCompletionRequest, WITHOUT_EFFECT, _refused)
     options = request.stream_options
     if options is not None and not request.stream:
         raise invalid(
@@ -29,7 +35,7 @@ def asked(raw: bytes) -> Asked:
     return Asked(_neutral(request), options is not None and options.include_usage)
 
 
-def _neutral(request: ChatRequest) -> neutral.MessageRequest:
+def _neutral(request: ChatCompletionRequest) -> neutral.MessageRequest:
     system = [_text(message) for message in request.messages if message.role in _SYSTEM]
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
     return neutral.MessageRequest(
@@ -47,9 +53,9 @@ def _neutral(request: ChatRequest) -> neutral.MessageRequest:
     )
 
 
-def _messages(messages: list[ChatMessage]) -> list[neutral.Message]:
+def _messages(messages: list[ChatMessage]) -> list[neutral.InputMessage]:
     """The conversation; tool results become blocks of the user's turn after the calls."""
-    made: list[neutral.Message] = []
+    made: list[neutral.InputMessage] = []
     waiting: list[str] = []
     for index, message in enumerate(messages):
         if message.role == "tool":
@@ -61,17 +67,17 @@ def _messages(messages: list[ChatMessage]) -> list[neutral.Message]:
                 )
             waiting.remove(message.tool_call_id)
             result = neutral.ToolResultBlock(message.tool_call_id, _text(message))
-            made.append(neutral.Message("user", [result]))
+            made.append(neutral.InputMessage("user", [result]))
             continue
         _check_answered(waiting, index)
         waiting = [call.id for call in message.tool_calls or ()]
         if message.role not in _SYSTEM:
             made.append(
-                neutral.Message("assistant" if message.role == "assistant" else "user", _blocks(message))
+                neutral.InputMessage("assistant" if message.role == "assistant" else "user", _blocks(message))
             )
     _check_answered(waiting, len(messages))
     if not made or made[0].role != "user":
-        raise invalid("Invalid 'messages': behind the system's, the first must be a user's.", "messages")
+        raise invalid("Invalid 'messages': after the system's, the first must be a user's.", "messages")
     return made
 
 
@@ -91,7 +97,7 @@ def _blocks(message: ChatMessage) -> list[neutral.Block]:
     return [*texts, *(neutral.ToolUseBlock(one.id, one.function.name, _arguments(one)) for one in calls)]
 
 
-def _arguments(call: ToolCall) -> dict[str, neutral.Json]:
+def _arguments(call: FunctionCall) -> dict[str, neutral.Json]:
     """Arguments that are no JSON object count as an empty one, as this API does not check them."""
     try:
         return msgspec.json.decode(call.function.arguments, type=dict[str, neutral.Json])
@@ -104,7 +110,7 @@ def _text(message: ChatMessage) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
-def _tool(tool: Tool, index: int) -> neutral.Tool:
+def _tool(tool: FunctionTool, index: int) -> neutral.ClientTool:
     function = tool.function
     parameters = function.parameters or {"type": "object", "properties": {}}
     if parameters.get("type") != "object":
@@ -113,15 +119,15 @@ def _tool(tool: Tool, index: int) -> neutral.Tool:
             f"tools[{index}].function.parameters",
             "invalid_function_parameters",
         )
-    return neutral.Tool(function.name, parameters, function.description)
+    return neutral.ClientTool(function.name, parameters, function.description)
 
 
-def _tool_choice(request: ChatRequest) -> neutral.ToolChoice:
+def _tool_choice(request: ChatCompletionRequest) -> neutral.ToolChoice:
     choice, one = request.tool_choice, request.parallel_tool_calls is False
     for name, given in (("tool_choice", choice), ("parallel_tool_calls", request.parallel_tool_calls)):
         if given is not None and not request.tools:
             raise invalid(f"'{name}' is only allowed when 'tools' are specified.", name)
-    if isinstance(choice, Tool):
+    if isinstance(choice, FunctionTool):
         name = choice.function.name
         if name not in {tool.function.name for tool in request.tools or ()}:
             raise invalid(f"Tool choice '{name}' not found in 'tools' parameter.", "tool_choice")
@@ -131,18 +137,18 @@ def _tool_choice(request: ChatRequest) -> neutral.ToolChoice:
     return neutral.ToolChoice("any" if choice == "required" else "auto", None, one)
 
 
-def _output(request: ChatRequest) -> neutral.OutputConfig | None:
+def _output(request: ChatCompletionRequest) -> neutral.OutputSettings | None:
     if request.response_format is None or request.response_format.type == "text":
         return None
     named = request.response_format.json_schema
     if named is None:  # json_object: its form is in the prompt, if anywhere
-        return neutral.OutputConfig(format=neutral.OutputFormat("json_schema", {"type": "object"}))
+        return neutral.OutputSettings(format=neutral.OutputFormat("json_schema", {"type": "object"}))
     if named.strict:
         _check_strict(named.name, named.schema)
-    return neutral.OutputConfig(format=neutral.OutputFormat("json_schema", named.schema))
+    return neutral.OutputSettings(format=neutral.OutputFormat("json_schema", named.schema))
 
 
-def _refused(misfit: Misfit) -> ApiError:
+def _refused(misfit: Misfit) -> DemoApiError:
     where = misfit.path
     match misfit.kind:
         case "missing":
@@ -156,11 +162,13 @@ def _refused(misfit: Misfit) -> ApiError:
 
 
 def _check_strict(name: str, schema: Schema) -> None:
-    """Strict structured output: closed objects, no optional fields, fewer keywords. Raises ApiError 400."""
+    """Strict structured output: closed objects, no optional fields, fewer keywords. Raises DemoApiError
+    400.
+    """
     closed = schema.get("type") == "object"
     for path, problem in _problems(schema, ()) if closed else [((), 'schema must be of type "object"')]:
-        said = f"Invalid schema for response_format '{name}': In context={path}, {problem}."
-        raise invalid(said, "response_format")
+        problem_text = f"Invalid schema for response_format '{name}': In context={path}, {problem}."
+        raise invalid(problem_text, "response_format")
 
 
 def _problems(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -22,7 +22,7 @@ class Called(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class FunctionCall(msgspec.Struct, frozen=True):
     id: str
     function: Called
     type: Literal["function"] = "function"
@@ -35,7 +35,7 @@ class ChatMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: Content | None = None
     name: str | None = None
     tool_call_id: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[FunctionCall] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
 
@@ -46,14 +46,14 @@ class Function(msgspec.Struct, frozen=True):
     parameters: Schema | None = None
 
 
-class Tool(msgspec.Struct, frozen=True):
+class FunctionTool(msgspec.Struct, frozen=True):
     """A function to call, or, where `tool_choice` names it, its name alone."""
 
     function: Function
     type: Literal["function"] = "function"
 
 
-class StreamOptions(msgspec.Struct, frozen=True):
+class ChatStreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool = False
 
 
@@ -74,16 +74,16 @@ WITHOUT_EFFECT = {
 }
 
 
-class ChatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ChatCompletionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     model: str
     messages: Annotated[list[ChatMessage], Meta(min_length=1)]
     stream: bool | None = False
-    stream_options: StreamOptions | None = None
+    stream_options: ChatStreamOptions | None = None
     max_completion_tokens: Tokens | None = None
     max_tokens: Tokens | None = None
     stop: str | Annotated[list[str], Meta(max_length=4)] | None = None
-    tools: list[Tool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | Tool | None = None
+    tools: list[FunctionTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | FunctionTool | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     n: Annotated[int, Meta(ge=1, le=1)] | None = None

@@ -25,7 +25,7 @@ STATUSES = {
 """HTTP status to `error.type` (platform.claude.com/docs/en/api/errors) and its usual words."""
 
 
-class ApiError(Exception):
+class DemoApiError(Exception):
     """A request is answered with `status` and the error's body. `retry_after`: seconds, sent as a header.
 
     `param` and `code` are for OpenAI's wire: the field's path, and a short name of the problem.
@@ -47,12 +47,12 @@ class ApiError(Exception):
         super().__init__(f"{status}: {self.message}")
 
 
-def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+def invalid(message: str, param: str | None = None, code: str | None = None) -> DemoApiError:
     """A 400: the request itself is wrong, and `message` names the field."""
-    return ApiError(400, message, param, code)
+    return DemoApiError(400, message, param, code)
 
 
-def too_long(tokens: int, most: int) -> ApiError:
+def too_long(tokens: int, most: int) -> DemoApiError:
     """A 400: the prompt does not fit into the context window."""
     return invalid(
         f"prompt is too long: {tokens} tokens > {most} maximum", "messages", "context_length_exceeded"
@@ -80,7 +80,7 @@ class Misfit(msgspec.Struct, frozen=True):
         return cls(match["kind"].split()[-1], ".".join(filter(None, (path, match["field"]))), reason)
 
 
-def read(raw: bytes, kind: type[R], without_effect: set[str], refused: Callable[[Misfit], ApiError]) -> R:
+def read(raw: bytes, kind: type[R], without_effect: set[str], refused: Callable[[Misfit], DemoApiError]) -> R:
     """A body as `kind`; fields `without_effect` are not looked at. Raises what `refused` makes of one that is
     none."""
     try:

@@ -24,7 +24,7 @@ COMPACTING = "compact-2026-09-04"
 
 
 def check(request: MessageRequest, betas: str) -> None:
-    """Raises ApiError 400 with the first problem."""
+    """Raises DemoApiError 400 with the first problem."""
     found = _compaction(request, betas), _texts(request), _tools(request), _pairs(request), _limits(request)
     for problem in chain(*found):
         raise invalid(problem)

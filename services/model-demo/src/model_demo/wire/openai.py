@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from model_demo.wire import chat_reading
-from model_demo.wire.errors import ApiError
-from model_demo.wire.replies import Answer, Call, Events, Reply, StopReason, few_words
+from model_demo.wire.errors import DemoApiError
+from model_demo.wire.replies import Events, ModelMessage, PlannedReply, PlannedToolCall, StopReason, few_words
 from model_demo.wire.requests import Asked
 
 ERROR_PREFIX = b"data: "
@@ -45,18 +45,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises ApiError 401 without a key; any will do, also in `api-key`, as Azure's clients send it."""
+    """Raises DemoApiError 401 without a key; any will do, also in `api-key`, as Azure's clients send it."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if not (scheme.lower() == "bearer" and token.strip()) and not headers.get("api-key", "").strip():
-        raise ApiError(401, _NO_KEY)
+        raise DemoApiError(401, _NO_KEY)
 
 
 def asked(raw: bytes, _headers: Mapping[str, str]) -> Asked:
-    """The body of `POST /v1/chat/completions`. Raises ApiError 400."""
+    """The body of `POST /v1/chat/completions`. Raises DemoApiError 400."""
     return chat_reading.asked(raw)
 
 
-def message(answer: Answer) -> bytes:
+def message(answer: ModelMessage) -> bytes:
     """The body of an answer that is not streamed."""
     reply = answer.reply
     content: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
@@ -65,13 +65,13 @@ def message(answer: Answer) -> bytes:
     return _encode(_about(answer, "chat.completion", {"message": content}, True) | {"usage": _usage(answer)})
 
 
-def events(answer: Answer) -> Events:
-    """The chunks of an answer that is streamed: the role, what is said and called, the end, the usage."""
+def events(answer: ModelMessage) -> Events:
+    """The chunks of an answer that is streamed: the role, the text and the calls, the end, the usage."""
     usage = {"usage": None} if answer.stream_usage else {}
 
     def chunk(delta: dict[str, Any], ends: bool = False) -> bytes:
-        whole = _about(answer, "chat.completion.chunk", {"delta": delta}, ends)
-        return b"data: " + _encode(whole | usage) + b"\n\n"
+        chunk = _about(answer, "chat.completion.chunk", {"delta": delta}, ends)
+        return b"data: " + _encode(chunk | usage) + b"\n\n"
 
     end = chunk({}, True)
     if answer.stream_usage:
@@ -81,14 +81,14 @@ def events(answer: Answer) -> Events:
     return Events(head, [*map(chunk, _deltas(answer.reply))], end + b"data: [DONE]\n\n")
 
 
-def error(failed: ApiError, _request_id: str) -> bytes:
+def error(failed: DemoApiError, _request_id: str) -> bytes:
     """An error's JSON body: `{"error": {message, type, param, code}}`."""
     kind, code = _ERRORS.get(failed.status, ("invalid_request_error", None))
     detail = {"message": failed.message, "type": kind, "param": failed.param, "code": failed.code or code}
     return _encode({"error": detail})
 
 
-def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
+def _deltas(reply: PlannedReply) -> Iterator[dict[str, Any]]:
     for piece in reply.split(reply.text) if reply.text else ():
         yield {"content": piece}
     for index, call in enumerate(reply.calls):
@@ -97,12 +97,12 @@ def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
-def _call(call: Call, arguments: str) -> dict[str, Any]:
+def _call(call: PlannedToolCall, arguments: str) -> dict[str, Any]:
     called = {"name": call.name, "arguments": arguments}
     return {"id": f"call_{call.id}", "type": "function", "function": called}
 
 
-def _about(answer: Answer, kind: str, choice: dict[str, Any], ends: bool = False) -> dict[str, Any]:
+def _about(answer: ModelMessage, kind: str, choice: dict[str, Any], ends: bool = False) -> dict[str, Any]:
     finish = _FINISH[answer.reply.stop_reason] if ends else None
     return {
         "id": f"chatcmpl-{answer.id}",
@@ -113,7 +113,7 @@ def _about(answer: Answer, kind: str, choice: dict[str, Any], ends: bool = False
     }
 
 
-def _usage(answer: Answer) -> dict[str, Any]:
+def _usage(answer: ModelMessage) -> dict[str, Any]:
     """`prompt_tokens` includes what was cached, unlike the Messages API's `input_tokens`."""
     read = answer.read
     prompt = read.fresh + read.cache_written + read.cache_read

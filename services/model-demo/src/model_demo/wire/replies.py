@@ -1,11 +1,14 @@
-"""A reply before it is put on the wire: what is said and called, and why it ends."""
+"""A reply before it is put on the wire: its text and calls, and why it ends."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import accumulate, cycle, pairwise, takewhile
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
+
+from model_demo.wire.errors import DemoApiError
+from model_demo.wire.requests import Asked
 
 Cut = Literal["max_tokens", "stop_sequence", "model_context_window_exceeded"]
 StopReason = Literal["end_turn", "tool_use", "pause_turn", "refusal"] | Cut
@@ -21,7 +24,7 @@ def few_words(text: str) -> list[str]:
     return ["".join(tokens[start:end]) for start, end in pairwise([*cuts, len(tokens)])]
 
 
-class Call(msgspec.Struct, frozen=True):
+class PlannedToolCall(msgspec.Struct, frozen=True):
     """A tool_use block; `input_json` is what a client reads its input from."""
 
     id: str
@@ -29,15 +32,15 @@ class Call(msgspec.Struct, frozen=True):
     input_json: str
 
 
-class Reply(msgspec.Struct, frozen=True):
+class PlannedReply(msgspec.Struct, frozen=True):
     """A text, then calls. `split` cuts the text into deltas.
 
     `refusal` goes with stop_reason refusal, `stop_sequence` with stop_sequence. Where it `compacts`, the text
-    is a summary that was asked for as such.
+    is a summary that was requested as such.
     """
 
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[PlannedToolCall, ...] = ()
     stop_reason: StopReason = "end_turn"
     stop_sequence: str | None = None
     refusal: str | None = None
@@ -57,12 +60,12 @@ class InputUsage(msgspec.Struct, frozen=True):
         return self.fresh + self.cache_written + self.cache_read
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ModelMessage(msgspec.Struct, frozen=True):
     """A reply with what it says about itself; `id` is an id's letters, as each wire begins it its own way."""
 
     id: str
     model: str
-    reply: Reply
+    reply: PlannedReply
     read: InputUsage
     written: int
     stream_usage: bool
@@ -74,3 +77,21 @@ class Events(msgspec.Struct, frozen=True):
     head: bytes
     deltas: list[bytes]
     tail: bytes
+
+
+class ModelWire(Protocol):
+    """One protocol. `check_headers` and `asked` raise DemoApiError.
+
+    `error` is an error's JSON body, which within a stream comes after ERROR_PREFIX. PING is a stream's sign
+    of life. REQUEST_ID names the header of the request's id.
+    """
+
+    ERROR_PREFIX: bytes
+    PING: bytes
+    REQUEST_ID: str
+
+    def check_headers(self, headers: Mapping[str, str]) -> None: ...
+    def asked(self, raw: bytes, headers: Mapping[str, str], /) -> Asked: ...
+    def message(self, answer: ModelMessage) -> bytes: ...
+    def events(self, answer: ModelMessage) -> Events: ...
+    def error(self, failed: DemoApiError, request_id: str) -> bytes: ...

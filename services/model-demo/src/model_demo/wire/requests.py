@@ -63,7 +63,7 @@ def signed(content: str) -> CompactionBlock:
 Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock | CompactionBlock
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class InputMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Literal["user", "assistant"]
     content: str | list[Block]
 
@@ -74,7 +74,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.content
 
 
-class Tool(_Cacheable, frozen=True):
+class ClientTool(_Cacheable, frozen=True):
     """A client tool. Server tools (`type` other than custom) are not offered here."""
 
     name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,128}$")]
@@ -107,7 +107,7 @@ class OutputFormat(msgspec.Struct, frozen=True):
     schema: Schema
 
 
-class OutputConfig(msgspec.Struct, frozen=True):
+class OutputSettings(msgspec.Struct, frozen=True):
     effort: str | None = None
     format: OutputFormat | None = None
 
@@ -116,18 +116,18 @@ WITHOUT_EFFECT = {"container", "context_management", "diagnostics", "inference_g
 
 
 class MessageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The whole body but for WITHOUT_EFFECT."""
+    """The complete body but for WITHOUT_EFFECT."""
 
     model: str
     max_tokens: NotNegative
-    messages: Annotated[list[Message], Meta(min_length=1, max_length=100_000)]
+    messages: Annotated[list[InputMessage], Meta(min_length=1, max_length=100_000)]
     system: str | list[TextBlock] = ""
     stream: bool = False
-    tools: list[Tool] = []
+    tools: list[ClientTool] = []
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     compaction: Compacting | None = None
-    output_config: OutputConfig | None = None
+    output_config: OutputSettings | None = None
     cache_control: Schema | None = None
     stop_sequences: list[NonBlank] = []
     metadata: Schema | None = None
@@ -145,7 +145,7 @@ class MessageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class Asked(NamedTuple):
-    """A checked request. `stream_usage`: whether a stream is to tell its usage."""
+    """A checked request. `stream_usage`: whether a stream is to report its usage."""
 
     request: MessageRequest
     stream_usage: bool = True
@@ -159,7 +159,7 @@ class Turn(NamedTuple):
     blocks: list[Block]
 
 
-def turns_of(messages: list[Message]) -> list[Turn]:
+def turns_of(messages: list[InputMessage]) -> list[Turn]:
     """The messages with neighbours of one role joined."""
     turns: list[Turn] = []
     for index, message in enumerate(messages):

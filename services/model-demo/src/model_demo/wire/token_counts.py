@@ -7,7 +7,7 @@ and still look like a warm cache. Shorter prefixes than the providers' smallest 
 
 import msgspec
 
-from model_demo.wire.replies import Call, InputUsage
+from model_demo.wire.replies import InputUsage, PlannedToolCall
 from model_demo.wire.requests import (
     Block,
     CompactionBlock,
@@ -26,7 +26,7 @@ def of_text(text: str) -> int:
     return -(-len(text.encode()) // BYTES_A_TOKEN)
 
 
-def of_call(call: Call) -> int:
+def of_call(call: PlannedToolCall) -> int:
     """Tokens of one call."""
     return of_text(call.name + call.input_json)
 

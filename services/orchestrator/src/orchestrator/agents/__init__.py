@@ -1,4 +1,3 @@
-"""The agent of a run.
-
-- `agents`: its configuration at a version; `credentials`: the address and the key of its model calls
+"""The agent of a run: `run_agent` has its configuration at a version, `credentials` where its model calls
+go.
 """

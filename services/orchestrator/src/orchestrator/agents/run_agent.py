@@ -27,7 +27,7 @@ class Agents:
         return agent
 
     def known(self, account_id: str, agent_id: str) -> AgentConfig | None:
-        """What `current` said last: for a statement that makes sure that it is so still."""
+        """What `current` returned last, for a statement that checks that it still holds."""
         return self._known.get((account_id, agent_id))
 
     async def at_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:

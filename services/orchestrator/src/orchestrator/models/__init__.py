@@ -1,8 +1,9 @@
-"""Models behind a port: `port` says what a call is, each provider's folder makes it on its own wire.
+"""Models: `port` defines a call, its reply and failures; each provider's folder makes the call on its own
+wire.
 
-In the order of a call: `providers` (the table of them), `port`, `continuation` (going on with a cut reply),
-`streaming` (retries and the watch over a silent stream), with what the providers share: `provider_http`,
-`sse`, `reply`, `tool_input`, `http_failures`; then `prefix`, what the log keeps of the prompt.
+In the order of a call: `providers` (the table of them), `streaming` (retries and the watch over a silent
+stream), `continuation` (how a cut reply is continued), then what providers share: `provider_http`,
+`provider_sse`, `reply_builder`, `http_failures`.
 """
 
 from orchestrator.models.port import (

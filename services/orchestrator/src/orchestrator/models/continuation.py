@@ -1,6 +1,6 @@
 """Going on with a reply that was interrupted after some of its text had been sent.
 
-Where the model takes an assistant prefill it goes on from there; else an instruction asks it to. Which of
+Where the model takes an assistant prefill it continues that; else an instruction asks it to. Which of
 them take one, each provider says itself.
 """
 
@@ -17,7 +17,7 @@ _INSTRUCTION = (
 
 
 def going_on(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> list[dict[str, Any]]:
-    """The messages, which end with the user's, and the order to go on after `sent`.
+    """The messages, which end with the user's, and the order to continue after `sent`.
 
     A prefill may not end in white space, so that is left out; `Seam` takes care of it.
     """
@@ -33,8 +33,9 @@ def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
-def with_text(blocks: tuple[Block, ...], said: str) -> tuple[Block, ...]:
-    """The blocks in their order, with the text that was said: the reply's own joined to what was sent before.
+def with_text(blocks: tuple[Block, ...], emitted: str) -> tuple[Block, ...]:
+    """The blocks in their order, with the text that was emitted: the reply's own joined to what was sent
+    before.
 
     From the last on each text block has as much of it as it had, and the first one what is left.
     """
@@ -43,19 +44,19 @@ def with_text(blocks: tuple[Block, ...], said: str) -> tuple[Block, ...]:
         begin = next((place for place, block in enumerate(kept) if block["type"] not in _THINKING), len(kept))
         kept.insert(begin, {"type": "text", "text": ""})
     first, *others = (place for place, block in enumerate(kept) if block["type"] == "text")
-    end = len(said)
+    end = len(emitted)
     for place in reversed(others):
         begin = max(0, end - len(kept[place]["text"]))
-        kept[place] = {"type": "text", "text": said[begin:end]}
+        kept[place] = {"type": "text", "text": emitted[begin:end]}
         end = begin
-    kept[first] = {"type": "text", "text": said[:end]}
+    kept[first] = {"type": "text", "text": emitted[:end]}
     return tuple(block for block in kept if block["type"] != "text" or block["text"])
 
 
 class Seam:
     """Where the new text joins what was sent: takes out what the model says a second time.
 
-    That is white space which the sent text ends with, and the sent text as a whole, should the model begin
+    That is white space which the sent text ends with, and all of the sent text, should the model begin
     again in spite of its instruction. Until that is clear, text is held back.
     """
 
@@ -65,7 +66,7 @@ class Seam:
         self._held: str | None = ""
 
     def join(self, text: str) -> str:
-        """What of `text` goes on."""
+        """What of `text` continues it."""
         if self._held is None:
             return text
         self._held += text

@@ -1,4 +1,4 @@
-"""What an HTTP status of a model provider comes to; no text of the provider's is passed on to clients."""
+"""What an HTTP status of a model provider means; no text of the provider's is passed on to clients."""
 
 import email.utils
 from collections.abc import Mapping
@@ -12,8 +12,9 @@ _MODEL = "The model provider does not know the agent's model."
 _REQUEST = "The model provider does not accept the request: the agent's model and parameters may not agree."
 
 
-def of_status(status: int, said: str, headers: Mapping[str, str], *, too_long: bool) -> ModelFailure:
-    """`said` is the provider's own sentence; `too_long`: it says that the prompt is too long for the model.
+def of_status(status: int, message: str, headers: Mapping[str, str], *, too_long: bool) -> ModelFailure:
+    """`message` is the provider's own sentence; `too_long`: it says that the prompt is too long for the
+    model.
 
     The failure's kind is `http_<status>`.
     """
@@ -24,7 +25,7 @@ def of_status(status: int, said: str, headers: Mapping[str, str], *, too_long: b
         kind=f"http_{status}",
         transient=transient,
         retry_after=retry_after(headers) if transient else None,
-        said=said,
+        provider_message=message,
     )
 
 
@@ -56,7 +57,7 @@ def _of_status(status: int, too_long: bool) -> tuple[str, str | None, bool]:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds, from `retry-after-ms` or `retry-after` (a number or an HTTP date, RFC 9110 section 10.2.3).
 
-    A date is that of the provider's clock, which the answer tells too (`date`); ours may be another.
+    A date is that of the provider's clock, which the answer states too (`date`); ours may be another.
     """
     try:
         if "retry-after-ms" in headers:

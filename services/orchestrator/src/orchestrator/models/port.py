@@ -4,6 +4,7 @@ The shapes of content blocks are those that the log keeps (`contracts.events.Mod
 thinking, tool_use and tool_result, as Anthropic's Messages API has them. A provider's folder translates them.
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
@@ -46,12 +47,12 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     `use_tools` False: the tools are still listed, for the history's sake, and the model may not use them.
     `output_schema`: the reply is to be JSON by this JSON Schema; the provider enforces it as far as it can.
     `earlier`: so many content blocks, counted through the messages from the first, are of earlier runs, and
-    later runs will begin with the same; what is behind them is of this run. `settled`: the first of
+    later runs will begin with the same; what is after them is of this run. `settled`: the first of
     `messages`, whose JSON other calls may have made.
     `compaction`: the reply is to be the provider's own summary of `messages`, by these instructions; where
     they are "", by its own.
     `account_id`: whose it is; reading the reply takes of that account's share of the worker's loop.
-    `already_sent`: text of this very reply that has reached the reader; the model is to go on after it, by
+    `already_sent`: text of this very reply that has reached the reader; the model is to continue after it, by
     whatever means the provider has.
     """
 
@@ -70,7 +71,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole reply, fit to be stored and to go back to the model.
+    """A complete reply, fit to be stored and to be sent back to the model.
 
     `stop_reason` is a StopReason or a word that is new to us; `raw_stop_reason` is the provider's own.
     `bad_inputs` says, by the place of a tool_use block in `blocks`, why what stood for its input is none;
@@ -89,13 +90,13 @@ MOST_TOKENS = 100_000_000
 """Of one call: a count above it is no model's, and sums of such overflow the database's integers."""
 
 
-def tokens(told: int | None) -> int:
-    """A count that a provider has told, within what can be."""
-    return min(max(told or 0, 0), MOST_TOKENS)
+def tokens(reported: int | None) -> int:
+    """A count that a provider has reported, within what can be."""
+    return min(max(reported or 0, 0), MOST_TOKENS)
 
 
 class Meter:
-    """Adds up what calls cost, as far as the provider told, whatever became of them."""
+    """Adds up what calls cost, as far as the provider reported them, whatever became of them."""
 
     def __init__(self) -> None:
         self.usage = Usage()
@@ -107,7 +108,7 @@ class Model(Protocol):
     async def stream(
         self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
     ) -> Reply:
-        """One reply; its text goes to `on_text` as it arrives, or nowhere until the reply is whole.
+        """One reply; its text goes to `on_text` as it arrives, or nowhere until the reply is complete.
 
         Transient failures are retried only while no text has gone out. Raises ModelFailure.
         """
@@ -123,11 +124,12 @@ class Model(Protocol):
 
 
 class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
-    """A model call that came to nothing. `code` is one of `contracts.errors`; `str()` is fit for the client.
+    """A model call that came to nothing. `code` is one of `contracts.errors`; `str()` is fit for the
+    client.
 
-    `transient`: the same call may well succeed if it is made again, in `retry_after` seconds at the soonest.
-    `kind` is a word for the log, which may be the provider's. `said` is the provider's own sentence, for
-    whoever checks an agent's settings: it goes into no log and to no client.
+    `transient`: the same call may well succeed if it is made again, in `retry_after` seconds at the
+    soonest. `kind` is a word for the log, which may be the provider's. `provider_message` is the provider's
+    own sentence, for whoever checks an agent's settings: it goes into no log and to no client.
     """
 
     def __init__(
@@ -138,14 +140,14 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
         kind: str = "",
         transient: bool = False,
         retry_after: float | None = None,
-        said: str = "",
+        provider_message: str = "",
     ) -> None:
         super().__init__(message or _MESSAGES[code])
         self.code = code
         self.kind = short_line(kind or code)
         self.transient = transient
         self.retry_after = retry_after
-        self.said = said
+        self.provider_message = provider_message
 
 
 def cut_short(kind: str) -> ModelFailure:
@@ -167,3 +169,34 @@ _MESSAGES = {
     "context_too_long": "The conversation is too long for the agent's model.",
     "output_invalid": "The reply is not the JSON that the agent is to give.",
 }
+
+
+def prompt_sha256(call: ModelCall) -> str:
+    """Of the system prompt as it is sent, in hexadecimal: replies with equal hashes had the same prefix."""
+    return text_sha256(call.system)
+
+
+def text_sha256(text: str) -> str:
+    """In hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tools_sha256(call: ModelCall) -> str:
+    """Of what the model is shown of the tools, in their order, in hexadecimal."""
+    shown = [
+        {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
+        for spec in call.tools
+    ]
+    return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()
+
+
+COMPACTION = "compaction"
+"""The type of a block that the provider made, which only it can read; as Anthropic's Messages API has it."""
+
+
+def summary_of(reply: Reply) -> tuple[str, dict[str, Any] | None]:
+    """The summary as text, "" for none, and the block that its provider is to be sent instead."""
+    for block in reply.blocks:
+        if block["type"] == COMPACTION:
+            return str(block.get("content") or "").strip(), block
+    return "".join(block["text"] for block in reply.blocks if block["type"] == "text").strip(), None

@@ -5,8 +5,6 @@ Sent by the SDK, a call would cost 0.5 ms of CPU more, and each piece of its rep
 
 import contextlib
 import io
-import ipaddress
-import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
@@ -18,7 +16,7 @@ import msgspec
 from yarl import URL
 
 from net_guard import AddressRefused, Guard, Unresolved
-from net_guard.guarded_session import is_compressed, judge, open_session
+from net_guard.guarded_session import environment_proxy, is_compressed, judge, open_session
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure, timed_out
 from orchestrator.models.provider_sse import StreamBroken
 from runtime.bounded import BoundedMap
@@ -147,22 +145,7 @@ class ProviderWire(ABC):
             **client.auth_headers,
         }
         session = self._guarded if credentials.guarded else self._unguarded
-        return Destination(session, url, headers, None if credentials.guarded else _proxy_of(url))
-
-
-def _proxy_of(url: URL) -> str | None:
-    """The environment's. A proxy for the outside world is not asked for this host."""
-    host = url.raw_host or ""
-    if _is_loopback(host) or urllib.request.proxy_bypass(host):
-        return None
-    proxies = urllib.request.getproxies()
-    return proxies.get(url.scheme) or proxies.get("all")
-
-
-def _is_loopback(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+        return Destination(session, url, headers, None if credentials.guarded else environment_proxy(url))
 
 
 async def _error_body(answer: aiohttp.ClientResponse) -> Any:

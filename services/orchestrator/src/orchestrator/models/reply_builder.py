@@ -3,11 +3,12 @@
 A provider adds how an event is read, and which content blocks came of them.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from contracts.text import short_line
+from contracts.text import cleaned_json, short_line
 from contracts.values import Usage
 from orchestrator.models.port import ModelFailure, Reply
 from orchestrator.models.provider_sse import EventReader, StreamBroken
@@ -16,6 +17,9 @@ MAX_BLOCKS = 500
 """Of one reply: more are no model's, and each call of a tool becomes an event of its own."""
 
 _NAME_CHARS = 200
+_NO_OBJECT = "The input is not a JSON object."
+_NO_JSON = "The input is not valid JSON."
+_CUT_INPUT = "The reply reached its limit before the input was complete."
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 Content = tuple[dict[str, Any], str]
@@ -38,7 +42,7 @@ class StreamedReply(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether the reply has told why it ended. It is whole then, whatever becomes of the stream."""
+        """Whether the reply has stated why it ended. It is complete then, whatever becomes of the stream."""
         return self._raw_stop_reason is not None
 
     def feed(self, chunk: bytes) -> tuple[str, bool]:
@@ -47,7 +51,7 @@ class StreamedReply(ABC):
         Raises StreamBroken, RecursionError for what is nested without end, and ModelFailure for an error that
         was sent in the stream; nothing once the reply has ended.
         """
-        said: list[str] = []
+        texts: list[str] = []
         moved = False
         try:
             for data in self._events.feed(chunk):
@@ -56,16 +60,16 @@ class StreamedReply(ABC):
                 text = self._take(data)
                 if text is not None:
                     moved = True
-                    said.append(text)
+                    texts.append(text)
         except (StreamBroken, ModelFailure, RecursionError):
             if not self.ended:
                 raise
             self.finished = True
-        return "".join(said), moved
+        return "".join(texts), moved
 
-    def whole(self) -> Reply:
+    def complete(self) -> Reply:
         """The reply. Raises StreamBroken where it did not come to its end, however calmly it closed."""
-        if not self._is_whole():
+        if not self._is_complete():
             raise StreamBroken("the stream ended before the reply did")
         reason = self._stop_reason()
         contents = list(self._contents(cut=reason in _CUT))
@@ -90,7 +94,7 @@ class StreamedReply(ABC):
     def _ends(self, reason: str) -> None:
         self._raw_stop_reason = short_line(reason)
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         return self.ended
 
     def _stop_reason(self) -> str:
@@ -103,3 +107,18 @@ class StreamedReply(ABC):
     @abstractmethod
     def _contents(self, *, cut: bool) -> Iterable[Content]:
         """The blocks. `cut`: a limit ended the reply, which may have been in the middle of a call."""
+
+
+def read_input(text: str, begun_with: Any = None, *, cut: bool = False) -> tuple[dict[str, Any], str]:
+    """The input and what is wrong with it: {} and a sentence for the model, or the input and "".
+
+    `begun_with` is used where there is none. `cut`: the reply was ended by a limit, which may
+    be why there is no text.
+    """
+    try:
+        given = cleaned_json(json.loads(text) if text else begun_with or {})
+    except (ValueError, RecursionError):
+        return {}, _CUT_INPUT if cut else _NO_JSON
+    if cut and not text and not given:
+        return {}, _CUT_INPUT
+    return (given, "") if isinstance(given, dict) else ({}, _NO_OBJECT)

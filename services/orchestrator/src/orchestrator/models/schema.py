@@ -1,4 +1,4 @@
-"""A JSON Schema in the form that structured output takes; what that has no words for is described.
+"""A JSON Schema in the form that structured output takes; what that has no form for is put into descriptions.
 
 Objects are closed, references local and not recursive, numbers and lengths unbounded (platform.claude.com,
 structured outputs, JSON Schema limitations; OpenAI's are narrower still: `openai.schema`). A reply is
@@ -25,7 +25,7 @@ class _Inexpressible(Exception):  # noqa: N818 - a property of the schema
 
 
 def output_format(schema: Schema) -> Schema | None:
-    """The schema as `output_config.format.schema`; None where the dialect cannot say it.
+    """The schema as `output_config.format.schema`; None where the dialect has no form for it.
 
     That is so for objects with keys of any name, for values of any kind, for combinations with `allOf`, and
     for schemas that refer to themselves.
@@ -56,53 +56,53 @@ class _Translation:
             return {"$ref": self._reference(schema["$ref"])}
         schema = _with_single_all_of(schema)
         found: Schema = {}
-        told = dict(schema)
+        described = dict(schema)
         for keyword in _HEADS:
-            told.pop(keyword, None)
-        self._take_kind(schema, found, told)
-        _take_scalars(schema, found, told)
+            described.pop(keyword, None)
+        self._take_kind(schema, found, described)
+        _take_scalars(schema, found, described)
         if not found:
             raise _Inexpressible
-        description = _described(schema.get("description"), told)
+        description = _described(schema.get("description"), described)
         return found | ({"description": description} if description else {})
 
-    def _take_kind(self, schema: Schema, found: Schema, told: Schema) -> None:
+    def _take_kind(self, schema: Schema, found: Schema, described: Schema) -> None:
         """What the value is: of a type, or one of several."""
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                found["anyOf"] = [self._translated(one) for one in told.pop(keyword)]
+                found["anyOf"] = [self._translated(one) for one in described.pop(keyword)]
                 return
         kinds = schema.get("type", "object" if "properties" in schema else None)
         if kinds is None:
             return
-        told.pop("type", None)
+        described.pop("type", None)
         found["type"] = kinds
         names = [kinds] if isinstance(kinds, str) else kinds
         if "object" in names:
-            self._take_object(found, told)
+            self._take_object(found, described)
         if "array" in names:
-            self._take_array(schema, found, told)
+            self._take_array(schema, found, described)
         if "string" in names and schema.get("format") in _FORMATS:
-            found["format"] = told.pop("format")
+            found["format"] = described.pop("format")
 
-    def _take_object(self, found: Schema, told: Schema) -> None:
-        properties = told.pop("properties", {})
-        if not properties and told.get("additionalProperties") is not False:
+    def _take_object(self, found: Schema, described: Schema) -> None:
+        properties = described.pop("properties", {})
+        if not properties and described.get("additionalProperties") is not False:
             raise _Inexpressible
-        required = told.pop("required", [])
+        required = described.pop("required", [])
         if not set(required) <= properties.keys():
             raise _Inexpressible
-        told.pop("additionalProperties", None)
+        described.pop("additionalProperties", None)
         found["properties"] = {name: self._translated(one) for name, one in properties.items()}
         found["additionalProperties"] = False
         found["required"] = required
 
-    def _take_array(self, schema: Schema, found: Schema, told: Schema) -> None:
+    def _take_array(self, schema: Schema, found: Schema, described: Schema) -> None:
         if "items" not in schema:
             raise _Inexpressible
-        found["items"] = self._translated(told.pop("items"))
+        found["items"] = self._translated(described.pop("items"))
         if schema.get("minItems") in (0, 1):
-            found["minItems"] = told.pop("minItems")
+            found["minItems"] = described.pop("minItems")
 
     def _reference(self, target: str) -> str:
         """A definition of our own for what `target` leads to."""
@@ -126,21 +126,21 @@ def _with_single_all_of(schema: Schema) -> Schema:
     return schema["allOf"][0] | rest
 
 
-def _take_scalars(schema: Schema, found: Schema, told: Schema) -> None:
+def _take_scalars(schema: Schema, found: Schema, described: Schema) -> None:
     for keyword in _KEPT:
         if keyword not in schema:
             continue
         values = schema[keyword] if keyword == "enum" else [schema[keyword]]
         if all(isinstance(value, _SCALAR) for value in values):
-            found[keyword] = told.pop(keyword)
+            found[keyword] = described.pop(keyword)
 
 
-def _described(description: Any, told: Schema) -> str:
-    """The description, and after it the constraints that the dialect has no words for."""
+def _described(description: Any, described: Schema) -> str:
+    """The description, and after it the constraints that the dialect has no form for."""
     parts = [description] if isinstance(description, str) else []
-    if told:
-        hint = msgspec.json.encode(told).decode()
-        parts.append(hint if len(hint) <= _HINT_CHARS else ", ".join(told))
+    if described:
+        hint = msgspec.json.encode(described).decode()
+        parts.append(hint if len(hint) <= _HINT_CHARS else ", ".join(described))
     return "\n\n".join(parts)
 
 

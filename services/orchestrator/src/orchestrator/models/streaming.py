@@ -109,7 +109,7 @@ class StreamingModel:
     async def stream(
         self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
     ) -> Reply:
-        """As `Model.stream`: asked for again a few times, and for some seconds at most."""
+        """As `Model.stream`: requested again a few times, and for some seconds at most."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + _RETRY_BUDGET_SECONDS
         sent = _Sent(on_text)
@@ -150,10 +150,10 @@ class StreamingModel:
                     watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
                     await self._read(body, builder, sent, watch, call.account_id)
                     await _read_tail(body)
-            return builder.whole()
+            return builder.complete()
         except _FAULTS as error:
             if builder.ended and not sent.under_way:  # whatever broke was of no interest
-                return builder.whole()
+                return builder.complete()
             if isinstance(error, TimeoutError):
                 raise timed_out("idle" if idle.expired() else "timeout") from error
             raise _broken(error) from error
@@ -222,7 +222,7 @@ def _cost(builder: StreamedReply, call: ModelCall) -> Usage:
 
 class _Watch:
     """Gives a stream up that is silent for `idle_seconds`, or says nothing but pings for `quiet_seconds`;
-    after the stop reason `last_seconds` stand for both.
+    after the stop reason `last_seconds` replace both.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""What an agent's reply has to be.
+"""What an agent's reply has to be: text, Markdown, or JSON by a schema (`final_output`).
 
-- `output`: text, Markdown, or JSON by a schema
-- `schema_checks`: JSON replies checked, by turns of the accounts and within their `cpu_budget`
-- `schema_process`, `schema_protocol`, `schema_checker`: the processes that check, and what is said to them
+`schema_checks` checks JSON replies in processes of their own, each of which runs `schema_checker`.
 """

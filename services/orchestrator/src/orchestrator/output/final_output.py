@@ -4,7 +4,6 @@
 enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.
 """
 
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -20,6 +19,11 @@ _JSON = (
     "Your reply is read by a program: reply with one JSON document and nothing else, without a code fence, "
     "that satisfies this JSON Schema:\n"
 )
+_CUTS = {
+    "max_tokens": "reached {limit}",
+    "model_context_window_exceeded": "reached the end of the model's context window",
+    "stop_sequence": "was ended by a stop sequence",
+}
 
 
 class OutputSpec:
@@ -39,58 +43,39 @@ class OutputSpec:
         if requested is not None:
             agent = replace(agent, output_type="json", output_schema=requested)
         self._agent = agent
-        self._name = (
-            "" if requested is None else f"request:{sha256(msgspec.json.encode(requested)).hexdigest()}"
-        )
         self._checks = checks
         self.schema = agent.output_schema if agent.output_type == "json" else None
-        self._told = self.schema is not None and not model.enforces(base_url, agent.parameters, self.schema)
+        self._instructs = self.schema is not None and not model.enforces(
+            base_url, agent.parameters, self.schema
+        )
 
     @property
     def is_json(self) -> bool:
-        """Whether a reply is sent only when it is whole and checked."""
+        """Whether a reply is sent only when it is complete and checked."""
         return self._agent.output_type == "json"
 
     def instructed(self, system_prompt: str) -> str:
-        """The system prompt, told the form of the reply where the provider does not enforce it."""
+        """The system prompt, with the form of the reply where the provider does not enforce it."""
         if self._agent.output_type == "markdown":
             return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
-        if self._told:
+        if self._instructs:
             return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self.schema).decode()}".lstrip()
         return system_prompt
 
-    def prepare(self) -> None:
-        """Have ready what the check of the reply needs."""
-        if self.is_json:
-            self._checks.warm()
-
     async def check(self, reply: Reply, text: str) -> None:
         """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""
-        problem = await self._checks.problem(self._agent, text, schema=self.schema, name=self._name)
+        problem = await self._checks.problem(self._agent, text, schema=self.schema)
         if not problem:
             return
-        if reply.stop_reason == "max_tokens":
-            limit = max_tokens(self._agent.provider, self._agent.parameters)
-            bound = "the model's limit" if limit is None else f"max_tokens ({limit})"
-            raise ModelFailure(
-                "output_invalid",
-                f"The reply reached {bound} before its JSON was whole.",
-                kind="cut",
-            )
-        if reply.stop_reason == "model_context_window_exceeded":
-            raise ModelFailure(
-                "output_invalid",
-                "The reply reached the end of the model's context window before its JSON was whole.",
-                kind="cut",
-            )
-        if reply.stop_reason == "stop_sequence":
-            raise ModelFailure(
-                "output_invalid",
-                "The reply was ended by a stop sequence before its JSON was whole.",
-                kind="cut",
-            )
+        if reply.stop_reason in _CUTS:
+            cut = _CUTS[reply.stop_reason].format(limit=self._token_limit())
+            raise ModelFailure("output_invalid", f"The reply {cut} before its JSON was complete.", kind="cut")
         raise ModelFailure(
             "output_invalid",
             f"The reply is not the JSON that the agent is to give: {problem}.",
             kind="schema",
         )
+
+    def _token_limit(self) -> str:
+        limit = max_tokens(self._agent.provider, self._agent.parameters)
+        return "the model's limit" if limit is None else f"max_tokens ({limit})"

@@ -1,69 +1,87 @@
-"""Validates replies by schemas, a line in, a line out: `python -m orchestrator.output.schema_checker`.
+"""Validates replies by schemas, a line a request: `python -m orchestrator.output.schema_checker`.
 
-A process of its own, because a schema is a stranger's program: its patterns can take for ever, and nothing
-in Python interrupts a regular expression. Each check may take so much CPU time; then the system ends this
-process, also if the worker that waits for it is long dead.
+A process of its own, because a schema is a stranger's program: its patterns and references can take for ever,
+and nothing in Python interrupts a regular expression. The kernel ends this process when a check takes more
+CPU time than it may, also if the worker that waits for it has died, and refuses it memory beyond a bound.
 """
 
+import resource
 import signal
 import sys
 import time
 from typing import Any
 
 import msgspec
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from referencing import Registry
 
-from contracts.ecma_patterns import python_schema
-from orchestrator.output.schema_protocol import CPU_SECONDS, CheckRequest, CheckResult
+CPU_SECONDS = 1.0
+"""What one check may take; the kernel ends the process then, by SIGVTALRM."""
+MEMORY_BYTES = 1024 * 1024 * 1024
 
-_SAID_CHARS = 120
+_SHOWN_CHARS = 120
+
+
+class CheckRequest(msgspec.Struct, frozen=True):
+    """A schema, and the text that is to be JSON of it."""
+
+    schema: dict[str, Any]
+    text: str
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    """What is wrong with the text, "" for nothing, and the CPU time that it took to find out."""
+
+    problem: str
+    seconds: float = 0.0
 
 
 def main() -> None:
-    """Answer until the questions end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the questions
+    """Answer until the requests end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the requests
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    problem(CheckRequest({}, "0"))  # imports the validator, at nobody's cost
     decoder = msgspec.json.Decoder(CheckRequest)
     for line in sys.stdin.buffer:
         began = time.process_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
         found = problem(decoder.decode(line))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        answer = CheckResult(found, time.process_time() - began)
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        result = CheckResult(found, time.process_time() - began)
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def problem(question: CheckRequest) -> str:
-    """What is wrong with the text: where, and what the schema says there. "" for nothing.
+def problem(request: CheckRequest) -> str:
+    """What is wrong with the text: where, and what the schema states there. "" for nothing.
 
     No value out of the text is in it.
     """
+    # Imported here, as the worker imports this module for its types alone.
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    from contracts.ecma_patterns import python_schema
+
     try:
-        value = msgspec.json.decode(question.text)
+        value = msgspec.json.decode(request.text)
     except (msgspec.DecodeError, RecursionError):
         return "it is not JSON"
     try:
         originals: dict[str, str] = {}
-        schema = python_schema(question.schema, originals)
+        schema = python_schema(request.schema, originals)
         validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
         error = next(validator.iter_errors(value), None)
-        return "" if error is None else _said(error, originals)
+        if error is None:
+            return ""
+        wanted = error.validator_value
+        if error.validator == "pattern":
+            wanted = originals.get(wanted, wanted)
+        shown = msgspec.json.encode(wanted).decode()
+        shown = shown if len(shown) <= _SHOWN_CHARS else shown[:_SHOWN_CHARS] + "…"
+        return f'at {error.json_path[:_SHOWN_CHARS]} it does not satisfy "{error.validator}": {shown}'
     except RecursionError:
         return "it is nested too deeply to be checked"
     except Exception:  # noqa: BLE001 - a schema and a text of strangers, such as a number too large to divide
         return "it could not be checked"
-
-
-def _said(error: ValidationError, originals: dict[str, str]) -> str:
-    value: Any = error.validator_value
-    if error.validator == "pattern":
-        value = originals.get(value, value)
-    wanted = msgspec.json.encode(value).decode()
-    if len(wanted) > _SAID_CHARS:
-        wanted = wanted[:_SAID_CHARS] + "…"
-    return f'at {error.json_path[:_SAID_CHARS]} it does not satisfy "{error.validator}": {wanted}'
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def _detail(failure: ModelFailure, key: str) -> str:
     """Our words, and the provider's where they name a parameter or a model; never the key."""
     if _code(failure) == "unreachable":
         return "The model provider could not be reached."
-    if _code(failure) not in _TELLING or not failure.said:
+    if _code(failure) not in _TELLING or not failure.provider_message:
         return str(failure)
-    said = cleaned(failure.said).replace(key, "[hidden]")[:_SAID_CHARS]
+    said = cleaned(failure.provider_message).replace(key, "[hidden]")[:_SAID_CHARS]
     return f"{failure} It said: {said}"

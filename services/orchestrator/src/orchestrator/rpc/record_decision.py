@@ -99,9 +99,7 @@ async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: Appr
     if agent is None:
         return "There is no such agent any more."
     schema = await _schema(parts, agent, call) if asked is None else asked.requested_schema or {}
-    # A check that takes too long is not made again for a while, by this name.
-    name = call.name if asked is None else f"{call.name} asks"
-    return await parts.schema_checks.problem(agent, wire.encode(given).decode(), schema=schema, name=name)
+    return await parts.schema_checks.problem(agent, wire.encode(given).decode(), schema=schema)
 
 
 async def _schema(parts: Parts, agent: AgentConfig, call: Call) -> dict[str, Any]:

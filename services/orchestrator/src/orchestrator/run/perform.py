@@ -28,8 +28,7 @@ from directory.compaction_settings import Compaction
 from directory.parameters import summarising
 from orchestrator.models import ModelCall, ModelFailure, Reply
 from orchestrator.models.continuation import with_text
-from orchestrator.models.prefix import prompt_sha256, text_sha256, tools_sha256
-from orchestrator.models.summary_reply import summary_of
+from orchestrator.models.port import prompt_sha256, summary_of, text_sha256, tools_sha256
 from orchestrator.output.final_output import OutputSpec
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.cost import RoundCost
@@ -177,7 +176,6 @@ class Performer:
             histories=self._histories,
         )
         call = replace(await self._call(run, prompt), use_tools=step.tools, output_schema=self._output.schema)
-        self._output.prepare()
         failpoints.reach("orchestrator-before-model")
         meter = self._cost.begin(step.round)
         reply = await self._replies.whole(call, meter, go_on=run.on_interruption != "fail")

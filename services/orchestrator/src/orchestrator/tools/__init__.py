@@ -1,6 +1,4 @@
-"""Tools as a run sees them; the tool-runner runs them.
-
-- `listing`: which tools an agent is offered
-- `requested`: what a reply asks of tools, made fit to be stored and run
-- `tool_calls`: the calls of a run, asked for and collected
+"""Tools as a run uses them, while the tool-runner runs them: `listed_tools` are offered to the model,
+`requested` makes what a reply requests fit to be stored and run, `tool_calls` publishes the calls of a run
+and collects results.
 """

@@ -56,11 +56,11 @@ class ToolListings:
         kept = self._kept.get(agent.key)
         if kept is not None and (not kept.missing or asking is None):
             return kept.tools
-        assert asking is not None, "what is not kept is asked for"
+        assert asking is not None, "what is not kept is requested"
         return await asyncio.shield(asking)
 
     def missing(self, agent: AgentConfig) -> tuple[str, ...]:
-        """The servers whose tools are not in what `of` said last."""
+        """The servers whose tools are not in what `of` returned last."""
         kept = self._kept.get(agent.key)
         return kept.missing if kept is not None else ()
 
@@ -88,7 +88,7 @@ class ToolListings:
         return listed.tools
 
     async def _listed(self, agent: AgentConfig) -> ToolsListed:
-        """Asked for as long as it takes to start a tool-runner that has died."""
+        """Requested for as long as it takes to start a tool-runner that has died."""
         question = ListTools(
             account_id=agent.account_id, agent_id=agent.agent_id, agent_version=agent.version
         )

@@ -1,7 +1,7 @@
-"""The tools of one run: asked for side by side, and collected when all have answered or time is up.
+"""The tools of one run: requested together, and collected when all have answered or time is up.
 
-A call whose result was lost is asked for again only if the tool may run twice; what is not known to have
-run, or not, is told to the model as unknown.
+A call whose result was lost is requested again only if the tool may run twice; what is not known to have
+run, or not, is reported to the model as unknown.
 """
 
 import asyncio
@@ -74,12 +74,14 @@ class RunToolCalls:
         self._agent = agent
         self._most_seconds = {server.name: server.max_call_seconds for server in agent.mcp_servers}
         self._trace_id = run.trace_id
-        # An earlier attempt may have asked for these, and they may have run.
+        # An earlier attempt may have requested these, and they may have run.
         self._earlier = {
             call.call_id for each in run.rounds for call in each.calls if call.may_run_since[0] < run.attempt
         }
         # Of a call that came back for input, the results of before are no news.
-        self._legs = {call.call_id: call.leg for each in run.rounds for call in each.calls if call.leg}
+        self._call_attempts = {
+            call.call_id: call.leg for each in run.rounds for call in each.calls if call.leg
+        }
         self._clock = clock
         self._run_ends_at = run_ends_at
         self._tool_seconds = tool_seconds
@@ -96,7 +98,7 @@ class RunToolCalls:
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
     ) -> tuple[events.ToolReturned | ToolInputRequired, ...]:
-        """What the calls of a round came to, in their order: asked for now, and waited for."""
+        """What the calls of a round came to, in their order: requested now, and waited for."""
         if self._following is None:
             self._following = await self._traces.follow_tool_results(self._trace_id, self._take)
         if not self._earlier.isdisjoint(call.call_id for call in calls):
@@ -153,7 +155,7 @@ class RunToolCalls:
 
         A worker that was paused since cannot renew that.
 
-        One of an earlier attempt is asked for again, from now on, and may be run twice.
+        One of an earlier attempt is requested again, from now on, and may be run twice.
         """
         return self._clock.now() if call.call_id in self._earlier else call.may_run_since[1]
 
@@ -163,7 +165,7 @@ class RunToolCalls:
         return asyncio.get_running_loop().time() + left
 
     def _awaited_until(self, call: Call) -> float:
-        """One that an earlier attempt asked for, and that must not run twice, keeps its deadline."""
+        """One that an earlier attempt requested, and that must not run twice, keeps its deadline."""
         asked = self._asked.get(call.call_id)
         asked = asked or self._answered_by(later(call.may_run_since[1], self._begin_seconds))
         return max(asked, self._progressed.get(call.call_id, asked))
@@ -200,7 +202,7 @@ class RunToolCalls:
             await self._traces.record_tool(result)
 
     def _take(self, news: ToolNews) -> None:
-        if news.leg != self._legs.get(news.call_id, 0):
+        if news.leg != self._call_attempts.get(news.call_id, 0):
             return
         match news:
             case ToolProgressed():
@@ -238,7 +240,7 @@ class RunToolCalls:
             await self._queues.request_tool(request)
 
     async def _look(self) -> None:
-        """What was said while nobody followed, or while NATS was away."""
+        """What was published while nobody followed, or while NATS was away."""
         with contextlib.suppress(BusUnavailable):
             for news in await self._traces.tool_news_of(self._trace_id):
                 self._take(news)

@@ -41,7 +41,7 @@ class AuthorizationHttp:
         self._session = open_session(tls, keepalive_seconds=_KEEPALIVE_SECONDS, guard=guard)
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
-        """The whole answer, whatever its status; a redirect is one. Raises ToolFailed."""
+        """The complete answer, whatever its status; a redirect is one. Raises ToolFailed."""
         return await self._send(request, _BYTES)
 
     async def head(self, request: httpx2.Request) -> httpx2.Response:

@@ -72,8 +72,10 @@ async def _resource(
     http: AuthorizationHttp, url: str, challenge: httpx2.Response
 ) -> ProtectedResourceMetadata | None:
     """What the tool server says of itself; None for one of before RFC 9728. Raises ToolFailed."""
-    told = extract_resource_metadata_from_www_auth(challenge) if challenge.status_code in (401, 403) else None
-    for address in build_protected_resource_metadata_discovery_urls(told, url):
+    stated = (
+        extract_resource_metadata_from_www_auth(challenge) if challenge.status_code in (401, 403) else None
+    )
+    for address in build_protected_resource_metadata_discovery_urls(stated, url):
         answer = await http.send(made(create_oauth_metadata_request, address))
         if answer.status_code >= 500 or answer.status_code == 429:
             raise ToolFailed("unreachable", f"resource metadata: HTTP {answer.status_code}")

@@ -19,7 +19,7 @@ _LONGEST_SECONDS = 10 * 366 * 86400
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """Tokens, and the seconds for which the access token lasts, if that was said."""
+    """Tokens, and the seconds for which the access token lasts, if that was stated."""
 
     tokens: IssuedTokens
     expires_in: int | None

@@ -47,7 +47,7 @@ def advertised_scope(named: str | None) -> str | None:
 
 
 def together(*scopes: str | None) -> str | None:
-    """All of what is a scope of these, each part once; None where that is too long to be asked for."""
+    """All of what is a scope of these, each part once; None where that is too long to be requested."""
     all_of_them: str | None = None
     for scope in scopes:
         if scope is not None and _SCOPE.match(scope):
@@ -56,6 +56,6 @@ def together(*scopes: str | None) -> str | None:
 
 
 def beyond(granted: str | None, wanted: str) -> str:
-    """The parts of `wanted` that were not granted; all, where all were, as far as one was told."""
+    """The parts of `wanted` that were not granted; all, where all were, as far as that was stated."""
     had = (granted or "").split(" ")
     return " ".join(part for part in wanted.split(" ") if part not in had) or wanted

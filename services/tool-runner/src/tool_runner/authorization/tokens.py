@@ -102,12 +102,12 @@ class AccessTokens:
         """Another token than `refused`, for `scope` too, if one can be had without a person.
 
         None where not, and where it was tried in vain just now: the status is `needs_authorization` then.
-        Not `ask`: the token is the second one, so no third is asked for. Raises ToolFailed.
+        Not `ask`: the token is the second one, so no third is requested. Raises ToolFailed.
         """
         self._in_vain = {each: until for each, until in self._in_vain.items() if until > _now()}
         if scope in self._in_vain or len(self._in_vain) >= _SCOPES_IN_VAIN:
             return None
-        # It goes on where its caller has gone: a token may be issued by now.
+        # It continues without its caller: a token may be issued by now.
         token = await asyncio.shield(shared(self._widened(refused, scope, ask=ask)))
         if token is None:
             self._in_vain[scope] = _now() + _AGAIN_SECONDS
@@ -151,7 +151,7 @@ class AccessTokens:
         return None
 
     async def _get(self, refused: str | None) -> str:
-        """One attempt for all who wait. It goes on where they have gone: a token may be issued by now."""
+        """One attempt for all who wait. It continues without them: a token may be issued by now."""
         if self._getting is None or self._getting.done():
             self._getting = shared(self._in_turn(refused))
         return await asyncio.shield(self._getting)

@@ -1,4 +1,6 @@
-"""Tells who waits for a call that it goes on, while its server reports progress, and finds what was told."""
+"""Reports to whoever waits for a call that it continues, while its server reports progress; and finds
+reports.
+"""
 
 import asyncio
 import contextlib
@@ -10,8 +12,7 @@ from bus import BusUnavailable
 from bus.traces import Traces
 from contracts.timings import TOOL_PROGRESS_SECONDS, TOOL_SLACK_SECONDS
 from contracts.tool_messages import ToolFinished, ToolProgressed, ToolRequested
-from tool_runner.deadline_clock import moment
-from tool_runner.time_limit import TimeLimit
+from tool_runner.time_limit import TimeLimit, moment
 
 
 class Earlier(NamedTuple):
@@ -35,18 +36,18 @@ async def earlier_news(traces: Traces, request: ToolRequested) -> Earlier:
 async def progress_told(
     traces: Traces, request: ToolRequested, limit: TimeLimit, deadline: float
 ) -> AsyncIterator[None]:
-    """Tell of each deferral of `limit` within this block. `deadline`: the request's, on the loop's clock."""
-    told = _Told(traces, request, limit, deadline)
-    with limit.followed(told.deferred):
+    """Report each deferral of `limit` within this block. `deadline`: the request's, on the loop's clock."""
+    reports = _Reports(traces, request, limit, deadline)
+    with limit.followed(reports.deferred):
         try:
             yield
         finally:
-            told.close()
+            reports.close()
 
 
-class _Told:
-    """Says the newest deadline, at once or a second after the one before. What NATS does not take is said
-    again.
+class _Reports:
+    """Reports the newest deadline, at once or a second after the one before. What NATS does not take is
+    reported again.
     """
 
     def __init__(self, traces: Traces, request: ToolRequested, limit: TimeLimit, deadline: float) -> None:
@@ -73,7 +74,7 @@ class _Told:
             await asyncio.sleep(TOOL_PROGRESS_SECONDS)
 
     def _progressed(self, until: float) -> ToolProgressed:
-        """The deadline is as much behind the limit as that of the request is behind the call's time."""
+        """The deadline is as long after the limit as that of the request is after the call's time."""
         request = self._request
         assert request.deadline is not None
         assert request.ends_by is not None

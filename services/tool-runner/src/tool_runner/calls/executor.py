@@ -16,7 +16,7 @@ from tool_runner.calls.call_output import error_output, rendered
 from tool_runner.faults import Kind, ToolFailed, ToolFault
 from tool_runner.redaction import redacted_json
 from tool_runner.servers.agent_servers import AgentServers
-from tool_runner.servers.elicitation import MAX_LEGS, InputRequired, Leg
+from tool_runner.servers.elicitation import MAX_CALL_ATTEMPTS, CallAttempt, InputRequired
 from tool_runner.servers.pool import ServerPool, ToolServer
 from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.listing import is_allowed
@@ -65,7 +65,7 @@ class Executor:
                 call.end("cancelled")
 
     async def server(self, request: tool_messages.ToolRequested) -> ToolServer:
-        """Where a call goes, if its run goes on and the agent may use that tool.
+        """Where a call goes, if its run continues and the agent may use that tool.
 
         Raises ToolFailed, DatabaseUnavailable.
         """
@@ -94,11 +94,11 @@ class Executor:
         self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, limit: TimeLimit
     ) -> CallToolResult | InputRequired:
         """Call the tool, until `limit`. Raises ToolFailed."""
-        leg = Leg(request.leg, request.responses, request.request_state)
+        attempt = CallAttempt(request.leg, request.responses, request.request_state)
         with _span(server, request):
             async with self._boundary(request):
-                outcome = await server.call(tool, request.input, limit, leg)
-            if isinstance(outcome, InputRequired) and leg.number >= MAX_LEGS:
+                outcome = await server.call(tool, request.input, limit, attempt)
+            if isinstance(outcome, InputRequired) and attempt.number >= MAX_CALL_ATTEMPTS:
                 raise ToolFailed("asks_again")
             return outcome
 
@@ -109,9 +109,9 @@ class Executor:
         began: float,
         secrets: Sequence[str] = (),
     ) -> tool_messages.ToolFinished:
-        """What to tell, in words that a model may read; `began` is on `time.perf_counter()`.
+        """What to report, in words that a model may read; `began` is on `time.perf_counter()`.
 
-        `secrets` are not among them, whatever the server said.
+        `secrets` are not among them, whatever the server answered.
         """
         ms = round((time.perf_counter() - began) * 1000)
         asked: InputRequired | None = None

@@ -20,14 +20,12 @@ from runtime import failpoints, genai, logs, telemetry
 from runtime.fair_slots import FairSlots, SlotsClosed
 from runtime.postgres import DatabaseUnavailable
 from tool_runner.calls.call_progress import earlier_news, progress_told
-from tool_runner.calls.call_slots import Slots
+from tool_runner.calls.call_slots import ResultQuota, Slots
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.result_quota import ResultQuota
-from tool_runner.deadline_clock import DatabaseClock, moment
 from tool_runner.faults import ToolFailed, ToolFault
 from tool_runner.servers.elicitation import InputRequired
 from tool_runner.servers.pool import ToolServer
-from tool_runner.time_limit import TimeLimit
+from tool_runner.time_limit import DatabaseClock, TimeLimit, moment
 
 _PUBLISH_SECONDS = 30.0
 _PUBLISH_AGAIN_SECONDS = 0.25
@@ -61,7 +59,7 @@ class CallHandler:
         self._log = logs.get_logger("calls")
 
     def close(self) -> None:
-        """Put back what waits for its turn; what runs goes on."""
+        """Put back what waits for its turn; what runs continues."""
         self._slots.close()
 
     async def handle(self, delivery: Delivery) -> None:
@@ -112,7 +110,7 @@ class CallHandler:
         except ToolFailed as failed:
             outcome = await self._unless_begun(delivery, request, failed.fault)
         if outcome is not None:
-            # Asked for now: a token may have been got for this very call.
+            # Read now: a token may have been obtained for this very call.
             secrets: Sequence[str] = () if server is None else server.secrets
             finished = self._executor.finished(request, outcome, began, secrets)
             size = len(wire.encode(finished))
@@ -137,7 +135,7 @@ class CallHandler:
     async def _in_turn(
         self, delivery: Delivery, request: tool_messages.ToolRequested, server: ToolServer, left: float
     ) -> CallToolResult | InputRequired | ToolFault | None:
-        """What came of the call, once it is its account's turn; None if it is not this process's to tell.
+        """What came of the call, once it is its account's turn; None if another process reports it.
 
         Raises ToolFailed where it did not begin here.
         """
@@ -178,7 +176,7 @@ class CallHandler:
     async def _outcome(
         self, delivery: Delivery, request: tool_messages.ToolRequested, server: ToolServer, limit: TimeLimit
     ) -> CallToolResult | InputRequired | ToolFault | None:
-        """What came of the call, by `limit`; None if it is not this process's to tell.
+        """What came of the call, by `limit`; None if another process reports it.
 
         Raises ToolFailed where it did not begin here.
         """
@@ -230,7 +228,8 @@ class CallHandler:
     async def _unless_begun(
         self, delivery: Delivery, request: tool_messages.ToolRequested, fault: ToolFault
     ) -> ToolFault | None:
-        """Why a call did not begin here; `lost` if it has begun before, and None if that is not to be told.
+        """Why a call did not begin here; `lost` if it has begun before, and None if that is not to be
+        reported.
 
         A runner that began it may have died or been paused since. Raises DatabaseUnavailable.
         """

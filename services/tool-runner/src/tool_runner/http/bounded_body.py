@@ -1,7 +1,8 @@
-"""A response's body, read under its exchange's deadline and byte count, decompressed in small steps, and rid
+"""A response's body, read within its call's budget of time and bytes, decompressed in small steps, and rid
 of what would make its JSON unreadable.
 """
 
+import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -12,7 +13,6 @@ from runtime.fair_slots import KeySlots
 from tool_runner.faults import ToolFault
 from tool_runner.http.call_budget import CallBudget, TooLarge
 from tool_runner.http.network import ERRORS, fault_of
-from tool_runner.http.surrogates import LoneSurrogates
 
 _STEP = 64 * 1024
 
@@ -20,15 +20,15 @@ _STEP = 64 * 1024
 class BoundedBody(httpx2.AsyncByteStream):
     """The decoded bytes of a response.
 
-    Whatever goes wrong is left in the exchange and raised as httpx2.StreamError, the one failure of a body
+    Whatever goes wrong is left in the budget and raised as httpx2.StreamError, the one failure of a body
     that the MCP client takes as this call's own.
     """
 
     def __init__(
-        self, answer: aiohttp.ClientResponse, exchange: CallBudget, large: KeySlots, encoding: str
+        self, answer: aiohttp.ClientResponse, budget: CallBudget, large: KeySlots, encoding: str
     ) -> None:
         self._answer = answer
-        self._exchange = exchange
+        self._budget = budget
         self._large = large
         self._decode = _decoder(encoding)
 
@@ -38,7 +38,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         try:
             while (chunk := await self._next(chunks)) is not None:
                 for piece in self._decode(chunk):
-                    await self._exchange.take(piece, self._large)
+                    await self._budget.take(piece, self._large)
                     yield surrogates.replaced(piece)
             yield surrogates.rest
         except TooLarge as error:
@@ -52,11 +52,11 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._answer.release()
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        async with self._exchange.reading():
+        async with self._budget.reading():
             return await anext(chunks, None)
 
     def _failed(self, fault: ToolFault) -> httpx2.StreamError:
-        self._exchange.fail(fault)
+        self._budget.fail(fault)
         return httpx2.StreamError(fault.kind)
 
 
@@ -81,7 +81,7 @@ def _as_it_is(chunk: bytes) -> Iterator[bytes]:
 
 
 def _refuse(_chunk: bytes) -> Iterator[bytes]:
-    raise zlib.error("an encoding that was not asked for")
+    raise zlib.error("an encoding that was not requested")
 
 
 def _decoder(encoding: str) -> Callable[[bytes], Iterator[bytes]]:
@@ -92,3 +92,39 @@ def _decoder(encoding: str) -> Callable[[bytes], Iterator[bytes]]:
             return _Inflate()
         case _:
             return _refuse
+
+
+_PAIR = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE = rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+_UNFINISHED = rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?\\(?:u[0-9a-fA-F]{0,3})?\Z|\\u[dD][89abAB][0-9a-fA-F]{2}\Z"
+_ESCAPE = re.compile(rb"(?s:(?P<unfinished>%b)|%b|(?P<lone>%b)|\\.)" % (_UNFINISHED, _PAIR, _LONE))
+
+
+class LoneSurrogates:
+    """Replaces lone surrogates in a JSON document that comes in pieces; an escape may be cut between two.
+
+    The MCP client's parser refuses a complete document for one such escape. They become \\u0000, which no
+    text may hold either: a tool of such a name is left out by itself, and in all other text U+FFFD takes
+    its place (`contracts.text.cleaned`).
+    """
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def replaced(self, piece: bytes) -> bytes:
+        """The document as far as it is decided; the rest comes with the next piece, or as `rest`."""
+        if not self._held and b"\\u" not in piece and not piece.endswith(b"\\"):
+            return piece
+        piece, self._held = self._held + piece, b""
+        return _ESCAPE.sub(self._judged, piece)
+
+    @property
+    def rest(self) -> bytes:
+        """What an end within an escape has left over."""
+        return self._held
+
+    def _judged(self, match: re.Match[bytes]) -> bytes:
+        if match["unfinished"] is not None:
+            self._held = match[0]
+            return b""
+        return rb"\u0000" if match["lone"] is not None else match[0]

@@ -1,7 +1,7 @@
 """What one call, listing or handshake may cost, wherever in the MCP client its requests are made.
 
-The client sends each message in the context of the task that asked for it, so a context variable reaches the
-HTTP transport, which spends from it and leaves behind why it failed.
+The client sends each message in the context of the task that requested it, so a context variable reaches the
+HTTP transport, which spends from it and leaves in it why it failed.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from tool_runner.faults import ToolFault
 from tool_runner.time_limit import deferred
 
 RESPONSE_BYTES = 2 * 1024 * 1024
-"""Decoded bytes that all responses of one exchange may hold together."""
+"""Decoded bytes that all responses of one call may hold together."""
 LARGE_BYTES = 256 * 1024
-"""Beyond this an exchange needs a place among the large ones: parsed, an answer is ten times its size."""
+"""Beyond this a call needs a place among the large ones: parsed, an answer is ten times its size."""
 
 LARGE_AT_ONCE = 8
 """Large answers that are read at one time, of all accounts: they bound the memory of this process."""
@@ -29,7 +29,7 @@ _PROGRESS_BYTES = 4096
 
 
 class TooLarge(Exception):  # noqa: N818 - an outcome
-    """The exchange has used up its bytes."""
+    """The budget has used up its bytes."""
 
 
 class CallBudget:
@@ -99,32 +99,32 @@ class CallBudget:
             self._place = None
 
 
-_current: ContextVar[CallBudget | None] = ContextVar("exchange", default=None)
+_current: ContextVar[CallBudget | None] = ContextVar("call_budget", default=None)
 
 
 @contextlib.contextmanager
-def exchange_until(deadline: float) -> Iterator[CallBudget]:
-    """What is sent within this block belongs to one new exchange."""
-    exchange = CallBudget(deadline, RESPONSE_BYTES)
-    token = _current.set(exchange)
+def budget_until(deadline: float) -> Iterator[CallBudget]:
+    """What is sent within this block is spent from one new budget."""
+    budget = CallBudget(deadline, RESPONSE_BYTES)
+    token = _current.set(budget)
     try:
-        yield exchange
+        yield budget
     finally:
         _current.reset(token)
-        exchange.close()
+        budget.close()
 
 
-def begin_exchange(deadline: float) -> CallBudget:
-    """What this task sends from now on belongs to a new exchange, as does what tasks started by it send."""
-    exchange = CallBudget(deadline)
-    _current.set(exchange)
-    return exchange
+def begin_budget(deadline: float) -> CallBudget:
+    """What this task and the tasks that it starts send from now on is spent from a new budget."""
+    budget = CallBudget(deadline)
+    _current.set(budget)
+    return budget
 
 
 def current() -> CallBudget:
-    """The exchange at hand; a short one of its own for what the client sends by itself, such as replies."""
+    """The budget at hand; a short one of its own for what the client sends by itself, such as replies."""
     now = asyncio.get_running_loop().time()
-    exchange = _current.get()
-    if exchange is None or exchange.deadline <= now:
+    budget = _current.get()
+    if budget is None or budget.deadline <= now:
         return CallBudget(now + _ASIDE_SECONDS)
-    return exchange
+    return budget

@@ -1,6 +1,6 @@
 """All HTTP to tool servers: judged addresses, bounded bytes, an absolute deadline.
 
-A failure becomes an answer with status 502, and its Fault is left in the exchange: an exception out of a
+A failure becomes an answer with status 502, and its Fault is left in the budget: an exception out of a
 transport would end the MCP session, and with it every other call on it.
 """
 
@@ -85,22 +85,22 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             # Not awaited: the client sends nothing else meanwhile, and this server may hang.
             self._post_aside(request)
             return httpx2.Response(202)
-        exchange = current()
-        if exchange.fault is not None and exchange.fault.final:
+        budget = current()
+        if budget.fault is not None and budget.fault.final:
             return httpx2.Response(502)
-        deadline = exchange.deadline
+        deadline = budget.deadline
         if sent.method == "server/discover":
             # Older servers do not know this method, and some never answer what they do not know.
             deadline = min(deadline, asyncio.get_running_loop().time() + _PROBE_SECONDS)
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._answer(request, sent, exchange)
+                return await self._answer(request, sent, budget)
         except ToolFailed as failed:
-            exchange.fail(failed.fault)
+            budget.fail(failed.fault)
         except ERRORS as error:
             fault = fault_of(error)
-            if deadline == exchange.deadline or fault.final:
-                exchange.fail(fault)
+            if deadline == budget.deadline or fault.final:
+                budget.fail(fault)
         return httpx2.Response(502)
 
     async def aclose(self) -> None:
@@ -109,7 +109,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             notice.cancel()
         await self._session.close()
 
-    async def _answer(self, request: httpx2.Request, sent: _Sent, exchange: CallBudget) -> httpx2.Response:
+    async def _answer(self, request: httpx2.Request, sent: _Sent, budget: CallBudget) -> httpx2.Response:
         url = request.url
         response = await self._response(request)
         if response.status == 401 and self._tokens is not None:
@@ -131,13 +131,13 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             if response.status == 404:
                 fault = ToolFault("expired")
         if fault is None:
-            exchange.answered()
+            budget.answered()
         else:
-            exchange.fail(fault)
+            budget.fail(fault)
         return httpx2.Response(
             response.status,
             headers=_kept(url, response.status, received),
-            stream=BoundedBody(response, exchange, self._large, received.get("content-encoding", "")),
+            stream=BoundedBody(response, budget, self._large, received.get("content-encoding", "")),
         )
 
     async def _with_wider_scope(
@@ -159,15 +159,15 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         return response, scope
 
     async def _authorized(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
-        """Give the request its token; where there is none, the fault is left in the exchange."""
-        exchange = current()
+        """Give the request its token; where there is none, the fault is left in the budget."""
+        budget = current()
         try:
-            async with asyncio.timeout_at(exchange.deadline):
+            async with asyncio.timeout_at(budget.deadline):
                 request.headers["authorization"] = f"Bearer {await tokens.current()}"
         except ToolFailed as failed:
-            exchange.fail(failed.fault)
+            budget.fail(failed.fault)
         except TimeoutError:
-            exchange.fail(ToolFault("timeout", "no token in time"))
+            budget.fail(ToolFault("timeout", "no token in time"))
         else:
             return True
         return False
@@ -177,10 +177,10 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
 
     def _post_aside(self, request: httpx2.Request) -> None:
         async def post() -> None:
-            exchange = CallBudget(asyncio.get_running_loop().time() + CONNECT_SECONDS)
+            budget = CallBudget(asyncio.get_running_loop().time() + CONNECT_SECONDS)
             with contextlib.suppress(ToolFailed, *ERRORS):
-                async with asyncio.timeout_at(exchange.deadline):
-                    response = await self._answer(request, _Sent(), exchange)
+                async with asyncio.timeout_at(budget.deadline):
+                    response = await self._answer(request, _Sent(), budget)
                     await response.aclose()
 
         task = asyncio.create_task(post())

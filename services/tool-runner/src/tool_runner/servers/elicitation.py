@@ -1,10 +1,11 @@
-"""What a tool server asks of a person in the middle of a call: taken up, and answered with what was said.
+"""What a tool server asks of a person in the middle of a call: recorded, and answered with what the person
+answered.
 
-All the protocol's ways come to one: the call ends with what is asked for, and is made again with the
-answers. From 2026-07-28 on that is the protocol's own. Up to 2025-11-25 a server asks while the call is open:
-what was not asked before is cancelled, by which the server is told that nobody has chosen; or it refuses the
-call until links have been opened (URL_ELICITATION_REQUIRED).
-Source: MCP 2025-11-25, client/elicitation; MCP 2026-07-28, basic/patterns/mrtr.
+All the protocol's ways are reduced to one: the call ends with what is requested, and is made again with the
+answers. From 2026-07-28 on that is the protocol's own. Up to 2025-11-25 a server asks while the call is
+open: what was not asked before is cancelled, by which the server knows that nobody has chosen; or it
+refuses the call until links have been opened (URL_ELICITATION_REQUIRED). Source: MCP 2025-11-25,
+client/elicitation; MCP 2026-07-28, basic/patterns/mrtr.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ from tool_runner.faults import ToolFailed
 from tool_runner.redaction import redacted, redacted_value
 from tool_runner.tools.input_schemas import Schema, UnfitSchema, normalized
 
-MAX_LEGS = 8
+MAX_CALL_ATTEMPTS = 8
 """A call is made again so often at most."""
 
 MAX_REQUESTS = 8
@@ -48,8 +49,8 @@ _STATE_CHARS = 64 * 1024
 _KEY_CHARS = 256
 
 
-class Leg(msgspec.Struct, frozen=True):
-    """How often a call was made before, and what came of that: `responses` to all that was asked for."""
+class CallAttempt(msgspec.Struct, frozen=True):
+    """How often a call was made before, and its results: `responses` to all that was requested."""
 
     number: int = 0
     responses: tuple[InputResponse, ...] = ()
@@ -62,7 +63,7 @@ class Leg(msgspec.Struct, frozen=True):
         return {each.key: _result(each) for each in asked} or None
 
 
-FIRST_LEG = Leg()
+FIRST_CALL_ATTEMPT = CallAttempt()
 
 
 class InputRequired(msgspec.Struct, frozen=True):
@@ -89,7 +90,7 @@ class ElicitationReader:
         state = result.request_state
         if len(state or "") > _STATE_CHARS or any(len(key) > _KEY_CHARS for key in asked):
             raise ToolFailed("input", "its state or a key is too long")
-        # Both go back as they are, and are stored until then: no event holds a NUL.
+        # Both are sent back as they are, and are stored until then: no event holds a NUL.
         if any(cleaned(text) != text for text in (state or "", *asked)):
             raise ToolFailed("input", "its state or a key is no text")
         if any(redacted(text, self._secrets()) != text for text in (state or "", *asked)):
@@ -126,10 +127,10 @@ class ElicitationReader:
 class Asking:
     """One call to a server that asks while it is open, or that refuses it for links."""
 
-    def __init__(self, reader: ElicitationReader, leg: Leg) -> None:
+    def __init__(self, reader: ElicitationReader, attempt: CallAttempt) -> None:
         self._reader = reader
-        self._said = leg.responses
-        self._left = list(leg.responses)
+        self._responses = attempt.responses
+        self._left = list(attempt.responses)
         self._asked: list[Elicitation] = []
         self._unfit: ToolFailed | None = None
 
@@ -144,7 +145,7 @@ class Asking:
 
     @property
     def required(self) -> InputRequired | None:
-        """What has been asked for in vain. Raises ToolFailed where some of it cannot be shown."""
+        """What was requested and has no response yet. Raises ToolFailed where some of it cannot be shown."""
         if self._unfit is not None:
             raise self._unfit
         return InputRequired(_few(_numbered(self._asked))) if self._asked else None
@@ -154,12 +155,12 @@ class Asking:
 
         A refusal takes no answer: who makes the call again would be asked the same for ever.
         """
-        if any(each.elicitation.mode == "url" and each.action != "accept" for each in self._said):
+        if any(each.elicitation.mode == "url" and each.action != "accept" for each in self._responses):
             raise error
         return self._reader.linked(error)
 
     def answer(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """What was said to just that; each answer once, for who asks twice may mean another thing."""
+        """The response to exactly that; each once, as a server that asks twice may mean another thing."""
         try:
             elicitation = self._reader.read(params)
         except ToolFailed as failed:

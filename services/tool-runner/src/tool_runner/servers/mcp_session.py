@@ -19,15 +19,20 @@ from pydantic import TypeAdapter
 
 from runtime import logs
 from tool_runner.faults import ToolFailed
-from tool_runner.http.call_budget import RESPONSE_BYTES, begin_exchange
+from tool_runner.http.call_budget import RESPONSE_BYTES, begin_budget
 from tool_runner.http.transport import ToolServerTransport
 from tool_runner.redaction import secrets_of
 from tool_runner.servers import server_failures
-from tool_runner.servers.elicitation import Asking, ElicitationReader, InputRequired, Leg, on_elicitation
+from tool_runner.servers.elicitation import (
+    Asking,
+    CallAttempt,
+    ElicitationReader,
+    InputRequired,
+    on_elicitation,
+)
 from tool_runner.servers.server_failures import asking
 from tool_runner.time_limit import TimeLimit
-from tool_runner.tools.server_tool import MAX_TOOLS
-from tool_runner.tools.tool_pages import Entry, page_of_tools
+from tool_runner.tools.server_tool import MAX_TOOLS, Entry, page_of_tools
 
 OPEN_SECONDS = 8.0
 _CLOSE_SECONDS = 2.0
@@ -35,7 +40,7 @@ _PAGES = 20
 _CLIENT = mcp_types.Implementation(name="agent-chat-service", version=version("agentchat-tool-runner"))
 _MAX_AGE_SECONDS = 3600.0
 # A server may have a call made again with its state alone: that it does at once, and not for ever.
-_STATE_ONLY_LEGS = 10
+_STATE_ONLY_CALLS = 10
 _STATE_ONLY_SECONDS = 0.25
 # What an agent's headers may not say, because the client does.
 _OURS = (
@@ -60,7 +65,7 @@ class ToolSession:
         """`handshake`: the server is known to want one, so it is not probed for the stateless protocol.
 
         `check_link` judges links that the server asks a person to open, as `ElicitationReader` has it; None:
-        it is told that nobody can be asked.
+        it learns that nobody can be asked.
         """
         self._url = url
         self._header_secrets = secrets_of(headers)
@@ -78,7 +83,7 @@ class ToolSession:
         self._unused.set()
         self._task: asyncio.Task[None] | None = None
         # The client's own call_tool checks results against the server's output schema, whose patterns are
-        # a stranger's regular expressions; that check could hold up the whole process, and is the server's.
+        # a stranger's regular expressions; that check could delay all of the process, and is the server's.
         self._results: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
             CallToolResult | InputRequiredResult
         )
@@ -111,7 +116,7 @@ class ToolSession:
         self._opened.result()
 
     async def close(self) -> None:
-        """End the session, telling the server where it wants to know, within a few seconds."""
+        """End the session, and notify the server where it wants that, within a few seconds."""
         self._closing.set()
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=_CLOSE_SECONDS + 1.0)
@@ -136,18 +141,18 @@ class ToolSession:
         return found
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], limit: TimeLimit, leg: Leg
+        self, tool: str, arguments: dict[str, Any], limit: TimeLimit, attempt: CallAttempt
     ) -> CallToolResult | InputRequired:
         """One call, until `limit`, which progress that the server reports defers. Raises ToolFailed.
 
-        Cancelling it tells the server and leaves the session to others.
+        Cancelling it notifies the server and leaves the session to others.
         """
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
         with self._in_use():
             if self._reader is not None and self.handshaken:
-                return await self._asking(params, limit, Asking(self._reader, leg))
-            params.input_responses, params.request_state = leg.newest, leg.request_state
-            for _ in range(_STATE_ONLY_LEGS):
+                return await self._asking(params, limit, Asking(self._reader, attempt))
+            params.input_responses, params.request_state = attempt.newest, attempt.request_state
+            for _ in range(_STATE_ONLY_CALLS):
                 async with asking(limit, self.secrets):
                     result = await self._send(params, limit)
                 if not isinstance(result, InputRequiredResult):
@@ -210,16 +215,16 @@ class ToolSession:
 
     async def _hold(self) -> None:
         loop = asyncio.get_running_loop()
-        exchange = begin_exchange(loop.time() + OPEN_SECONDS)
+        budget = begin_budget(loop.time() + OPEN_SECONDS)
         try:
             async with self._http, AsyncExitStack() as stack:
-                async with asyncio.timeout_at(exchange.deadline):
+                async with asyncio.timeout_at(budget.deadline):
                     client = await stack.enter_async_context(self._client())
                 self._opened.set_result(client)
                 await self._closing.wait()
-                exchange = begin_exchange(loop.time() + _CLOSE_SECONDS)
+                budget = begin_budget(loop.time() + _CLOSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - the outermost frame of this task, where strangers decide
-            failed = server_failures.failure(exchange, error, self.secrets())
+            failed = server_failures.failure(budget, error, self.secrets())
             if self._opened.done():
                 logs.get_logger("session").warning("session_ended", fault=str(failed))
             else:

@@ -23,7 +23,7 @@ from tool_runner.http.call_budget import LARGE_AT_ONCE
 from tool_runner.http.transport import ToolServerTransport
 from tool_runner.redaction import secrets_of
 from tool_runner.servers.agent_servers import AuthorizedServer
-from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg
+from tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, InputRequired
 from tool_runner.servers.mcp_session import ToolSession
 from tool_runner.servers.server_connection import MakeSession, ServerConnection
 from tool_runner.servers.server_failures import GRACE_SECONDS
@@ -90,7 +90,11 @@ class ToolServer:
         return await self._listed()
 
     async def call(
-        self, tool: OfferedTool, arguments: dict[str, Any], limit: TimeLimit, leg: Leg = FIRST_LEG
+        self,
+        tool: OfferedTool,
+        arguments: dict[str, Any],
+        limit: TimeLimit,
+        attempt: CallAttempt = FIRST_CALL_ATTEMPT,
     ) -> CallToolResult | InputRequired:
         """Run a tool, until `limit`. Raises ToolFailed.
 
@@ -101,7 +105,7 @@ class ToolServer:
             async with limit.enforced(2 * GRACE_SECONDS):
                 session = await self._ready()
                 try:
-                    return await session.call(tool.name, arguments, limit, leg)
+                    return await session.call(tool.name, arguments, limit, attempt)
                 except ToolFailed as failed:
                     harmless = failed.fault.kind == "expired" or (
                         tool.repeatable and failed.fault.kind == "broken"
@@ -109,7 +113,7 @@ class ToolServer:
                     if not harmless:
                         raise
                 session = await self._ready()
-                return await session.call(tool.name, arguments, limit, leg)
+                return await session.call(tool.name, arguments, limit, attempt)
         except TimeoutError as error:
             raise ToolFailed("timeout") from error
 

@@ -10,14 +10,14 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
 
 from contracts.text import cleaned
 from tool_runner.faults import ToolFailed
-from tool_runner.http.call_budget import CallBudget, exchange_until
+from tool_runner.http.call_budget import CallBudget, budget_until
 from tool_runner.redaction import redacted
 from tool_runner.time_limit import TimeLimit
 
 GRACE_SECONDS = 0.25
-"""The client's own time-out comes first, because it tells the server; this one ends what that does not."""
+"""The client's own time-out comes first, because it notifies the server; this one ends what that does not."""
 
-_SAID_CHARS = 1000
+_EXPLANATION_CHARS = 1000
 _DETAIL_CHARS = 200
 # What the client says in the server's stead when an HTTP error explains nothing.
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
@@ -39,30 +39,30 @@ ERRORS = (
 async def asking(limit: TimeLimit, secrets: Callable[[], Sequence[str]]) -> AsyncIterator[CallBudget]:
     """Ask a server within this block, until `limit`.
 
-    Raises ToolFailed only, as `failure` makes it; `secrets` are asked for then.
+    Raises ToolFailed only, as `failure` makes it; `secrets` are called for then.
     """
-    with exchange_until(limit.until) as exchange, limit.followed(exchange.defer):
+    with budget_until(limit.until) as budget, limit.followed(budget.defer):
         try:
             async with limit.enforced(GRACE_SECONDS):
-                yield exchange
+                yield budget
         except ERRORS as error:
-            raise failure(exchange, error, secrets()) from error
+            raise failure(budget, error, secrets()) from error
 
 
-def failure(exchange: CallBudget, error: Exception, secrets: Sequence[str]) -> ToolFailed:
+def failure(budget: CallBudget, error: Exception, secrets: Sequence[str]) -> ToolFailed:
     """Why `error` was raised: what the transport has seen, else what the client says.
 
-    `secrets`, which the server was sent, are in none of it, whatever the server said.
+    `secrets`, which the server was sent, are in none of it, whatever the server answered.
     """
-    fault = _failure(exchange, error).fault
-    detail, said = redacted(fault.detail, secrets), redacted(fault.said, secrets)
-    return ToolFailed(fault.kind, detail[:_DETAIL_CHARS], said[:_SAID_CHARS])
+    fault = _failure(budget, error).fault
+    detail, explanation = redacted(fault.detail, secrets), redacted(fault.explanation, secrets)
+    return ToolFailed(fault.kind, detail[:_DETAIL_CHARS], explanation[:_EXPLANATION_CHARS])
 
 
-def _failure(exchange: CallBudget, error: Exception) -> ToolFailed:
+def _failure(budget: CallBudget, error: Exception) -> ToolFailed:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
-    fault = exchange.fault
+    fault = budget.fault
     if fault is not None and not (fault.kind == "status" and _explains(error)):
         return ToolFailed(fault.kind, fault.detail)
     match error:

@@ -1,4 +1,5 @@
-"""Input schemas of strangers, made fit for the model provider, which refuses a whole request for one of them.
+"""Input schemas of strangers, made fit for the model provider, which refuses a complete request for one of
+them.
 
 It takes JSON Schema draft 2020-12 with an object at the root, no combination there, and property names of a
 certain form. Keywords in the form of older drafts are rewritten or left out: the server still validates.

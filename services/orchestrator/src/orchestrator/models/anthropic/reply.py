@@ -1,4 +1,4 @@
-"""A reply while it is put together from a stream, and when it is whole."""
+"""A reply while it is built from a stream, and when it is complete."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +9,7 @@ from orchestrator.models.anthropic.failures import from_error_event
 from orchestrator.models.anthropic.wire import WireDelta, WireEvent, WireUsage, event_of
 from orchestrator.models.port import tokens
 from orchestrator.models.provider_sse import StreamBroken
-from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamedReply
-from orchestrator.models.tool_input import read_input
+from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamedReply, read_input
 
 _PING = "ping"
 _OF_BLOCK = {
@@ -38,7 +37,7 @@ class AnthropicReply(StreamedReply):
 
     def _contents(self, *, cut: bool) -> Iterator[Content]:
         for _, block in sorted(self._blocks.items()):
-            content = block.whole(cut)
+            content = block.content(cut)
             if content is not None:
                 yield content
 
@@ -102,7 +101,7 @@ class _Block:
         self.parts = [self.text] if self.text else []
         self.signature = [self._began("signature")]
 
-    def whole(self, cut: bool) -> Content | None:
+    def content(self, cut: bool) -> Content | None:
         """The block, or None where it is empty; and what is wrong with a tool_use block's input."""
         added = "".join(self.parts)
         match self.type:
@@ -123,15 +122,15 @@ class _Block:
 
     def summarised(self, delta: WireDelta) -> None:
         """A summary goes back as it came: it is signed."""
-        told = {"content": delta.content, "encrypted_content": delta.encrypted_content}
-        self._start |= {name: value for name, value in told.items() if value is not None}
+        stated = {"content": delta.content, "encrypted_content": delta.encrypted_content}
+        self._start |= {name: value for name, value in stated.items() if value is not None}
 
     def _began(self, field: str) -> str:
         return str(self._start.get(field) or "")
 
 
 def _updated(usage: Usage, news: WireUsage | None) -> Usage:
-    """Counts are cumulative: what is told last stands."""
+    """Counts are cumulative: the last report counts."""
     if news is None:
         return usage
 

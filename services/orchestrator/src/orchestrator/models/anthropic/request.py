@@ -1,13 +1,14 @@
 """The body of a model call (Messages API, `POST /v1/messages`)."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from contracts.values import ToolSpec
 from directory.parameters import DEFAULT_MAX_TOKENS
-from orchestrator.models.anthropic.caching import mark
-from orchestrator.models.anthropic.prefill import messages_of
+from orchestrator.models.continuation import going_on
 from orchestrator.models.port import ModelCall
 from orchestrator.models.schema import output_format
 
@@ -31,7 +32,7 @@ def json_of(call: ModelCall) -> bytes:
 
 
 def body_of(call: ModelCall) -> dict[str, Any]:
-    """The whole body."""
+    """The complete body."""
     body = {name: value for name, value in call.parameters.items() if name not in _OURS}
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
     messages = [_sendable(message) for message in messages_of(call)]
@@ -86,3 +87,63 @@ def _add_format(body: dict[str, Any], call: ModelCall) -> None:
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
+
+
+# Prefill ended with the 4.6 generation (platform.claude.com, Messages API errors: prefill not supported).
+_PREFILLED = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-(?:3|4-[015](?!\d)|4-\d{8}|4$))|demo-")
+
+
+def messages_of(call: ModelCall) -> list[dict[str, Any]]:
+    """The call's messages, with the order to continue after what was sent before."""
+    if not call.already_sent:
+        return call.messages
+    prefill = takes_prefill(call.model, call.parameters)
+    return going_on(call.messages, call.already_sent, prefill=prefill)
+
+
+def takes_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the model continues a partial assistant message; with thinking on, none does."""
+    thinking = parameters.get("thinking")
+    if isinstance(thinking, Mapping) and thinking.get("type") != "disabled":
+        return False
+    return _PREFILLED.match(model) is not None
+
+
+_DEFAULT = {"type": "ephemeral"}
+_OFF = "off"
+_UNMARKED = frozenset({"thinking", "redacted_thinking"})  # a breakpoint on them is refused
+
+
+def mark(body: dict[str, Any], call: ModelCall) -> None:
+    """Mark in the call's body what the provider is to cache, as its agent's `cache_control` states.
+
+    A cache entry is made at a breakpoint only, and found again only where all before it is the same. A
+    request may have four. We set three: at the end of what all threads of an agent share; at the end of
+    what later runs of the thread begin with; and at the tail, for the next round of this run and for the
+    run after it. An order to continue a cut reply is sent once, and stands after the tail (Messages API,
+    prompt caching).
+    """
+    control = body.pop("cache_control", None) or _DEFAULT
+    if control["type"] == _OFF:
+        return
+    shared = body.get("system") or body.get("tools") or []
+    _mark_block(shared, len(shared), control)
+    tail = sum(len(message["content"]) for message in call.messages)
+    for number in {call.earlier, tail}:
+        _mark_block_of(body["messages"], number, control)
+
+
+def _mark_block_of(messages: list[dict[str, Any]], number: int, control: dict[str, Any]) -> None:
+    """Mark the last of the first `number` blocks, in a copy: messages are kept for other calls."""
+    for place, message in enumerate(messages):
+        content = message["content"]
+        if number <= len(content):
+            messages[place] = message | {"content": [*content]}
+            _mark_block(messages[place]["content"], number, control)
+            return
+        number -= len(content)
+
+
+def _mark_block(blocks: list[dict[str, Any]], number: int, control: dict[str, Any]) -> None:
+    if number and blocks[number - 1].get("type") not in _UNMARKED:
+        blocks[number - 1] = blocks[number - 1] | {"cache_control": control}

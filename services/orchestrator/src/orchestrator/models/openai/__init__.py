@@ -1,7 +1,7 @@
 """OpenAI's Chat Completions, streamed, in the dialects of the servers that speak it.
 
 Nothing else imports `openai`, which takes over a second. `dialects` is the table of differences; `request`
-and `messages` write a call, `wire`, `tool_calls` and `reply` read one, `failures` words what went wrong.
+and `request_messages` write a call, `reply` and `tool_call_pieces` read one.
 """
 
 from net_guard import Guard

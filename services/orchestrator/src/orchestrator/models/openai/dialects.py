@@ -17,9 +17,9 @@ _ANY_ID = re.compile(r"[!-~]{1,40}")
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """What a server wants otherwise than others. The defaults are what most take, vLLM and Ollama among them.
 
-    hosts: names it is known by; one that begins with a dot stands for every name that ends so.
+    hosts: names it is known by; one that begins with a dot covers every name that ends so.
     cap: what the bound of a reply's tokens is called.
-    stream_usage: a stream tells its usage only where asked to.
+    stream_usage: a stream reports its usage only on request.
     schema: the output format: `strict` enforces a schema that is closed and complete, `plain` takes any and
         enforces it as far as it can, `object` promises JSON of any kind.
     schema_with_tools: a format may stand next to tools. Elsewhere it keeps the model from calling them.

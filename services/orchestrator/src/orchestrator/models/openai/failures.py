@@ -40,11 +40,11 @@ def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFail
 
 def from_error(error: Any) -> ModelFailure:
     """An error in the middle of a stream, where the status was 200: its `code` may be one (OpenRouter)."""
-    words, said = _words(error)
+    words, message = _words(error)
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, int) and 400 <= code <= 599:
         return _from_status(code, error, {})
-    if known := _known(words, said, {}):
+    if known := _known(words, message, {}):
         return known
     kind = next(iter(sorted(words)), "error")
     if words & _BUSY:
@@ -52,7 +52,7 @@ def from_error(error: Any) -> ModelFailure:
     if words & _TIMEOUT:
         return timed_out(kind)
     if "invalid_request_error" in words:
-        return ModelFailure("provider_error", kind=kind, said=said)
+        return ModelFailure("provider_error", kind=kind, provider_message=message)
     return cut_short(kind)
 
 
@@ -64,24 +64,24 @@ def unfinished(finish_reason: str) -> ModelFailure | None:
 
 
 def _from_status(status: int, error: Any, headers: Mapping[str, str]) -> ModelFailure:
-    words, said = _words(error)
-    return _known(words, said, headers) or of_status(
-        status, said, headers, too_long=status in (400, 413, 422) and _says_too_long(said)
+    words, message = _words(error)
+    return _known(words, message, headers) or of_status(
+        status, message, headers, too_long=status in (400, 413, 422) and _says_too_long(message)
     )
 
 
-def _known(words: frozenset[str], said: str, headers: Mapping[str, str]) -> ModelFailure | None:
+def _known(words: frozenset[str], message: str, headers: Mapping[str, str]) -> ModelFailure | None:
     """What a code or a type says more exactly than any status."""
     if words & _NO_CREDIT:
-        return of_status(402, said, headers, too_long=False)
+        return of_status(402, message, headers, too_long=False)
     if words & _TOO_LONG:
-        return of_status(413, said, headers, too_long=True)
+        return of_status(413, message, headers, too_long=True)
     if words & _FILTERED:
-        return ModelFailure("provider_refused", kind="content_filter", said=said)
-    if words & _NO_MODEL or any(phrase in said.lower() for phrase in _NO_MODEL_WORDS):
-        return of_status(404, said, headers, too_long=False)
+        return ModelFailure("provider_refused", kind="content_filter", provider_message=message)
+    if words & _NO_MODEL or any(phrase in message.lower() for phrase in _NO_MODEL_WORDS):
+        return of_status(404, message, headers, too_long=False)
     if _BAD_CALL in words:
-        return ModelFailure("provider_error", kind=_BAD_CALL, transient=True, said=said)
+        return ModelFailure("provider_error", kind=_BAD_CALL, transient=True, provider_message=message)
     return None
 
 
@@ -94,12 +94,11 @@ def _words(error: Any) -> tuple[frozenset[str], str]:
     inner = error.get("innererror") or error.get("inner_error")
     found = [error.get("code"), error.get("type"), error.get("status")]
     found.append(inner.get("code") if isinstance(inner, dict) else None)
-    said = error.get("message") or error.get("detail")
-    return frozenset(str(word).lower() for word in found if isinstance(word, str | int)), said if isinstance(
-        said, str
-    ) else ""
+    message = error.get("message") or error.get("detail")
+    words = frozenset(str(word).lower() for word in found if isinstance(word, str | int))
+    return words, message if isinstance(message, str) else ""
 
 
-def _says_too_long(said: str) -> bool:
-    lowered = said.lower()
+def _says_too_long(message: str) -> bool:
+    lowered = message.lower()
     return any(words in lowered for words in _TOO_LONG_WORDS)

@@ -1,4 +1,4 @@
-"""A reply while it is put together from a stream, and when it is whole."""
+"""A reply while it is built from a stream, and when it is complete."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from contracts.values import Usage
 from orchestrator.models.openai.failures import from_error, unfinished
 from orchestrator.models.openai.request_messages import PROVIDER
 from orchestrator.models.openai.tool_call_pieces import ToolCalls
-from orchestrator.models.openai.wire import WireChunk, WireDelta, WireUsage, chunk_of
+from orchestrator.models.openai.wire import ChunkDelta, ChunkUsage, WireChunk, chunk_of
 from orchestrator.models.port import tokens
 from orchestrator.models.reply_builder import Content, StreamedReply
 
@@ -33,7 +33,7 @@ class OpenAIReply(StreamedReply):
         self._calls = ToolCalls()
         self._counted_last = False
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         counted = self._counted_last and not self._events.within and not self._calls
         return self.ended or self.finished or counted
 
@@ -74,20 +74,20 @@ class OpenAIReply(StreamedReply):
             raise from_error(error)
         self._begins(chunk.id, chunk.model)
         self._take_usage(chunk)
-        said = ""
+        text_part = ""
         for choice in chunk.choices or ():
             if choice.delta is not None:
-                said += self._take_delta(choice.delta)
+                text_part += self._take_delta(choice.delta)
             if choice.finish_reason:
                 self._finish(choice.finish_reason)
-        return said
+        return text_part
 
     def _finish(self, reason: str) -> None:
         if (failure := unfinished(reason)) is not None:
             raise failure
         self._ends(reason)
 
-    def _take_delta(self, delta: WireDelta) -> str:
+    def _take_delta(self, delta: ChunkDelta) -> str:
         text, thought = _parts(delta.content)
         self._think(thought, "")
         self._think(delta.reasoning_content, "reasoning_content")
@@ -100,20 +100,20 @@ class OpenAIReply(StreamedReply):
         return text
 
     def _think(self, thought: Any, field: str) -> None:
-        """OpenRouter and some others tell it in two fields at once: the first one counts."""
+        """OpenRouter and some others send it in two fields at once: the first one counts."""
         if isinstance(thought, str) and thought and self._thought_field in ("", field):
             self._thought_field = field
             self._thought.append(cleaned(thought))
 
     def _take_usage(self, chunk: WireChunk) -> None:
-        """Counts are those of the whole call so far: what is told last stands."""
-        told = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
+        """Counts are those of the complete call so far: the last report counts."""
+        reported = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
         if chunk.x_groq is not None:
-            told.append(chunk.x_groq.usage)
-        for usage in told:
+            reported.append(chunk.x_groq.usage)
+        for usage in reported:
             if usage is not None:
                 self.usage = _usage(usage)
-        self._counted_last = not chunk.choices and any(told)
+        self._counted_last = not chunk.choices and any(reported)
 
 
 def _parts(content: Any) -> tuple[str, str]:
@@ -123,8 +123,8 @@ def _parts(content: Any) -> tuple[str, str]:
     text, thought = "", ""
     for part in content if isinstance(content, list) else ():
         match part:
-            case {"type": "text", "text": str(said)}:
-                text += said
+            case {"type": "text", "text": str(text_part)}:
+                text += text_part
             case {"type": "thinking", "thinking": thinking}:
                 thought += "".join(_parts(thinking))
             case _:
@@ -132,15 +132,17 @@ def _parts(content: Any) -> tuple[str, str]:
     return cleaned(text), thought
 
 
-def _usage(told: WireUsage) -> Usage:
+def _usage(reported: ChunkUsage) -> Usage:
     """What was read from a cache is part of `prompt_tokens`, and no part of our `input_tokens`.
 
     Some leave reasoning out of `completion_tokens` (xAI, Gemini), never out of the total.
     """
-    details = told.prompt_tokens_details
-    prompt, written = told.prompt_tokens or 0, (details and details.cache_write_tokens) or 0
-    read = (details and details.cached_tokens) or told.prompt_cache_hit_tokens or told.cached_tokens or 0
-    output = max(told.completion_tokens or 0, (told.total_tokens or 0) - prompt)
+    details = reported.prompt_tokens_details
+    prompt, written = reported.prompt_tokens or 0, (details and details.cache_write_tokens) or 0
+    read = (
+        (details and details.cached_tokens) or reported.prompt_cache_hit_tokens or reported.cached_tokens or 0
+    )
+    output = max(reported.completion_tokens or 0, (reported.total_tokens or 0) - prompt)
     return Usage(
         input_tokens=tokens(prompt - read - written),
         output_tokens=tokens(output),

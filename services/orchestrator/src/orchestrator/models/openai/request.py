@@ -5,8 +5,8 @@ from typing import Any
 from contracts.values import ToolSpec
 from orchestrator.models.openai.dialects import Dialect, dialect_of
 from orchestrator.models.openai.request_messages import messages_of
-from orchestrator.models.openai.strict_schema import strict_schema
 from orchestrator.models.port import ModelCall
+from orchestrator.models.schema import output_format
 
 _CAPS = ("max_completion_tokens", "max_tokens")
 _NOT_SENT = frozenset({"dialect", "extra_body", *_CAPS})
@@ -14,7 +14,7 @@ _WITH_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 def body_of(call: ModelCall, base_url: str) -> dict[str, Any]:
-    """The whole JSON body for a server at `base_url`."""
+    """The complete JSON body for a server at `base_url`."""
     dialect = dialect_of(base_url, call.parameters)
     given = {name: value for name, value in call.parameters.items() if value is not None}
     body = {name: value for name, value in given.items() if name not in _NOT_SENT}
@@ -63,3 +63,42 @@ def _add_format(body: dict[str, Any], call: ModelCall, dialect: Dialect) -> None
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     function = {"name": spec.name, "description": spec.description, "parameters": spec.input_schema}
     return {"type": "function", "function": function}
+
+
+_UNSAID = ("default", "title")
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+
+
+def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema as strict structured output takes it; None where that has no form for it.
+
+    That is the shared form of `models.schema`, in which every field of an object must also be required. An
+    optional one is not made nullable: the reply has to satisfy the agent's own schema, which knows no null
+    (platform.openai.com, structured outputs).
+    """
+    found = output_format(schema)
+    if found is None or found.get("type") != "object":
+        return None
+    stripped: dict[str, Any] = _stripped(found)
+    return stripped if _complete(stripped) else None
+
+
+def _stripped(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without the keywords that are not taken; names of properties may be the same words."""
+    kept = {key: value for key, value in schema.items() if key not in _UNSAID}
+    if kept.get("format", "uuid") not in _FORMATS:
+        del kept["format"]
+    for group in ("properties", "$defs"):
+        if group in kept:
+            kept[group] = {name: _stripped(one) for name, one in kept[group].items()}
+    if "items" in kept:
+        kept["items"] = _stripped(kept["items"])
+    if "anyOf" in kept:
+        kept["anyOf"] = [_stripped(one) for one in kept["anyOf"]]
+    return kept
+
+
+def _complete(schema: dict[str, Any]) -> bool:
+    inner = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
+    inner += [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
+    return set(schema.get("properties", {})) == set(schema.get("required", ())) and all(map(_complete, inner))

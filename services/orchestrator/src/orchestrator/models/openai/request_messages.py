@@ -1,7 +1,7 @@
 """The conversation as this API has it: a system message, users, assistants, and one message a tool result.
 
 What an assistant's block carries as `provider_data` of this provider goes back, where the dialect takes it;
-other providers' data and thinking stay behind.
+other providers' data and thinking are left out.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ Message = dict[str, Any]
 def messages_of(call: ModelCall, dialect: Dialect) -> list[Message]:
     """The call's messages."""
     made: list[Message] = [{"role": "system", "content": call.system}] if call.system else []
-    ids: dict[str, str] = {}  # of the calls so far: as they are here, and as the provider is told
+    ids: dict[str, str] = {}  # of the calls so far: as they are here, and as the provider gets them
     for message in _with_order(call):
         blocks = message["content"]
         if message["role"] == "assistant":
@@ -36,7 +36,7 @@ def messages_of(call: ModelCall, dialect: Dialect) -> list[Message]:
 
 
 def _with_order(call: ModelCall) -> list[dict[str, Any]]:
-    """With the order to go on after what was sent, and that text before it, so that the roles alternate."""
+    """With the order to continue after what was sent, and that text before it: the roles alternate."""
     partial = going_on(call.messages, call.already_sent, prefill=True)
     return going_on(partial, call.already_sent, prefill=False)
 

@@ -9,8 +9,7 @@ from contracts.text import cleaned, cleaned_json, short_line
 from orchestrator.models.openai.request_messages import PROVIDER
 from orchestrator.models.openai.wire import WireToolCall
 from orchestrator.models.provider_sse import StreamBroken
-from orchestrator.models.reply_builder import MAX_BLOCKS, Content
-from orchestrator.models.tool_input import read_input
+from orchestrator.models.reply_builder import MAX_BLOCKS, Content, read_input
 
 _ID_CHARS = 200
 _OUR_ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -46,7 +45,7 @@ class ToolCalls:
         for slot in self._slots:
             call_id = slot.id if slot.id not in seen else ""
             seen.add(call_id)
-            yield slot.whole(call_id, cut)
+            yield slot.content(call_id, cut)
 
     def _slot_of(self, piece: WireToolCall) -> "_Slot | None":
         piece_id = _id_of(piece)
@@ -90,10 +89,12 @@ class _Slot:
             self._name = self._name or cleaned(piece.function.name or "")
             given = piece.function.arguments
             if given is not None and given != "":
-                whole = not isinstance(given, str)
-                self._arguments.append(msgspec.json.encode(cleaned_json(given)).decode() if whole else given)
+                is_object = not isinstance(given, str)
+                self._arguments.append(
+                    msgspec.json.encode(cleaned_json(given)).decode() if is_object else given
+                )
 
-    def whole(self, call_id: str, cut: bool) -> Content:
+    def content(self, call_id: str, cut: bool) -> Content:
         given, problem = read_input("".join(self._arguments).strip(), cut=cut)
         data: dict[str, Any] = {}
         if not _OUR_ID.issuperset(call_id):  # the log will not keep it; Kimi's models want it as it was

@@ -17,8 +17,8 @@ class WireDetails(msgspec.Struct, frozen=True, gc=False):
     cache_write_tokens: int | None = None
 
 
-class WireUsage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of the whole call. `prompt_tokens` includes the cached, which two servers name apart."""
+class ChunkUsage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens of the complete call. `prompt_tokens` includes the cached, which two servers name apart."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -29,7 +29,7 @@ class WireUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class WireFunction(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a call: `arguments` are pieces of JSON text, or the whole object."""
+    """A piece of a call: `arguments` are pieces of JSON text, or the complete object."""
 
     name: str | None = None
     arguments: Any = None
@@ -44,7 +44,7 @@ class WireToolCall(msgspec.Struct, frozen=True, gc=False):
     extra_content: dict[str, Any] | None = None
 
 
-class WireDelta(msgspec.Struct, frozen=True, gc=False):
+class ChunkDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of the message. `content` may be parts (Mistral); reasoning has two names."""
 
     content: Any = None
@@ -55,27 +55,27 @@ class WireDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class WireChoice(msgspec.Struct, frozen=True, gc=False):
-    """One of the replies, of which there is one alone. Moonshot tells the usage here."""
+    """One of the replies, of which there is one alone. Moonshot reports the usage here."""
 
-    delta: WireDelta | None = None
+    delta: ChunkDelta | None = None
     finish_reason: str | None = None
-    usage: WireUsage | None = None
+    usage: ChunkUsage | None = None
 
 
 class WireGroq(msgspec.Struct, frozen=True, gc=False):
-    """Where Groq tells the usage."""
+    """Where Groq reports the usage."""
 
-    usage: WireUsage | None = None
+    usage: ChunkUsage | None = None
 
 
 class WireChunk(msgspec.Struct, frozen=True, gc=False):
-    """Any event. `object` is "error" where the whole event is one (vLLM, Mistral)."""
+    """Any event. `object` is "error" where the event is one (vLLM, Mistral)."""
 
     id: str | None = None
     object: str | None = None
     model: str | None = None
     choices: list[WireChoice] | None = None
-    usage: WireUsage | None = None
+    usage: ChunkUsage | None = None
     x_groq: WireGroq | None = None
     error: Any = None
     message: Any = None

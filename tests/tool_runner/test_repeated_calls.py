@@ -1,4 +1,4 @@
-"""A call that comes back for input: each of its legs is run once, whatever becomes of runners."""
+"""A call that comes back for input: each time it is made it runs once, whatever becomes of runners."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ async def calls(fresh_nats_url: str) -> AsyncIterator[Calls]:
         yield Calls(bus)
 
 
-def next_leg(request: ToolRequested, finished: ToolFinished, content: dict[str, Any]) -> ToolRequested:
+def next_request(request: ToolRequested, finished: ToolFinished, content: dict[str, Any]) -> ToolRequested:
     (asked,) = finished.input_requests
     said = InputResponse(
         key=asked.key,
@@ -63,13 +63,13 @@ async def test_a_call_goes_on_at_another_runner_once_the_first_was_killed(
             runner.signal(signal.SIGKILL)
             await runner.ended()
         async with running(env) as runner:
-            request = next_leg(request, first, {"guests": 4})
+            request = next_request(request, first, {"guests": 4})
             second = await calls.finish(request)
             assert (asked(second), second.leg) == (NAME.format(4), 1)
             runner.signal(signal.SIGKILL)
             await runner.ended()
         async with running(env):
-            done = await calls.finish(next_leg(request, second, {"name": "Ada"}))
+            done = await calls.finish(next_request(request, second, {"name": "Ada"}))
         assert (done.output, done.leg) == ('{"result":"Booked: Monday, 4, Ada."}', 2)
         assert restaurant.booked == ["Monday, 4, Ada"]
 
@@ -84,7 +84,7 @@ async def test_a_leg_that_was_begun_before_is_not_run_again(
         env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
         async with running(env):
             request = agent.call("book", "restaurant", input={"day": "Monday"})
-            one = next_leg(request, await calls.finish(request), {"guests": 4})
+            one = next_request(request, await calls.finish(request), {"guests": 4})
             other = Journal(pool, "another runner")
             await other.begin(one.trace_id, one.leg_id, deadline=None, seconds=-1.0)
             lost = await calls.finish(one)
@@ -99,8 +99,8 @@ async def test_a_tool_that_never_stops_asking_is_ended(
         agent = await make_agent(migrated_database_url, McpServer(name="restaurant", url=restaurant.url))
         env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
         async with running(env):
-            request, legs = agent.call("nag", "restaurant"), 0
+            request, count = agent.call("nag", "restaurant"), 0
             while (finished := await calls.finish(request)).input_requests:
-                request, legs = next_leg(request, finished, {"name": "Ada"}), legs + 1
-        assert legs == 8
+                request, count = next_request(request, finished, {"name": "Ada"}), count + 1
+        assert count == 8
         assert json.loads(finished.output)["error"].startswith("The tool asked a person for input too often.")
