@@ -24,7 +24,7 @@ test: $(READY) ## run every test on the real servers of the embedded stack; up t
 	@$(BIN)/python -m tests.second_try
 
 test-strict: $(READY) ## the same without a second try
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 6
 
 check: $(READY) ## lint, format, types, import boundaries, names
 	@$(BIN)/ruff check .

@@ -5,6 +5,7 @@ import atexit
 import gc
 import itertools
 import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -52,6 +53,8 @@ def _trust_one_authority() -> None:
 _trust_one_authority()
 repair_wait_for()  # as a process does
 gc.disable()  # until all is imported
+# A shell that starts us in the background ignores it, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,6 +1,6 @@
-"""Which tests share a process: those of one file, and each half of all that use the whole stack.
+"""Which tests share a process: those of one file, and each third of all that use the whole stack.
 
-The stack starts once for each half (decision 74).
+The stack starts once for each third (decision 74).
 
 The plugin's own groups are no use here: it marks them by a private name of items that pytest no longer reads.
 """
@@ -15,31 +15,46 @@ _ROOT = Path(__file__).resolve().parents[1]
 _STACK_FOLDER = "tests/system/"
 _STACK_FIXTURE = "stack: RunningStack"
 _STACK = "stack"
+_STACK_OF_FAULTS = "stack of faults"
+_FAULTS = (
+    *("tests/system/test_elicitation", "tests/system/test_crashes", "tests/system/test_drain"),
+    *("tests/system/test_idempotency", "tests/system/test_limits", "tests/system/test_long_threads"),
+)
+"""Where the tests of the second third are: they kill, drain and wait."""
 _STACK_OF_PROTOCOLS = "stack of protocols"
 _PROTOCOLS = (
     *("tests/client/", "tests/consumers/", "tests/terminal/", "tests/system/openai_api/"),
-    *("tests/system/test_ag_ui", "tests/system/test_ai_sdk", "tests/system/test_approvals"),
+    *("tests/system/test_ag_ui", "tests/system/test_ai_sdk"),
     *("tests/system/test_code_blocks", "tests/system/test_openai"),
 )
-"""Where the tests of the second half are: clients, the protocols for them, and what waits for a person.
+"""Where the tests of the last third are: clients, the protocols for them, and what waits for a person.
 
-It takes as long as the first. Most of both is waiting: in one chain they would outlast all other tests.
+Most of all three is waiting: in one chain they would outlast all other tests.
 """
+_OWN_STACK = ("tests/system/test_approvals.py",)
+"""Files that start stacks of their own."""
 _LONG = (
     _STACK,
+    _STACK_OF_FAULTS,
     _STACK_OF_PROTOCOLS,
-    "tests/chaos/test_chaos.py",
-    "tests/tool_runner/test_crash_and_shutdown.py",
-    "tests/step_matrix/test_step_matrix.py",
-    "tests/stack/test_up.py",
-    "tests/orchestrator/test_drain_and_handover.py",
+    *("tests/chaos/test_chaos.py", "tests/step_matrix/test_step_matrix.py"),
+    *("tests/orchestrator/test_lease_fence.py", "tests/stack/test_up.py"),
+    *("tests/tool_runner/test_crash_and_shutdown.py", "tests/tool_runner/test_progress.py"),
+    *("tests/orchestrator/test_guarded_calls.py", "tests/orchestrator/test_drain_and_handover.py"),
+    *("tests/tool_runner/test_runner.py", "tests/bench/test_one_chat.py", "tests/bus/test_queues.py"),
+    *("tests/conversations/test_store_outages.py", "tests/tool_runner/test_authorization.py"),
+    *("tests/system/test_approvals.py", "tests/orchestrator/test_approvals.py"),
+    "tests/orchestrator/test_elicitation.py",
+    *("tests/gateway/test_timeouts.py", "tests/stack/test_dist.py", "tests/workspace/test_recipes.py"),
+    *("tests/stack/test_database_users.py", "tests/simulator/test_seeds_1.py"),
+    *("tests/simulator/test_seeds_2.py", "tests/stack/test_postgres.py", "tests/stack/test_users.py"),
+    *("tests/stack/test_supervisor.py", "tests/stack/test_up_refuses.py"),
 )
-"""Units in the order in which they begin, before all others. A worker has two at first, and one of these has
-every core for a while: those that load the machine most are not side by side."""
+"""Units in the order in which they begin, before all others: those that wait longest."""
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-    """A unit of work is a file, or half of the files that use the stack."""
+    """A unit of work is a file, or a third of the files that use the stack."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
@@ -65,8 +80,10 @@ def _path(nodeid: str) -> str:
 
 
 def _unit(path: str) -> str:
-    if not _uses_stack(path):
+    if path in _OWN_STACK or not _uses_stack(path):
         return path
+    if path.startswith(_FAULTS):
+        return _STACK_OF_FAULTS
     return _STACK_OF_PROTOCOLS if path.startswith(_PROTOCOLS) else _STACK
 
 

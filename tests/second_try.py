@@ -15,7 +15,8 @@ from pathlib import Path
 
 _AT_MOST = 5
 """More failures than that are no accident of timing: the first run's result stands."""
-_IN_PARALLEL = ("-n", "4")
+_IN_PARALLEL = ("-n", "6")
+"""More than cores: most tests wait."""
 _ALONE = ("-n", "0", "--last-failed", "--last-failed-no-failures=none")
 
 

@@ -1,11 +1,16 @@
-"""What runs for a folder, as `ps` shows it."""
+"""What runs for a folder, as `ps` shows it, and a chat with it."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import psutil
+
+from tests.harness import RunningStack
+
+SERVERS = {"postgres", "nats", "valkey"}
 
 
 def running_for(folder: Path) -> dict[int, str]:
@@ -33,3 +38,10 @@ async def wait_none_running(folder: Path, seconds: float = 40.0) -> None:
     with contextlib.suppress(TimeoutError):
         await until(lambda: not running_for(folder), seconds)
     assert running_for(folder) == {}
+
+
+async def chat(stack: RunningStack, key: str, agent: str, message: str = "Hello") -> httpx.Response:
+    """One chat by the JSON endpoint."""
+    headers = {"X-Api-Key": key, "X-Agent-Id": agent}
+    async with httpx.AsyncClient(base_url=stack.environment.base_url, timeout=30) as client:
+        return await client.post("/v1/chat", headers=headers, json={"message": message})

@@ -1,11 +1,7 @@
 """`agentchat up` as a whole: what it starts, keeps running, and leaves."""
 
-import asyncio
 import os
 import signal
-import stat
-import subprocess
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,16 +10,13 @@ import httpx
 import psutil
 import psycopg
 import pytest
-import redis.asyncio
 
-from mcp_demo.tools import TOOLS
 from ops import environment
 from ops.errors import NotRunningError
 from ops.stack import Servers
 from tests.harness import RunningStack, running_stack, start_stack
-from tests.stack.processes import running_for, until, wait_none_running
+from tests.stack.processes import SERVERS, chat, running_for, until, wait_none_running
 
-_SERVERS = {"postgres", "nats", "valkey"}
 _LOGINS = {
     "AGENTCHAT_DATABASE_URL": "database",
     "AGENTCHAT_NATS_URL": "nats",
@@ -45,28 +38,13 @@ def _logins(stack: RunningStack, name: str) -> dict[str, str | None]:
     return {what: urlsplit(environ[key]).username for key, what in _LOGINS.items() if key in environ}
 
 
-async def _chat(stack: RunningStack, key: str, agent: str, message: str = "Hello") -> httpx.Response:
-    headers = {"X-Api-Key": key, "X-Agent-Id": agent}
-    async with httpx.AsyncClient(base_url=stack.environment.base_url, timeout=30) as client:
-        return await client.post("/v1/chat", headers=headers, json={"message": message})
-
-
-@pytest.mark.requirement("STACK-START")
-async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStack) -> None:
-    names = stack.names()
-    services = ["gateway", "orchestrator", "tool-runner"]
-    twice = {f"{service}-{number}" for service in services for number in (1, 2)}
-    assert set(names) == _SERVERS | twice | {"projector-1", "notifier-1", "mcp-demo", "model-demo"}
-    await stack.wait_all_ready()
-
-
 @pytest.mark.requirement("STACK-START")
 async def test_each_process_has_its_name_and_folder_in_its_command_line_and_no_secret(
     executed: RunningStack,
 ) -> None:
     commands = running_for(executed.folder.path)
     found = executed.environment
-    for name in set(executed.names()) - _SERVERS:
+    for name in set(executed.names()) - SERVERS:
         command = commands[executed.pid(name)]
         assert f"--name {name} --run-dir {executed.folder.path}" in command
         assert not any(secret in command for secret in (found.api_key, found.admin_token))
@@ -89,60 +67,6 @@ async def test_each_process_holds_its_own_logins_and_no_others(executed: Running
     assert _logins(executed, "mcp-demo") == _logins(executed, "model-demo") == {}
 
 
-@pytest.mark.requirement("STACK-START")
-async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -> None:
-    found = stack.environment
-    assert stat.S_IMODE(stack.folder.demo_env.stat().st_mode) == 0o600
-    assert len(set(found.gateway_urls)) == 2
-    assert found.base_url == found.gateway_urls[0]
-    with psycopg.connect(found.database_url) as conn:
-        assert conn.execute("SELECT count(*) > 0 FROM accounts").fetchone() == (True,)
-    async with redis.asyncio.from_url(found.redis_url) as client:
-        assert await client.ping()
-    async with httpx.AsyncClient() as http:
-        assert (await http.get(f"{found.mcp_base_url}/api/mcp")).json()["tools_count"] == len(TOOLS)
-    keys = [found.api_key, found.starter_api_key, found.load_api_key]
-    agents = [found.agent_id, found.starter_agent_id, found.load_agent_id]
-    for key, agent in zip(keys, agents, strict=True):
-        assert (await _chat(stack, key, agent)).status_code == 200
-
-
-@pytest.mark.requirement("STACK-START")
-async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack) -> None:
-    banner = stack.log.read_text().partition("Agent Chat Service is up")[2]
-    command = banner[banner.index("curl ") : banner.index("\n\nThe same as a stream")]
-    printed = await asyncio.to_thread(
-        subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
-    )
-    assert '"tool_calls":[' in printed.stdout
-
-
-@pytest.mark.requirement("STACK-RESTART")
-async def test_a_crashed_service_is_named_and_restarted_at_once(stack: RunningStack) -> None:
-    killed = stack.kill("gateway-2")
-    killed_at = time.monotonic()
-    await until(lambda: _pid(stack, "gateway-2") not in (None, killed))
-    assert time.monotonic() - killed_at < 20  # under 2 s where nothing else runs
-    await stack.wait_ready("gateway-2")
-    assert "gateway-2 was killed by SIGKILL; its last lines:" in stack.log.read_text()
-
-
-@pytest.mark.requirement("STACK-RESTART")
-async def test_killed_servers_come_back_and_the_services_with_them(stack: RunningStack) -> None:
-    for name in sorted(_SERVERS):
-        stack.kill(name)
-    await stack.wait_all_ready()
-    found = stack.environment
-    assert (await _chat(stack, found.api_key, found.agent_id)).status_code == 200
-
-
-@pytest.mark.requirement("STACK-BAD")
-async def test_a_second_stack_in_the_folder_is_refused(stack: RunningStack) -> None:
-    second = start_stack(stack.folder.path)
-    assert await second.wait_end(20) == 2
-    assert f"a stack already runs in {stack.folder.path}" in second.log.read_text()
-
-
 @pytest.mark.requirement("STACK-AGAIN", "STACK-STOP")
 async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the_next_start(
     executed: RunningStack,
@@ -152,7 +76,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
     try:
         assert _errors_of_postgres(stack) == []
         first = stack.environment
-        answer = await _chat(stack, first.api_key, first.agent_id)
+        answer = await chat(stack, first.api_key, first.agent_id)
         assert answer.status_code == 200
         assert await stack.stop(signal.SIGKILL) == -signal.SIGKILL
         await wait_none_running(stack.folder.path, 20)
@@ -231,9 +155,9 @@ async def test_servers_that_run_elsewhere_are_used_and_left_alone(
     try:
         await stack.wait_up()
         found = stack.environment
-        assert not _SERVERS & set(stack.names())
+        assert not SERVERS & set(stack.names())
         assert [found.database_url, found.nats_url, found.redis_url] == list(elsewhere.values())
-        assert (await _chat(stack, found.api_key, found.agent_id)).status_code == 200
+        assert (await chat(stack, found.api_key, found.agent_id)).status_code == 200
     finally:
         assert await stack.stop() == 0
     psycopg.connect(database_url).close()
@@ -242,10 +166,3 @@ async def test_servers_that_run_elsewhere_are_used_and_left_alone(
 def _errors_of_postgres(stack: RunningStack) -> list[str]:
     lines = stack.folder.log("postgres").read_text().splitlines()
     return [line for line in lines if " ERROR: " in line or " FATAL: " in line]
-
-
-def _pid(stack: RunningStack, name: str) -> int | None:
-    try:
-        return stack.pid(name)
-    except NotRunningError:
-        return None

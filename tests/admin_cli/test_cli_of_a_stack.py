@@ -1,0 +1,32 @@
+"""The commands with a stack that runs here."""
+
+import pytest
+
+from agentchat_client import AgentChat
+from tests.admin_cli.conftest import SECRET_KEY, Cli
+from tests.harness import RunningStack
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_a_running_stack_is_found_checked_counted_and_cleared(stack: RunningStack) -> None:
+    found = stack.environment
+    cli = Cli({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})
+    elsewhere = cli("accounts", "list", AGENTCHAT_DATABASE_URL="postgresql://nobody@127.0.0.1:9/x")
+    assert elsewhere.code == 2
+    assert "is not the running stack's" in elsewhere.err
+    with AgentChat(found.load_api_key, base_url=found.base_url, agent_id=found.load_agent_id) as client:
+        conversation = client.chat("Hello").conversation_id
+        checked = cli.json("agents", "check", found.agent_id)
+        assert checked["ok"] is True
+        assert checked["provider"]["ok"] is True
+        assert [server["ok"] for server in checked["servers"]] == [True]
+        account = cli.json("agents", "show", found.load_agent_id)["account_id"]
+        (verified,) = cli.json("usage", "--verify", "--account", account)
+        assert verified["logged"] == verified["projected"] > 0
+        assert verified["ok"] is True
+        assert cli.json("usage", "--account", account)["tokens"] >= verified["projected"]
+        assert account in cli("usage").out
+        assert cli.json("conversations", "delete", conversation, "--dry-run")["dry_run"] is True
+        assert cli.json("conversations", "delete", conversation)["kind"] == "conversation"
+        assert conversation not in [each.conversation_id for each in client.conversations()]
+    assert SECRET_KEY not in cli.printed

@@ -1,0 +1,86 @@
+"""A stack that runs: its processes, what leads to them, and what restarts them."""
+
+import asyncio
+import stat
+import subprocess
+import time
+
+import httpx
+import psycopg
+import pytest
+import redis.asyncio
+
+from mcp_demo.tools import TOOLS
+from ops.errors import NotRunningError
+from tests.harness import RunningStack, start_stack
+from tests.stack.processes import SERVERS, chat, until
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStack) -> None:
+    names = stack.names()
+    services = ["gateway", "orchestrator", "tool-runner"]
+    twice = {f"{service}-{number}" for service in services for number in (1, 2)}
+    assert set(names) == SERVERS | twice | {"projector-1", "notifier-1", "mcp-demo", "model-demo"}
+    await stack.wait_all_ready()
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -> None:
+    found = stack.environment
+    assert stat.S_IMODE(stack.folder.demo_env.stat().st_mode) == 0o600
+    assert len(set(found.gateway_urls)) == 2
+    assert found.base_url == found.gateway_urls[0]
+    with psycopg.connect(found.database_url) as conn:
+        assert conn.execute("SELECT count(*) > 0 FROM accounts").fetchone() == (True,)
+    async with redis.asyncio.from_url(found.redis_url) as client:
+        assert await client.ping()
+    async with httpx.AsyncClient() as http:
+        assert (await http.get(f"{found.mcp_base_url}/api/mcp")).json()["tools_count"] == len(TOOLS)
+    keys = [found.api_key, found.starter_api_key, found.load_api_key]
+    agents = [found.agent_id, found.starter_agent_id, found.load_agent_id]
+    for key, agent in zip(keys, agents, strict=True):
+        assert (await chat(stack, key, agent)).status_code == 200
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack) -> None:
+    banner = stack.log.read_text().partition("Agent Chat Service is up")[2]
+    command = banner[banner.index("curl ") : banner.index("\n\nThe same as a stream")]
+    printed = await asyncio.to_thread(
+        subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert '"tool_calls":[' in printed.stdout
+
+
+@pytest.mark.requirement("STACK-RESTART")
+async def test_a_crashed_service_is_named_and_restarted_at_once(stack: RunningStack) -> None:
+    killed = stack.kill("gateway-2")
+    killed_at = time.monotonic()
+    await until(lambda: _pid(stack, "gateway-2") not in (None, killed))
+    assert time.monotonic() - killed_at < 20  # under 2 s where nothing else runs
+    await stack.wait_ready("gateway-2")
+    assert "gateway-2 was killed by SIGKILL; its last lines:" in stack.log.read_text()
+
+
+@pytest.mark.requirement("STACK-RESTART")
+async def test_killed_servers_come_back_and_the_services_with_them(stack: RunningStack) -> None:
+    for name in sorted(SERVERS):
+        stack.kill(name)
+    await stack.wait_all_ready()
+    found = stack.environment
+    assert (await chat(stack, found.api_key, found.agent_id)).status_code == 200
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_a_second_stack_in_the_folder_is_refused(stack: RunningStack) -> None:
+    second = start_stack(stack.folder.path)
+    assert await second.wait_end(20) == 2
+    assert f"a stack already runs in {stack.folder.path}" in second.log.read_text()
+
+
+def _pid(stack: RunningStack, name: str) -> int | None:
+    try:
+        return stack.pid(name)
+    except NotRunningError:
+        return None
