@@ -140,7 +140,7 @@ def test_why_refuses_a_message_that_the_read_models_lack(explained: Explained) -
     assert unknown.code == 2
     assert unknown.out == ""
     assert unknown.err == (
-        f"no such message: {explained.reply['message_id']} (the read models are behind the log: try again)"
+        f"no such message: {explained.reply['message_id']} (the read models lag behind the log: try again)"
     )
 
 

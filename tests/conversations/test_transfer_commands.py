@@ -77,8 +77,8 @@ def test_nothing_of_a_file_with_a_fault_at_its_end_is_imported(replay: Commands,
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["export"], 2, "say what to export"),
-        (["export", "--all", "--account", PRO], 2, "say what to export"),
+        (["export"], 2, "choose what to export"),
+        (["export", "--all", "--account", PRO], 2, "choose what to export"),
         (["export", "0192f0c1-7c4e-7aaa-8bbb-00000000dead"], 2, "no such conversation: 0192f0c1"),
         (["export", "x\x1b[2J"], 2, "no such conversation: x␛[2j"),
         (["export", "--account", "nobody"], 2, "no such account: nobody"),

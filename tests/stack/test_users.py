@@ -14,6 +14,7 @@ import pytest
 from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.ports import Ports
+from ops.servers.identity import Other, identity_for
 from ops.servers.postgres_server import Cluster
 from ops.supervisor import Supervisor
 from tests.harness import Quiet
@@ -50,15 +51,25 @@ async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path, por
 
 
 @_only_root
-@pytest.mark.requirement("STACK-ROOTLESS", "STACK-BAD")
-def test_a_run_folder_that_the_user_of_postgres_cannot_reach_is_refused_in_one_sentence(
+@pytest.mark.requirement("STACK-ROOTLESS")
+async def test_in_a_folder_that_is_closed_to_that_user_postgres_runs_in_a_user_namespace(
     tmp_path: Path, ports: Ports
 ) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     folder = RunFolder(tmp_path / "closed" / "run")
     folder.create()
+    cluster, port = Cluster(folder, "a-key", fast=True), ports.free()
+    async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
+        await supervisor.wait_up(30)
+        psycopg.connect(cluster.url(port)).close()
+
+
+@_only_root
+@pytest.mark.requirement("STACK-ROOTLESS", "STACK-BAD")
+def test_where_there_are_no_user_namespaces_a_closed_folder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
     with pytest.raises(SetupError, match=rf"has no access to {tmp_path}/closed; start the stack as an"):
-        Cluster(folder, "a-key").process(ports.free())
+        identity_for(Other(_NOBODY, _NOBODY), [tmp_path / "closed" / "run"], namespaces=False)
 
 
 def _user_ids(folder: RunFolder) -> list[int]:

@@ -88,7 +88,7 @@ async def test_another_model_is_told_apart_in_a_table(
             await asyncio.sleep(0.05)
     code, out, err = told
     assert code == 1, out + err
-    assert "1 run of 1 conversation by version 1: 1 came out otherwise (0 in tools, 1 in the answer)" in out
+    assert "1 run of 1 conversation by version 1: 1 differed (0 in tools, 1 in the answer)" in out
     assert "+++ replayed" in out
     assert "EUR" in out
     assert "nothing was stored or published, and no limit was used" in err

@@ -1,13 +1,14 @@
 """As which user Postgres runs: it refuses root, and its superuser must not be root of the machine.
 
-As root it runs as an unprivileged user that exists (initdb asks for its name). Only where root is the one
-user that there is, because it is an ordinary user seen from outside, does it run in a user namespace, as
-another name for that user.
+As root it runs as an unprivileged user that exists (initdb asks for its name). Where that user cannot reach
+its files, such as in /root, or where root is the only user because it is an ordinary user seen from outside,
+it runs in a user namespace, as another name for root: then it may read what root may read.
 """
 
 import functools
 import os
 import pwd
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -25,7 +26,7 @@ class Own(msgspec.Struct, frozen=True):
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """Root, where there is no other user; it appears as an ordinary user in the namespace."""
+    """Root; it appears as an ordinary user in the namespace."""
 
 
 class Other(msgspec.Struct, frozen=True):
@@ -60,18 +61,37 @@ def prefixed(who: Identity, argv: tuple[str, ...]) -> tuple[str, ...]:
     return (*_NAMESPACE, *argv) if isinstance(who, Namespace) else argv
 
 
-def check_reachable(user: Other, paths: Iterable[Path]) -> None:
-    """Raises SetupError, naming the folder, where the user may not pass through one above `paths`."""
+def identity_for(who: Identity, paths: Iterable[Path], *, namespaces: bool | None = None) -> Identity:
+    """`who`, or the namespace where that user cannot pass through a folder above `paths`.
+
+    `namespaces`: whether root may make one here, tried where it is None. Raises SetupError, which names the
+    folder, where there is no way.
+    """
+    closed = _closed_folder(who, paths) if isinstance(who, Other) else None
+    if closed is None:
+        return who
+    if _may_make_namespaces() if namespaces is None else namespaces:
+        return Namespace()
+    raise SetupError(
+        f"started by root, Postgres runs as another user, which has no access to {closed}; start the stack "
+        "as an ordinary user, or allow others to pass through that folder (chmod o+x)"
+    )
+
+
+def _closed_folder(user: Other, paths: Iterable[Path]) -> Path | None:
     for path in paths:
         for folder in reversed(Path(os.path.realpath(path)).parents):
+            if not folder.exists():
+                break
             found = folder.stat()
             bit = 0o100 if found.st_uid == user.uid else 0o010 if found.st_gid == user.gid else 0o001
             if not found.st_mode & bit:
-                name = pwd.getpwuid(user.uid).pw_name
-                raise SetupError(
-                    f"started by root, Postgres runs as user {name}, which has no access to {folder}; start "
-                    "the stack as an ordinary user, or allow others to pass through that folder (chmod o+x)"
-                )
+                return folder
+    return None
+
+
+def _may_make_namespaces() -> bool:
+    return subprocess.run((*_NAMESPACE, "true"), check=False, capture_output=True).returncode == 0
 
 
 def _there_is(uid: int) -> bool:

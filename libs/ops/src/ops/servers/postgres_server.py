@@ -14,7 +14,7 @@ from ops.folder_secrets import login_password
 from ops.ports import LOOPBACK
 from ops.probes import PostgresProbe
 from ops.process import Process, run_command
-from ops.servers.identity import Identity, Other, check_reachable, identity, prefixed
+from ops.servers.identity import Identity, Other, identity, identity_for, prefixed
 from ops.servers.postgres_logins import OWNER, SUPERUSER, Logins
 from ops.servers.server_files import postgres_install, server_environment, settings_file
 
@@ -29,7 +29,8 @@ class Cluster:
     """One data folder `postgres` in a run folder.
 
     `key` makes the passwords (`ops.folder_secrets.login_password`). `fast` is for tests: no durability,
-    and the superuser has a password. `who` is as in `identity`, which is asked where it is None.
+    and the superuser has a password. `who` is as in `identity`, which is asked where it is None. Raises
+    SetupError where the server's user cannot reach its files.
     """
 
     def __init__(
@@ -39,16 +40,11 @@ class Cluster:
         self._folder = folder
         self._key = key
         self._fast = fast
-        self._who = who or identity()
+        self._who = identity_for(who or identity(), self._files())
         self._user = (self._who.uid, self._who.gid) if isinstance(self._who, Other) else None
 
     def process(self, port: int, *, stop_rank: int = 0) -> Process:
-        """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed.
-
-        Raises SetupError where the server's user cannot reach its files.
-        """
-        if isinstance(self._who, Other):
-            check_reachable(self._who, self._files())
+        """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed."""
         settings = [
             f"config_file={_real(settings_file('postgresql.conf'))}",
             f"hba_file={_real(settings_file('pg_hba.conf'))}",
