@@ -14,7 +14,7 @@ from directory.secrets import Sealer
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import KeyChecks, WrongKeys
-from gateway.admin.access import AdminAccess
+from gateway.admin.admin_services import AdminAccess
 from gateway.http.peers import Network
 from gateway.runs.followed_runs import Runs
 from limits import Limiter

@@ -18,7 +18,7 @@ from gateway.access.account_bounds import AccountBounds
 from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import KeyChecks, WrongKeys
-from gateway.admin.access import opened
+from gateway.admin.admin_services import opened
 from gateway.gateway_services import DemoAccess, GatewayServices, WebhookAccess
 from gateway.http.peers import networks_of
 from gateway.http.strict_protocol import StrictProtocol

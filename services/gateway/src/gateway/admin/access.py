@@ -1,55 +1,66 @@
-"""The admin API of one gateway, if its token is set."""
+"""Access to the admin API: the operator's token."""
 
-import contextlib
-from collections.abc import AsyncIterator
+import hmac
+from typing import Any
 
-import msgspec
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
 
-from administration import Admin
-from bus import Bus
-from gateway.settings import Settings
-from knowledge.embedding.configured import embedder_of
-from limits import Limiter
-from runtime import postgres
+from gateway.admin.admin_services import AdminAccess
+from gateway.gateway_services import GatewayServices, services_of
+from gateway.http.exchange import Exchange, of
+from gateway.http.peers import peer_of
+from gateway.http.problem_responses import Refusal
+from runtime import telemetry
 
-ACTOR = "admin-api"
-_CONNECTIONS = 4
+REFUSED = "agentchat.admin.tokens.refused"
+"""Counts requests without the token, by reason: missing, wrong, address (it has tried too many)."""
 
-
-class AdminAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The token of the admin API, and what its handlers work on."""
-
-    token: bytes
-    admin: Admin
-
-    def __repr__(self) -> str:
-        """Without the token."""
-        return f"AdminAccess(admin={self.admin!r})"
+_SCHEME = b"bearer "
+_CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat admin"')
 
 
-@contextlib.asynccontextmanager
-async def opened(settings: Settings, bus: Bus, limiter: Limiter) -> AsyncIterator[AdminAccess | None]:
-    """The admin API, on connections of its own: administration takes none from the chats. None where it is
-    off.
+async def check_token(exchange: Exchange, services: GatewayServices, token: bytes) -> None:
+    """`Authorization: Bearer <token>`, once; nothing else is accepted.
 
-    Raises SettingsError.
+    Wrong tokens count towards the same bound of an address as wrong API keys; the right one is accepted from
+    any address. Raises Refusal: 401, and 429 for an address that has tried too many.
     """
-    if settings.admin_token is None:
-        yield None
+    values = exchange.header(b"authorization")
+    if not values:
+        raise _refused("missing")
+    if len(values) == 1 and _is_token(values[0], token):
         return
-    sealer = settings.sealer()
-    async with (
-        postgres.open_pool(settings.database_url, min_size=0, max_size=_CONNECTIONS) as pool,
-        embedder_of(settings) as embedder,
-    ):
-        admin = Admin(
-            pool=pool,
-            sealer=sealer,
-            actor=ACTOR,
-            bus=bus,
-            limiter=limiter,
-            embedder=embedder,
-            model_hosts=settings.model_hosts(),
-            tool_hosts=settings.tool_hosts(),
-        )
-        yield AdminAccess(token=settings.admin_token.encode(), admin=admin)
+    given = b", ".join(values).decode("latin-1")
+    peer = peer_of(exchange, services.trusted_proxies)
+    if (wait := services.wrong_keys.wait(peer, given)) is not None:
+        telemetry.count(REFUSED, reason="address")
+        await services.limiter.cool_down(peer)
+        raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
+    services.wrong_keys.was_wrong(peer, given)
+    raise _refused("wrong")
+
+
+def _is_token(given: bytes, token: bytes) -> bool:
+    """In constant time: the time must not show how much of it is right."""
+    is_bearer = given[: len(_SCHEME)].lower() == _SCHEME
+    return hmac.compare_digest(given[len(_SCHEME) :].strip(), token) and is_bearer
+
+
+def _refused(reason: str) -> Refusal:
+    telemetry.count(REFUSED, reason=reason)
+    return Refusal("invalid_admin_token", headers=[_CHALLENGE])
+
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
+    """Guard: the administrator's token. Raises Refusal: 401, 429."""
+    await check_token(of(connection.scope), services_of(connection), access_of(connection).token)
+
+
+def access_of(connection: Connection) -> AdminAccess:
+    access = services_of(connection).admin
+    assert access is not None
+    return access

@@ -1,70 +1,17 @@
 """The handlers of the admin API: one for each route of the library's table."""
 
-import hmac
 from typing import Any
 
 from litestar import HttpMethod, Request, Router
-from litestar.connection import ASGIConnection
 from litestar.handlers import HTTPRouteHandler
-from litestar.handlers.base import BaseRouteHandler
 
 from administration.route import Route
 from administration.routes import ROUTES
 from contracts.admin_errors import AdminError
-from gateway.admin.access import AdminAccess
+from gateway.admin.access import access_of, has_token
 from gateway.admin.answering import answer, refusal_of
-from gateway.gateway_services import GatewayServices, services_of
-from gateway.http.exchange import Exchange, of
+from gateway.http.exchange import of
 from gateway.http.http_responses import JsonAnswer, ProblemAnswer
-from gateway.http.peers import peer_of
-from gateway.http.problem_responses import Refusal
-from runtime import telemetry
-
-REFUSED = "agentchat.admin.tokens.refused"
-"""Counts requests without the token, by reason: missing, wrong, address (it has tried too many)."""
-
-_SCHEME = b"bearer "
-_CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat admin"')
-
-
-async def check_token(exchange: Exchange, services: GatewayServices, token: bytes) -> None:
-    """`Authorization: Bearer <token>`, once; nothing else is accepted.
-
-    Wrong tokens count towards the same bound of an address as wrong API keys; the right one is accepted from
-    any address. Raises Refusal: 401, and 429 for an address that has tried too many.
-    """
-    values = exchange.header(b"authorization")
-    if not values:
-        raise _refused("missing")
-    if len(values) == 1 and _is_token(values[0], token):
-        return
-    given = b", ".join(values).decode("latin-1")
-    peer = peer_of(exchange, services.trusted_proxies)
-    if (wait := services.wrong_keys.wait(peer, given)) is not None:
-        telemetry.count(REFUSED, reason="address")
-        await services.limiter.cool_down(peer)
-        raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
-    services.wrong_keys.was_wrong(peer, given)
-    raise _refused("wrong")
-
-
-def _is_token(given: bytes, token: bytes) -> bool:
-    """In constant time: the time must not show how much of it is right."""
-    is_bearer = given[: len(_SCHEME)].lower() == _SCHEME
-    return hmac.compare_digest(given[len(_SCHEME) :].strip(), token) and is_bearer
-
-
-def _refused(reason: str) -> Refusal:
-    telemetry.count(REFUSED, reason=reason)
-    return Refusal("invalid_admin_token", headers=[_CHALLENGE])
-
-
-Connection = ASGIConnection[Any, Any, Any, Any]
-
-
-async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
-    """Guard: the administrator's token. Raises Refusal: 401, 429."""
-    await check_token(of(connection.scope), services_of(connection), _access(connection).token)
 
 
 def router() -> Router:
@@ -81,14 +28,8 @@ def router() -> Router:
 def _handler(route: Route) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> JsonAnswer[Any]:
         named = {name: str(value) for name, value in request.path_params.items()}
-        return await answer(of(request.scope), route, named, _access(request).admin)
+        return await answer(of(request.scope), route, named, access_of(request).admin)
 
     path = route.address.replace("}", ":str}")
     made = HTTPRouteHandler(path, http_method=HttpMethod(route.method), status_code=200)
     return made(handle)
-
-
-def _access(connection: Connection) -> AdminAccess:
-    access = services_of(connection).admin
-    assert access is not None
-    return access
