@@ -1,5 +1,6 @@
 """A long conversation is loaded from its newest snapshot."""
 
+import zlib
 from dataclasses import dataclass
 
 import psycopg
@@ -52,6 +53,15 @@ async def long_one(store: ConversationStore, number: int = 1200) -> Conversation
 def test_a_state_is_the_same_after_it_was_stored(name: str) -> None:
     carried = recorded.carried(name)
     conversation = fold(carried.conversation_id, recorded.facts(carried))
+    assert snapshots.decode(snapshots.encode(conversation)) == conversation
+
+
+def test_no_line_of_a_stored_state_has_more_than_one_run_or_1000_descriptions() -> None:
+    runs = [event for number in range(50) for event in turn(f"{number:032}", "Hello", "Hi " * 1000)]
+    conversation = fold("c", [began(), *runs, *described(2500)])
+    lines = zlib.decompress(snapshots.encode(conversation)).split(b"\n")
+    assert len(lines) == 1 + 50 + 3
+    assert max(map(len, lines)) < 100_000
     assert snapshots.decode(snapshots.encode(conversation)) == conversation
 
 

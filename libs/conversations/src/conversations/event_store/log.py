@@ -55,6 +55,7 @@ class Log:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._later_pages = FairSlots(LATER_PAGES_AT_ONCE)
+        self._in_thread = FairSlots(1)  # each one that computes makes the loop wait at each of its turns
         self.snapshots = Snapshots(pool)
 
     async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
@@ -177,6 +178,7 @@ class Log:
 
     async def _folded(self, conversation: Conversation, decode: "_Decode") -> Conversation:
         id_, looked = conversation.conversation_id, False
+        key = conversation.account_id or id_
         count_loaded(conversation.stored_bytes)
         pages = self.pages(id_, after_version=conversation.version, account_id=conversation.account_id)
         async with contextlib.aclosing(pages):
@@ -184,11 +186,17 @@ class Log:
                 count_loaded(conversation.stored_bytes + bytes_of(page))
                 if not looked and _fills_a_page(page):
                     looked = True
-                    snapshot = await self.snapshots.newest(id_)
+                    key = conversation.account_id or _account_of(page[0].state) or id_
+                    async with self._in_thread.turn(key):
+                        snapshot = await self.snapshots.newest(id_)
                     if snapshot is not None and snapshot.version > page[-1].version:
                         return await self._folded(snapshot, decode)
                 fold = functools.partial(_folded_on, conversation, decode=decode)
-                conversation = await in_thread_if_large(fold, page)
+                if is_large(page):
+                    async with self._in_thread.turn(key):
+                        conversation = await asyncio.to_thread(fold, page)
+                else:
+                    conversation = fold(page)
         count_loaded(conversation.stored_bytes, whole=True)
         return conversation
 
@@ -270,9 +278,12 @@ def _fills_a_page(entries: Collection[LogEntry]) -> bool:
 
 async def in_thread_if_large(work: Callable[[list[LogEntry]], T], page: list[LogEntry]) -> T:
     """`work(page)`, which decodes it: not on the loop where that would take long."""
-    if len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP:
-        return await asyncio.to_thread(work, page)
-    return work(page)
+    return await asyncio.to_thread(work, page) if is_large(page) else work(page)
+
+
+def is_large(page: list[LogEntry]) -> bool:
+    """Whether to decode it takes more than a few milliseconds."""
+    return len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP
 
 
 _Decode = Callable[[list[LogEntry]], Iterable[events.Event]]

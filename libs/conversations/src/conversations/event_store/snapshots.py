@@ -9,8 +9,10 @@ import asyncio
 import functools
 import hashlib
 import zlib
+from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 from psycopg import sql
 
 from conversations.aggregate.conversation import Conversation
@@ -26,6 +28,9 @@ GROWTH = 0.1
 """The next snapshot is taken after the events have grown by this part: each byte is written a few times."""
 FOLD = 1
 """To be raised where `evolve` makes another state of the same events."""
+_FORMAT = "lines"
+"""How a state is stored: see `encode`."""
+_DESCRIBED_A_LINE = 1_000
 _KNOWN = 10_000
 
 TABLES = """
@@ -40,12 +45,13 @@ GRANT SELECT, INSERT, DELETE ON conversation_snapshots TO agentchat_service;
 """
 
 _decoder = msgspec.json.Decoder(Conversation)
+_encoder = msgspec.json.Encoder()
 
 
 @functools.cache
 def topic() -> str:
-    """PREFIX and a hash of the state's layout and FOLD."""
-    layout = msgspec.json.encode([FOLD, msgspec.json.schema(Conversation)], order="deterministic")
+    """PREFIX and a hash of the state's layout, FOLD and how it is stored."""
+    layout = msgspec.json.encode([FOLD, _FORMAT, msgspec.json.schema(Conversation)], order="deterministic")
     return PREFIX + hashlib.sha256(layout).hexdigest()[:16]
 
 
@@ -55,16 +61,40 @@ def is_topic(topic: str) -> bool:
 
 
 def encode(conversation: Conversation) -> bytes:
-    """The state as stored: JSON, compressed by zlib."""
-    return zlib.compress(msgspec.json.encode(conversation), level=1)
+    """The state as stored: a line of JSON for each run, compressed by zlib.
+
+    Each line is a conversation with a part of the state. One JSON of 60 MiB held the interpreter's lock, and
+    so the event loop, for a third of a second.
+    """
+    runs, described = conversation.runs, conversation.described
+    parts = [replace(conversation, runs=(), described=())]
+    id_ = conversation.conversation_id
+    parts += [Conversation(conversation_id=id_, runs=(run,)) for run in runs]
+    parts += [
+        Conversation(conversation_id=id_, described=described[start : start + _DESCRIBED_A_LINE])
+        for start in range(0, len(described), _DESCRIBED_A_LINE)
+    ]
+    return zlib.compress(b"\n".join([_encoder.encode(part) for part in parts]), level=1)
 
 
 def decode(state: bytes) -> Conversation:
     """The state that was stored. Raises ValueError."""
     try:
-        return _decoder.decode(zlib.decompress(state))
+        first, *others = map(_decoder.decode, _lines(zlib.decompress(state)))
     except zlib.error as error:
         raise ValueError(str(error)) from error
+    runs = tuple(run for part in others for run in part.runs)
+    return replace(first, runs=runs, described=tuple(each for part in others for each in part.described))
+
+
+def _lines(text: bytes) -> Iterator[memoryview]:
+    """Without a copy of all of them at once."""
+    view, start = memoryview(text), 0
+    while start <= len(text):
+        end = text.find(b"\n", start)
+        end = len(text) if end < 0 else end
+        yield view[start:end]
+        start = end + 1
 
 
 class Snapshots:
