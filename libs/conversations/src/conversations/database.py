@@ -2,16 +2,13 @@
 
 import asyncio
 import contextlib
-import os
-import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import LiteralString
 
 import psycopg
 from psycopg import AsyncConnection, sql
-from psycopg.pq.abc import PGconn
 
-from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, connection
+from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, connection, cut
 
 EVENTS_TABLE = "conversation_events"
 
@@ -76,11 +73,11 @@ async def open_session(
 @contextlib.contextmanager
 def bounded(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator[None]:
     """Have a session cut if the block takes longer than `seconds`: the call then raises psycopg.Error."""
-    cut = asyncio.get_running_loop().call_later(seconds, shut_down, session.pgconn)
+    late = asyncio.get_running_loop().call_later(seconds, cut, session)
     try:
         yield
     finally:
-        cut.cancel()
+        late.cancel()
 
 
 async def listen(session: Connection, channel: str) -> None:
@@ -126,17 +123,6 @@ async def server_now(pool: Pool) -> str:
         row = await (await conn.execute(_SERVER_NOW)).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
     return str(row[0])
-
-
-def shut_down(connection: PGconn) -> None:
-    """End whatever waits on a connection, from any thread; libpq then reports it as lost.
-
-    Nothing else ends a call to a frozen server: its kernel still acknowledges, and it cannot cancel.
-    """
-    with contextlib.suppress(OSError):
-        duplicate = socket.socket(fileno=os.dup(connection.socket))
-        with contextlib.closing(duplicate):
-            duplicate.shutdown(socket.SHUT_RDWR)
 
 
 _SERVER_NOW = sql.SQL("SELECT {}").format(NOW)

@@ -21,7 +21,7 @@ from conversations.database import (
     open_session,
     try_to_lead,
 )
-from runtime.logs import get_logger
+from runtime.logs import first_line, get_logger
 from runtime.postgres import Connection
 
 RETRY_SECONDS = 0.5
@@ -85,7 +85,7 @@ class Leadership:
                     await self._take(session)
                     await self._lead(session, work)
             except DatabaseError as error:
-                self._logger.warning("session_lost", reason=str(error).strip().partition("\n")[0])
+                self._logger.warning("session_lost", reason=first_line(error))
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _take(self, session: Connection) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from runtime import garbage
 from runtime.listening import listening_socket
+from runtime.logs import first_line
 
 Check = Callable[[], Awaitable[None]]
 """Raises when what it looks at is unwell; the exception's text is the reason shown."""
@@ -107,5 +108,4 @@ def _reason(outcome: BaseException | None) -> str:
         return "ok"
     if isinstance(outcome, TimeoutError) and not str(outcome):
         return "no answer in time"
-    first_line = str(outcome).strip().partition("\n")[0]
-    return first_line[:200] or type(outcome).__name__
+    return first_line(outcome)[:200]

@@ -58,6 +58,11 @@ def get_logger(name: str | None = None) -> BoundLogger:
     return logger
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its class's name: a server's details repeat what a row holds."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 def bound(**values: str) -> AbstractContextManager[None]:
     """Add `values` to every line that is written within, in this task and in tasks started within."""
     return structlog.contextvars.bound_contextvars(**values)

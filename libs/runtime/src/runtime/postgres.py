@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from runtime.logs import first_line
 from runtime.roles import SERVICE_ROLE, Service, names_role, role_of
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
@@ -133,7 +134,7 @@ async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncItera
         yield taken
     except psycopg.Error as error:
         if isinstance(error, psycopg.OperationalError) or taken.closed:
-            raise DatabaseUnavailable(_first_line(error)) from error
+            raise DatabaseUnavailable(first_line(error)) from error
         raise
     finally:
         late.cancel()
@@ -174,12 +175,11 @@ def is_readable(idle: Connection) -> bool:
 
 
 def cut(taken: Connection) -> None:
-    """End whatever waits on this connection: libpq finds its socket closed and says so."""
+    """End whatever waits on this connection, from any thread: libpq then reports it as lost.
+
+    Nothing else ends a call to a frozen server: its kernel still acknowledges, and it cannot cancel.
+    """
     with contextlib.suppress(OSError, psycopg.OperationalError):
         duplicate = socket.socket(fileno=os.dup(taken.pgconn.socket))
         with contextlib.closing(duplicate):
             duplicate.shutdown(socket.SHUT_RDWR)
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

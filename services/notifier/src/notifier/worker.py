@@ -9,7 +9,7 @@ from conversations.database import DatabaseError, bounded, listen, notifications
 from conversations.leadership import NoSession
 from notifier.settings import Settings
 from runtime.health import HealthChecks, serve_health
-from runtime.logs import get_logger
+from runtime.logs import first_line, get_logger
 from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from runtime.worker import until_stopped
 from webhooks import outbox
@@ -57,7 +57,7 @@ class Notifier:
                 else:
                     await self._wake.wait()
             except (DatabaseUnavailable, DatabaseError) as error:
-                self._logger.warning("cannot_send", reason=str(error).partition("\n")[0])
+                self._logger.warning("cannot_send", reason=first_line(error))
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _has_endpoints(self) -> bool:
@@ -88,7 +88,7 @@ class Notifier:
                                 await session.execute("SELECT 1")
                             self._answered_at = time.monotonic()
             except DatabaseError as error:
-                self._logger.warning("session_lost", reason=str(error).strip().partition("\n")[0])
+                self._logger.warning("session_lost", reason=first_line(error))
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _check(self) -> None:

@@ -14,7 +14,7 @@ from conversations.event_store.log import open_log
 from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch, due, rebuild
-from runtime.logs import get_logger
+from runtime.logs import first_line, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 
 _AGAIN_SECONDS = 1.0
@@ -45,7 +45,7 @@ class Rebuilds(Watch):
             if found:
                 await self._rebuild(found)
         except (DatabaseUnavailable, RebuildUnderWay, DatabaseError) as error:
-            self._logger.warning("cannot_rebuild", reason=str(error).partition("\n")[0])
+            self._logger.warning("cannot_rebuild", reason=first_line(error))
             return False
         finally:
             self._built()  # by another process, perhaps

@@ -19,7 +19,7 @@ from conversations.database import EVENTS_TABLE
 from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.appending import Condition, Item, parameters, statement
 from runtime.batching import Batcher
-from runtime.logs import get_logger
+from runtime.logs import first_line, get_logger
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 APPEND_SECONDS = 5.0
@@ -116,7 +116,7 @@ class Writer:
             case psycopg.IntegrityError():
                 return await self._settle(item, end)
             case psycopg.DataError() | UnicodeError():
-                return UnstorableEvent(item.conversation_id, _first_line(error))
+                return UnstorableEvent(item.conversation_id, first_line(error))
             case psycopg.errors.UndefinedFunction() | psycopg.errors.UndefinedTable():
                 return DatabaseUnavailable("the event table has not been created: run the migrations")
             case _:
@@ -147,7 +147,7 @@ class Writer:
                     return await action(conn, items)
             except (DatabaseUnavailable, psycopg.InternalError) as error:
                 if loop.time() + _RETRY_SECONDS >= end - _LAST_TRY_SECONDS:
-                    raise DatabaseUnavailable(_first_line(error)) from error
+                    raise DatabaseUnavailable(first_line(error)) from error
                 await asyncio.sleep(_RETRY_SECONDS)
 
 
@@ -158,10 +158,6 @@ async def _stored(conn: Connection, items: Sequence[Item]) -> list[tuple[str, by
     cursor = conn.cursor(binary=True)
     await cursor.execute(_STORED, [item.conversation_id, first, last])
     return await cursor.fetchall()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def events_of(conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]) -> list[StoredEvent]:

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from contracts.timings import BREAK_SECONDS, NOTE_SECONDS
-from runtime.logs import get_logger
+from runtime.logs import first_line, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 from runtime.readiness import ReadinessFlag
 
@@ -36,13 +36,13 @@ async def note_available(pool: Pool) -> None:
 async def keep_noting(pool: Pool, readiness: ReadinessFlag | None = None) -> None:
     """Call `note_available` for ever; `readiness` is whether the last call succeeded."""
     readiness = readiness or ReadinessFlag()
+    logger = get_logger("conversations.leases.availability")
     while True:
         try:
             await note_available(pool)
             readiness.set(True)
         except (DatabaseUnavailable, psycopg.Error) as error:  # of a server that only reads for a while
-            reason = str(error).strip().partition("\n")[0]
-            get_logger("conversations.leases.availability").warning("store_unavailable", reason=reason)
+            logger.warning("store_unavailable", reason=first_line(error))
             readiness.set(False)
         await asyncio.sleep(NOTE_SECONDS if readiness.is_ready else _AGAIN_SECONDS)
 

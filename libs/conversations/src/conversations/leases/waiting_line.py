@@ -17,7 +17,7 @@ from contracts.ids import new_id
 from contracts.timings import LEASE_SECONDS
 from conversations.database import listen, notifications, open_session
 from conversations.errors import WaiterLost, WaitingLineFull
-from runtime.logs import get_logger
+from runtime.logs import first_line, get_logger
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 MAX_IN_CONVERSATION = 20
@@ -146,8 +146,9 @@ class WaitingLine:
                         await self._wake()
                         await self._moved(connection)
             except (psycopg.Error, DatabaseUnavailable) as error:
-                reason = str(error).strip().partition("\n")[0]
-                get_logger("conversations.leases.waiting_line").warning("line_not_followed", reason=reason)
+                get_logger("conversations.leases.waiting_line").warning(
+                    "line_not_followed", reason=first_line(error)
+                )
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _moved(self, connection: Connection) -> None:
