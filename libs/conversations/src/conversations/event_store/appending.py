@@ -95,10 +95,29 @@ _STATEMENT = (
     " %b::text[], %b::bigint[], %b::text[], %b::bytea[])"
 )
 
+STEADY: LiteralString = """EXISTS (
+               SELECT FROM availability
+                WHERE since <= clock_timestamp() - make_interval(secs => {})
+                  AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= {})"""
+"""SQL, formatted with two numbers of seconds: whether Postgres has answered without a break for so long."""
+
+TAKE_EXPIRED: LiteralString = """ON CONFLICT (trace_id) DO UPDATE
+           SET attempt = held.attempt + 1, worker = excluded.worker, expires_at = excluded.expires_at
+         WHERE held.expires_at <= clock_timestamp()"""
+"""SQL after `INSERT INTO run_leases AS held`: a lease that exists is taken once it has expired."""
+
+OTHERS_WAIT: LiteralString = """SELECT FROM waiting_line other
+                WHERE other.conversation_id = asked.conversation_id AND other.trace_id <> asked.trace_id
+                  AND other.expires_at > clock_timestamp()"""
+"""SQL for the places of others in the line of the conversation of `asked`."""
+
+# The texts above are part of a released migration step: their layout stays too.
+#
 # Writers take turns by the lock (APPEND_LOCK), before positions are drawn: so these grow in the order of
 # commits. After it the statement sees every append before. Whether a version is taken, by max(): that is
-# the index, whatever the planner knows of the table. A lease by the rules of `Leases.acquire`, the line by
-# those of `WaitingLine.is_first`. An item that does not fit is left out, and its worker finds out why.
+# the index, whatever the planner knows of the table. Leases and the line by the rules above, which
+# `Leases.acquire` and `WaitingLine.is_first` use too. An item that does not fit is left out, and its worker
+# finds out why.
 FUNCTION = f"""
 CREATE FUNCTION append_events(
     steady_seconds float8, break_seconds float8, clock_seconds float8,
@@ -123,17 +142,10 @@ BEGIN
          WHERE seconds IS NOT NULL AND fits
            AND abs(extract(epoch FROM statement_timestamp() - known_at::timestamptz)) <= clock_seconds
            AND NOT EXISTS (
-               SELECT FROM waiting_line other
-                WHERE other.conversation_id = asked.conversation_id AND other.trace_id <> asked.trace_id
-                  AND other.expires_at > clock_timestamp())
+               {OTHERS_WAIT})
          ORDER BY trace_id
-        ON CONFLICT (trace_id) DO UPDATE
-           SET attempt = held.attempt + 1, worker = excluded.worker, expires_at = excluded.expires_at
-         WHERE held.expires_at <= clock_timestamp()
-           AND EXISTS (
-               SELECT FROM availability
-                WHERE since <= clock_timestamp() - make_interval(secs => steady_seconds)
-                  AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= break_seconds)
+        {TAKE_EXPIRED}
+           AND {STEADY.format("steady_seconds", "break_seconds")}
         RETURNING trace_id,
                   to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS leased_at
     ), accepted AS (

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from contracts.timings import BREAK_SECONDS, NOTE_SECONDS
+from conversations.event_store.appending import STEADY
 from runtime.logs import first_line, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 from runtime.readiness import ReadinessFlag
@@ -49,7 +50,7 @@ async def keep_noting(pool: Pool, readiness: ReadinessFlag | None = None) -> Non
 
 def steady_for(seconds: float) -> sql.Composed:
     """SQL for whether Postgres has been there without a break for so long."""
-    return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
+    return sql.SQL(STEADY).format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
 
 
 # Those that come right after another change nothing: one row is not to be written by every worker.
@@ -61,8 +62,3 @@ ON CONFLICT (only_row) DO UPDATE
        noted_at = clock_timestamp()
  WHERE abs(extract(epoch FROM clock_timestamp() - known.noted_at)) > %(fresh)s
 """
-
-_STEADY = sql.SQL("""EXISTS (
-    SELECT FROM availability WHERE since <= clock_timestamp() - make_interval(secs => {})
-       AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= {})
-""")
