@@ -1,10 +1,10 @@
-"""One leader at a time: an advisory lock of Postgres, held by a session that must keep speaking.
+"""One leader at a time: an advisory lock of Postgres, held by a session that must not be silent.
 
-The leader says something now and then. Postgres ends a session that was silent for longer, so a process that
-is stopped loses the lock, and another takes over. Should the stopped one go on, its session is gone, and what
-it still tries to write is refused by the position it states.
+The leader sends a statement now and then. Postgres ends a session that was silent for longer, so a process
+that is stopped loses the lock, and another takes over. Should the stopped one go on, its session is gone, and
+what it still tries to write is refused by the position it states.
 
-The same session listens to a channel, so that the leader hears of what it has to do.
+The same session listens to a channel, so that the leader learns what it has to do.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ GATHER_SECONDS = 0.02
 REST_SECONDS = 0.055
 """So long after a step no other begins: the more is appended, the more a step takes, and not the more steps.
 
-GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, what read models are to be behind at most
+GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, the greatest delay of read models
 """
 
 Work = Callable[[], Awaitable[None]]
 
 
-class NoSession(Exception):  # noqa: N818 - a state, said in a health check
+class NoSession(Exception):  # noqa: N818 - a state, shown by a health check
     """Postgres has not answered for too long."""
 
 
-class Office(msgspec.Struct, frozen=True, kw_only=True):
+class LeaderRole(msgspec.Struct, frozen=True, kw_only=True):
     """What is led: the advisory lock that its leader holds, and the channel that it listens to.
 
     A leader that is stopped has lost the lock after `silence_seconds`.
@@ -55,23 +55,23 @@ class Office(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leadership:
-    """Runs `work` while this process leads; `ring` gets what is said on the channel meanwhile."""
+    """Runs `work` while this process leads; `notify` gets what arrives on its channel meanwhile."""
 
     def __init__(
-        self, database_url: str, name: str, office: Office, ring: Callable[[list[str]], None]
+        self, database_url: str, name: str, role: LeaderRole, notify: Callable[[list[str]], None]
     ) -> None:
         self.leading = False
         self._database_url = database_url
         self._name = name
-        self._office = office
-        self._beat_seconds = office.silence_seconds / _BEATS_IN_A_SILENCE
-        self._ring = ring
-        self._heard_at = float("-inf")
+        self._role = role
+        self._beat_seconds = role.silence_seconds / _BEATS_IN_A_SILENCE
+        self._notify = notify
+        self._answered_at = float("-inf")
         self._logger = get_logger("leadership")
 
     def check(self) -> None:
         """A health check without a round trip. Raises NoSession while there is no session with Postgres."""
-        if time.monotonic() - self._heard_at > self._office.silence_seconds:
+        if time.monotonic() - self._answered_at > self._role.silence_seconds:
             raise NoSession("no session with Postgres")
 
     async def run(self, work: Work) -> None:
@@ -79,7 +79,7 @@ class Leadership:
         while True:
             try:
                 opening = open_session(
-                    self._database_url, self._name, silence_seconds=self._office.silence_seconds
+                    self._database_url, self._name, silence_seconds=self._role.silence_seconds
                 )
                 async with opening as session:
                     await self._take(session)
@@ -91,14 +91,14 @@ class Leadership:
     async def _take(self, session: Connection) -> None:
         self._logger.info("standing_by")
         while True:
-            leads = await try_to_lead(session, self._office.lock)
-            self._heard_at = time.monotonic()
+            leads = await try_to_lead(session, self._role.lock)
+            self._answered_at = time.monotonic()
             if leads:
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _lead(self, session: Connection, work: Work) -> None:
-        await listen(session, self._office.channel)
+        await listen(session, self._role.channel)
         self._logger.info("leading")
         self.leading = True
         working = asyncio.ensure_future(work())
@@ -117,13 +117,13 @@ class Leadership:
             self._logger.info("leading_no_more")
 
     async def _hold(self, session: Connection) -> None:
-        said = time.monotonic()
+        sent_at = time.monotonic()
         while True:
-            if came := await notifications(session, seconds=said + self._beat_seconds - time.monotonic()):
+            if came := await notifications(session, seconds=sent_at + self._beat_seconds - time.monotonic()):
                 await asyncio.sleep(GATHER_SECONDS)
-                self._ring(came)
+                self._notify(came)
                 await asyncio.sleep(REST_SECONDS)
-            if time.monotonic() - said >= self._beat_seconds:
+            if time.monotonic() - sent_at >= self._beat_seconds:
                 with bounded(session):
                     await session.execute("SELECT 1")
-                said = self._heard_at = time.monotonic()
+                sent_at = self._answered_at = time.monotonic()

@@ -11,7 +11,7 @@ from bus import Bus, users
 from conversations.compacted_erasures import AT_ONCE as COMPACTED_AT_ONCE
 from conversations.database import EVENTS_TABLE, LEADER_LOCK
 from conversations.event_store.shared_log import SharedLog
-from conversations.leadership import Leadership, Office
+from conversations.leadership import LeaderRole, Leadership
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
 from projector.erasure import BATCH as ERASE_BATCH
@@ -34,7 +34,7 @@ from webhooks.delivery_projection import DeliveryProjection
 _CONNECTIONS = 6
 _OLD_DELIVERIES_BATCH = 5000
 _OLD_DELIVERIES_POLL_SECONDS = 3600.0
-_OFFICE = Office(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
+_ROLE = LeaderRole(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
 """A stopped leader has been replaced within ten seconds."""
 
 
@@ -96,7 +96,7 @@ class Projector:
             LogFollower("webhook deliveries", self._deliveries.step, DELIVERIES_BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
-        self._leadership = Leadership(database_url, name, _OFFICE, lambda _: self._ring())
+        self._leadership = Leadership(database_url, name, _ROLE, lambda _: self._notify())
         self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
 
     async def run(self) -> None:
@@ -115,7 +115,7 @@ class Projector:
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         self._log.appended()
         for following in self._followings:
             following.wake()
@@ -126,7 +126,7 @@ class Projector:
 
     def _rebuilt(self) -> None:
         self._follower.look_again()
-        self._ring()
+        self._notify()
 
     async def _check(self) -> None:
         """A leader is to be at the end of the log, or nearly; one who stands by is well."""
