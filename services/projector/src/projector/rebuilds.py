@@ -35,21 +35,16 @@ class Rebuilds(Watch):
     async def run(self) -> None:
         """Until none is due any more; tried again and again, whatever is wrong: a leader has more to do."""
         while True:
-            if await self._done():
+            try:
+                if found := await due(self._pool, self._projections):
+                    await self._rebuild(found)
+            except (DatabaseUnavailable, RebuildUnderWay, DatabaseError) as error:
+                self._logger.warning("cannot_rebuild", reason=first_line(error))
+            else:
                 return
+            finally:
+                self._built()  # by another process, perhaps
             await asyncio.sleep(_AGAIN_SECONDS)
-
-    async def _done(self) -> bool:
-        try:
-            found = await due(self._pool, self._projections)
-            if found:
-                await self._rebuild(found)
-        except (DatabaseUnavailable, RebuildUnderWay, DatabaseError) as error:
-            self._logger.warning("cannot_rebuild", reason=first_line(error))
-            return False
-        finally:
-            self._built()  # by another process, perhaps
-        return True
 
     async def _rebuild(self, found: Sequence[Projection]) -> None:
         self._logger.info("rebuild_begins", read_models=[each.name for each in found])
@@ -57,7 +52,7 @@ class Rebuilds(Watch):
             open_pool(self._database_url, max_size=len(found) + CONNECTIONS) as pool,
             open_log(self._database_url, max_size=2) as log,
         ):
-            await rebuild(pool, log, found, watch=self)
+            await rebuild(pool, log, found, self)
 
     def parked(self, name: str, refused: RefusedEvent) -> None:
         self._logger.error("event_parked", projection=name, **msgspec.structs.asdict(refused))

@@ -29,8 +29,8 @@ class FactBatch(msgspec.Struct):
     facts: list[LoggedFact] = msgspec.field(default_factory=list)
     unreadable: list[tuple[Placed, Exception]] = msgspec.field(default_factory=list)
 
-    def behind(self, position: int) -> "FactBatch":
-        """Without what is at `position` or before it."""
+    def after(self, position: int) -> "FactBatch":
+        """What is after `position`."""
         return FactBatch(
             [fact for fact in self.facts if fact.position > position],
             [pair for pair in self.unreadable if pair[0].position > position],
@@ -65,7 +65,7 @@ class FactReader:
         self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
 
     async def read(self, after: int, limit: int, until: int | None = None) -> LogPage | None:
-        """Up to `limit` entries after `after`, none behind `until`; None where there are none.
+        """Up to `limit` entries after `after`, none after `until`; None where there are none.
 
         Raises DatabaseUnavailable.
         """
@@ -77,7 +77,7 @@ class FactReader:
         accounts = await self._owners.of(entries)
         batches = {each.name: FactBatch() for each in self._projections}
         for entry in entries:
-            # A tag of before an upcast, or an unheard one, may be of any type.
+            # A tag of before an upcast, or an unknown one, may be of any type.
             takers = self._takers.get(entry.topic, self._projections)
             if takers:
                 _hand_out(batches, takers, entry, accounts.get(entry.conversation_id))
@@ -156,8 +156,8 @@ async def _park(conn: Connection, stored_as: str, entry: Placed, error: Exceptio
 
 def _reason(error: Exception) -> str:
     """Of the server's words only the first line: its details repeat what the row holds."""
-    batches = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    return cleaned(batches or str(error))[:500]
+    message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return cleaned(message or str(error))[:500]
 
 
 # What the server or psycopg says of a value that does not fit its column.

@@ -1,12 +1,14 @@
-"""Builds read models again next to the live ones, while writes go on, and swaps each in one transaction.
+"""Builds read models again next to the live ones, while writes go on, and ends each in one transaction.
 
-What is built is stored with its position, batch by batch, so a rebuild that was killed is taken up again
-where it was, and the live tables know nothing of it until the swap.
+What is built is stored with its position, batch by batch, so a build that was killed is continued where it
+was, and the live tables are unchanged until the end: a rebuild swaps, `verifying` compares.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import TypeVar
 
 import psycopg
 
@@ -21,18 +23,21 @@ from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 BATCH = 5000
 CONNECTIONS = 3
-"""What a rebuild takes of its pool, next to one a projection."""
+"""What a build takes of its pool, next to one a projection."""
 
 _BATCH_SECONDS = 20.0
 """A stretch is read and written well within erasures.LATE_SECONDS: none comes after the last pass."""
 
 _DAYS_SECONDS = 30 * 86400.0
-_SWAP_TRIES = 60
-_SWAP_AGAIN_SECONDS = 0.5
+_TRIES = 60
+_AGAIN_SECONDS = 0.5
+_BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.SerializationFailure)
+
+T = TypeVar("T")
 
 
 class Watch:
-    """Hears of a rebuild's progress; this one does nothing with it."""
+    """Receives a build's progress; this one does nothing with it."""
 
     def resumed(self, name: str, position: int) -> None:
         """One that was begun before goes on from there."""
@@ -44,10 +49,10 @@ class Watch:
         """This event could not be taken, and the others go on."""
 
     def waits(self, name: str) -> None:
-        """It is built, but the live table is in use; the swap is tried again."""
+        """It is built, but the live table is in use; the end is tried again."""
 
     def swapped(self, name: str, position: int) -> None:
-        """It is live, and tells of all up to `position`."""
+        """It is live, and has all up to `position`."""
 
 
 class Build:
@@ -76,6 +81,8 @@ class Build:
         for each in self._projections:
             async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
                 self.positions[each.name] = await shadow.prepare(conn, each, self._schema)
+            if self.positions[each.name]:
+                self._watch.resumed(each.name, self.positions[each.name])
 
     async def drop(self) -> None:
         """Remove the shadows. Raises DatabaseUnavailable."""
@@ -100,81 +107,86 @@ class Build:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
+    async def end(
+        self,
+        projection: Projection,
+        target: Callable[[], Awaitable[int]],
+        work: Callable[[Connection], Awaitable[T]],
+        *,
+        seconds: float = _BATCH_SECONDS,
+    ) -> T:
+        """Bring it up to `target`; then what `work` returns, all in one transaction.
+
+        It is repeated where the live table is in use for too long. Raises DatabaseUnavailable.
+        """
+        for _ in range(_TRIES):
+            await self.advance(await target(), only=projection)
+            async with connection(self._pool, seconds=seconds) as conn:
+                with contextlib.suppress(*_BUSY):
+                    async with conn.transaction():
+                        return await work(conn)
+            self._watch.waits(projection.name)
+            await asyncio.sleep(_AGAIN_SECONDS)
+        raise DatabaseUnavailable(f"{projection.name} is built, but its live table is in use without end")
+
+    async def catch_up(self, conn: Connection, projection: Projection, live: int) -> int:
+        """In an open transaction, bring it up to the position `live`; returns its new position."""
+        position = self.positions[projection.name]  # which stays until the transaction is committed
+        while position < live and (page := await self._reader.read(position, self._batch, live)):
+            await self._bring(conn, projection, page, position)
+            position = page.end
+        return position
+
     async def _write(self, projection: Projection, page: LogPage) -> None:
-        if page.end <= self.positions[projection.name]:
+        position = self.positions[projection.name]
+        if page.end <= position:
             return
         async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
             # Should the server lose it, it loses the position with it.
             await conn.execute("SET LOCAL synchronous_commit TO off")
-            await self._bring(conn, projection, page)
+            await self._bring(conn, projection, page, position)
         self.positions[projection.name] = page.end
 
-    async def _bring(self, conn: Connection, projection: Projection, page: LogPage) -> None:
+    async def _bring(self, conn: Connection, projection: Projection, page: LogPage, start: int) -> None:
         """Raises RebuildUnderWay where somebody else has moved it meanwhile."""
-        start, name = self.positions[projection.name], stored_as(projection, self._schema)
+        name = stored_as(projection, self._schema)
         await shadow.enter(conn, self._schema)
         cursor = await conn.execute(_ADVANCE, [page.end, name, projection.version, start])
         if cursor.rowcount != 1:
             raise RebuildUnderWay(projection.name)
-        told = page.batches[projection.name]
-        told = told if page.start >= start else told.behind(start)
-        for refused in await take(conn, projection, told, name):
+        batch = page.batches[projection.name].after(start)
+        for refused in await take(conn, projection, batch, name):
             self._watch.parked(projection.name, refused)
-
-    async def swap(self, projection: Projection) -> bool:
-        """Make it live; False where somebody reads the live table for too long.
-
-        Nobody can follow the log into the live one meanwhile, so what it tells is never less than before.
-        Raises DatabaseUnavailable.
-        """
-        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
-            try:
-                async with conn.transaction():
-                    await conn.execute("SET LOCAL lock_timeout TO '1500ms'")
-                    await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO '10s'")
-                    row = await (await conn.execute(_LIVE, [projection.name])).fetchone()
-                    end = await self._catch_up(conn, projection, row[0] if row else 0)
-                    await shadow.swap(conn, projection)
-            except psycopg.errors.LockNotAvailable:
-                return False
-        self.positions[projection.name] = end
-        return True
-
-    async def _catch_up(self, conn: Connection, projection: Projection, live: int) -> int:
-        """What the live one has, and this one has not, within the swap's transaction."""
-        start = self.positions[projection.name]
-        try:
-            while self.positions[projection.name] < live:
-                page = await self._reader.read(self.positions[projection.name], self._batch)
-                if page is None:
-                    break
-                await self._bring(conn, projection, page)
-                self.positions[projection.name] = page.end
-            return self.positions[projection.name]
-        finally:
-            self.positions[projection.name] = start  # until it is committed
 
 
 async def rebuild(
-    pool: Pool, log: Log, projections: Sequence[Projection], *, watch: Watch | None = None, batch: int = BATCH
-) -> dict[str, int]:
-    """Build them again and make them live, one after the other; returns how far each tells, by name.
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
+) -> int:
+    """Build them again and make them live, one after the other; returns the position that all have.
 
-    `pool` is to have CONNECTIONS more connections than there are projections.
+    `pool` is to have CONNECTIONS more connections than there are projections. Nobody can follow the log into
+    a live one during its swap, so what it has is never less than before.
 
     Raises RebuildUnderWay where another process does it, DatabaseUnavailable.
     """
     watch = watch or Watch()
+    build = Build(pool, log, projections, "rebuilding", watch=watch, batch=batch)
+
+    async def swap(conn: Connection, projection: Projection) -> int:
+        await conn.execute("SET LOCAL lock_timeout TO '1500ms'")
+        await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO '10s'")
+        row = await (await conn.execute(_LIVE, [projection.name])).fetchone()
+        position = await build.catch_up(conn, projection, row[0] if row else 0)
+        await shadow.swap(conn, projection)
+        return position
+
     async with alone(pool, "rebuilding", projections):
-        build = Build(pool, log, projections, "rebuilding", watch=watch, batch=batch)
         await build.prepare()
-        for name, position in build.positions.items():
-            if position:
-                watch.resumed(name, position)
         await build.advance(await log.head())
         for each in projections:
-            await _swap(build, log, each, watch)
-        return build.positions
+            build.positions[each.name] = await build.end(each, log.head, partial(swap, projection=each))
+            watch.swapped(each.name, build.positions[each.name])
+    return min(build.positions.values())
 
 
 async def due(pool: Pool, projections: Sequence[Projection]) -> list[Projection]:
@@ -202,19 +214,8 @@ async def alone(pool: Pool, schema: Schema, projections: Sequence[Projection]) -
                 await conn.execute("SELECT pg_advisory_unlock_all()")
 
 
-async def _swap(build: Build, log: Log, projection: Projection, watch: Watch) -> None:
-    for _ in range(_SWAP_TRIES):
-        await build.advance(await log.head(), only=projection)
-        if await build.swap(projection):
-            watch.swapped(projection.name, build.positions[projection.name])
-            return
-        watch.waits(projection.name)
-        await asyncio.sleep(_SWAP_AGAIN_SECONDS)
-    raise DatabaseUnavailable(f"{projection.name} is rebuilt, but its live table is in use without end")
-
-
 async def _together(work: Sequence[Coroutine[None, None, None]]) -> None:
-    """All of it, then the first error: nothing goes on behind the caller's back."""
+    """All of it, then the first error: nothing is still running when this returns."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

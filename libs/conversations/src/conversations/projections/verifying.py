@@ -1,23 +1,35 @@
 """Proves the read models: builds them in a scratch schema up to the live position, and compares row by row.
 
-The live side is one snapshot, which holds the position that its rows belong to. What was erased after that
-position is in neither the log nor, soon, the live table, so those conversations are left out on both sides.
+Both sides are read in one snapshot, which holds the position that the live rows belong to. What was erased
+after that position is in neither the log nor, soon, the live table, so those conversations are left out.
 """
 
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from psycopg import sql
 
 from conversations.database import EVENTS_TABLE, unbounded
 from conversations.event_store.log import Log
-from conversations.projections.comparing import TableDifference, compare, different_layout
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import BATCH, Build, Watch, alone
+from conversations.projections.shadow import stored_as
 from runtime.postgres import Connection, Pool, connection
 
 _COMPARE_SECONDS = 3600.0
+_MISSING = "(no such row)"
+_THERE = "(a row)"
+
+
+class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where live and rebuilt differ first, by key. `column` is None for a row that one lacks."""
+
+    table: str
+    key: dict[str, str]
+    column: str | None
+    live: str | None
+    rebuilt: str | None
 
 
 class Parked(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +52,9 @@ class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     stored: int | None
     position: int
-    rows: int
-    difference: TableDifference | None
-    parked: tuple[Parked, ...]
+    rows: int = 0
+    difference: TableDifference | None = None
+    parked: tuple[Parked, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -51,67 +63,60 @@ class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def verify(
-    pool: Pool, log: Log, projections: Sequence[Projection], *, watch: Watch | None = None, batch: int = BATCH
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
 ) -> list[VerifiedReadModel]:
     """Compare each; `pool` is to have rebuilding.CONNECTIONS more than these.
 
     Raises RebuildUnderWay where another process verifies, DatabaseUnavailable.
     """
+    build = Build(pool, log, projections, "verifying", watch=watch, batch=batch)
+
+    async def live_position(projection: Projection) -> int:
+        async with connection(pool) as conn:
+            return (await _place(conn, projection))[1]
+
+    async def compare(conn: Connection, projection: Projection) -> VerifiedReadModel:
+        await _take_snapshot(conn, projection)
+        stored, position = await _place(conn, projection)
+        found = VerifiedReadModel(
+            name=projection.name, version=projection.version, stored=stored, position=position
+        )
+        if stored != projection.version:
+            return found
+        await build.catch_up(conn, projection, position)
+        rows, difference = await _compare(conn, projection.name, await _erased_after(pool, position))
+        parked = [
+            *await _parked(conn, projection.name, True),
+            *await _parked(conn, stored_as(projection, "verifying"), False),
+        ]
+        return msgspec.structs.replace(found, rows=rows, difference=difference, parked=tuple(parked))
+
     async with alone(pool, "verifying", projections):
-        build = Build(pool, log, projections, "verifying", watch=watch, batch=batch)
         await build.drop()  # what one that was killed has left
         try:
             await build.prepare()
-            lowest = [await _stored(pool, each) for each in projections]
-            await build.advance(min((position for _, position in lowest), default=0))
-            return [await _verify(pool, build, each) for each in projections]
+            await build.advance(min([await live_position(each) for each in projections], default=0))
+            return [
+                await build.end(
+                    each,
+                    partial(live_position, each),
+                    partial(compare, projection=each),
+                    seconds=_COMPARE_SECONDS,
+                )
+                for each in projections
+            ]
         finally:
             await build.drop()
 
 
-async def _verify(pool: Pool, build: Build, projection: Projection) -> VerifiedReadModel:
-    stored, position = await _stored(pool, projection)
-    if stored != projection.version:
-        return _told(projection, stored, position, 0, None, ())
-    async with _snapshot(pool, projection) as live:
-        (stored, position) = await _place(live, projection)
-        if stored != projection.version:
-            return _told(projection, stored, position, 0, None, ())
-        await build.advance(position, only=projection)
-        async with connection(pool, seconds=_COMPARE_SECONDS) as scratch, scratch.transaction():
-            await unbounded(scratch)
-            difference = await different_layout(live, scratch, projection.name)
-            rows = 0
-            if difference is None:
-                erased = await _erased_behind(scratch, position)
-                rows, difference = await compare(live, scratch, projection.name, erased)
-            parked = [*await _parked(live, projection.name, True)]
-            parked += await _parked(scratch, f"{projection.name}@verifying", False)
-    return _told(projection, stored, position, rows, difference, parked)
-
-
-def _told(
-    projection: Projection,
-    stored: int | None,
-    position: int,
-    rows: int,
-    difference: TableDifference | None,
-    parked: Sequence[Parked],
-) -> VerifiedReadModel:
-    return VerifiedReadModel(
-        name=projection.name,
-        version=projection.version,
-        stored=stored,
-        position=position,
-        rows=rows,
-        difference=difference,
-        parked=tuple(parked),
+async def _take_snapshot(conn: Connection, projection: Projection) -> None:
+    """Let the open transaction see both tables, and the live one's position, as they are now."""
+    await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    await unbounded(conn)
+    # The lock comes before the snapshot: a swap would put another table in this one's place otherwise.
+    await conn.execute(
+        sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier("public", projection.name))
     )
-
-
-async def _stored(pool: Pool, projection: Projection) -> tuple[int | None, int]:
-    async with connection(pool) as conn:
-        return await _place(conn, projection)
 
 
 async def _place(conn: Connection, projection: Projection) -> tuple[int | None, int]:
@@ -119,26 +124,62 @@ async def _place(conn: Connection, projection: Projection) -> tuple[int | None, 
     return (row[0], row[1]) if row else (None, 0)
 
 
-@contextlib.asynccontextmanager
-async def _snapshot(pool: Pool, projection: Projection) -> AsyncIterator[Connection]:
-    """The live table and its position at one moment, for as long as the block takes."""
-    async with connection(pool, seconds=_COMPARE_SECONDS) as conn, conn.transaction():
-        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        await unbounded(conn)
-        # The lock comes before the snapshot: a swap would put another table in this one's place otherwise.
-        await conn.execute(
-            sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(projection.name))
-        )
-        yield conn
-
-
-async def _erased_behind(conn: Connection, position: int) -> set[str]:
-    return {row[0] for row in await (await conn.execute(_ERASED, [position])).fetchall()}
+async def _erased_after(pool: Pool, position: int) -> list[str]:
+    """Outside the snapshot: the log was read after it."""
+    async with connection(pool, seconds=_COMPARE_SECONDS) as conn:
+        return [row[0] for row in await (await conn.execute(_ERASED, [position])).fetchall()]
 
 
 async def _parked(conn: Connection, name: str, live: bool) -> list[Parked]:
     rows = await (await conn.execute(_PARKED, [name])).fetchall()
     return [Parked(live=live, position=row[0], conversation_id=row[1], reason=row[2]) for row in rows]
+
+
+async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple[int, TableDifference | None]:
+    """How many rows are the same before the first difference, in the order of the keys' bytes."""
+    live, rebuilt = await _columns(conn, "public", table), await _columns(conn, "verifying", table)
+    for name in rebuilt | live:
+        if live.get(name) != rebuilt.get(name):
+            return 0, TableDifference(
+                table=table, key={}, column=name, live=live.get(name), rebuilt=rebuilt.get(name)
+            )
+    key = [row[0] for row in await (await conn.execute(_KEY, [f"verifying.{table}"])).fetchall()]
+    names = {
+        "live": sql.Identifier("public", table),
+        "rebuilt": sql.Identifier("verifying", table),
+        "key": _list(key, "{}"),
+        "key_texts": _list(key, '{}::text COLLATE "C"'),
+        "texts": _list(list(rebuilt), "{}::text"),
+    }
+    row = await (await conn.execute(_FIRST.format(**names), {"erased": erased})).fetchone()
+    asked = {"erased": erased, "first": row and row[0]}
+    same = await (await conn.execute(_SAME.format(**names), asked)).fetchone()
+    rows = same[0] if same else 0
+    if row is None:
+        return rows, None
+    return rows, _difference(table, dict(zip(key, row[0], strict=True)), list(rebuilt), row[1], row[2])
+
+
+def _difference(
+    table: str, key: dict[str, str], columns: list[str], live: list[str | None], rebuilt: list[str | None]
+) -> TableDifference:
+    """Of a row that both have, the first column that differs; the list of one that is missing is None."""
+    column: str | None = None
+    values: list[str | None] = [_THERE if live else _MISSING, _THERE if rebuilt else _MISSING]
+    if live and rebuilt:
+        column, *values = next(
+            each for each in zip(columns, live, rebuilt, strict=True) if each[1] != each[2]
+        )
+    return TableDifference(table=table, key=key, column=column, live=values[0], rebuilt=values[1])
+
+
+async def _columns(conn: Connection, schema: str, table: str) -> dict[str, str]:
+    """Name to type, in the table's order."""
+    return dict(await (await conn.execute(_COLUMNS, [f"{schema}.{table}"])).fetchall())
+
+
+def _list(names: Sequence[str], form: str) -> sql.Composed:
+    return sql.SQL(", ").join(sql.SQL(form).format(sql.Identifier(name)) for name in names)
 
 
 _PLACE = "SELECT version, position FROM projection_positions WHERE name = %s"
@@ -150,3 +191,27 @@ _ERASED = sql.SQL(
 _PARKED = """
 SELECT position, conversation_id, reason FROM parked_events WHERE projection = %s ORDER BY position
 """
+
+_COLUMNS = """
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+ WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+
+_KEY = """
+SELECT attname FROM pg_index
+  JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)
+ WHERE indrelid = to_regclass(%s) AND indisprimary ORDER BY array_position(indkey::int2[], attnum)
+"""
+
+_FIRST = sql.SQL("""
+WITH live AS (SELECT {key}, ARRAY[{texts}] AS texts FROM {live} WHERE conversation_id <> ALL (%(erased)s)),
+  rebuilt AS (SELECT {key}, ARRAY[{texts}] AS texts FROM {rebuilt} WHERE conversation_id <> ALL (%(erased)s))
+SELECT ARRAY[{key_texts}], live.texts, rebuilt.texts FROM live FULL JOIN rebuilt USING ({key})
+ WHERE live.texts IS DISTINCT FROM rebuilt.texts ORDER BY {key_texts} LIMIT 1
+""")
+
+_SAME = sql.SQL("""
+SELECT count(*) FROM {live}
+ WHERE conversation_id <> ALL (%(erased)s)
+   AND (%(first)s::text[] IS NULL OR ARRAY[{key_texts}] < %(first)s::text[])
+""")

@@ -81,24 +81,23 @@ class Bar(Watch):
         self._progress.stop()
 
     def resumed(self, name: str, position: int) -> None:
-        self._warn(f"{name}: continues at position {position:,}, where it was interrupted")
+        warn(self._progress, f"{name}: continues at position {position:,}, where it was interrupted")
         self._start = min(position, self._start or position)
-        self._progress.reset(
-            self._task, completed=self._start, total=None
-        )  # so that earlier work does not count as speed
+        # So that earlier work does not count as speed.
+        self._progress.reset(self._task, completed=self._start, total=None)
 
     def advanced(self, position: int, head: int) -> None:
         self._progress.update(self._task, completed=position, total=max(position, head))
 
     def parked(self, name: str, refused: RefusedEvent) -> None:
         if self._reports_parked:
-            self._warn(f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}")
+            warn(
+                self._progress,
+                f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}",
+            )
 
     def waits(self, name: str) -> None:
-        self._warn(f"{name}: its live table is in use; the swap is tried again")
-
-    def _warn(self, text: str) -> None:
-        warn(self._progress, text)
+        warn(self._progress, f"{name}: its live table is in use; the swap is tried again")
 
 
 def rebuild(names: Names = None) -> None:
@@ -108,12 +107,9 @@ def rebuild(names: Names = None) -> None:
     next start continues from there.
     """
 
-    async def work(pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch) -> int:
-        return min((await rebuilding.rebuild(pool, log, projections, watch=watch)).values())
-
     began = time.monotonic()
     try:
-        end = run("rebuild", names or [], work)
+        end = run("rebuild", names or [], rebuilding.rebuild)
     except KeyboardInterrupt:
         printing.note("stopped; the live tables are unchanged, and the next rebuild continues from here")
         raise typer.Exit(INTERRUPTED) from None
@@ -126,14 +122,8 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
     Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
-
-    async def work(
-        pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch
-    ) -> list[VerifiedReadModel]:
-        return await verifying.verify(pool, log, projections, watch=watch)
-
     try:
-        found = run("verify", names or [], work, reports_parked=False)
+        found = run("verify", names or [], verifying.verify, reports_parked=False)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
@@ -146,12 +136,11 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
 
 def show_verified(found: Sequence[VerifiedReadModel]) -> None:
-    rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
+    rows = [
+        [one.name, one.position, f"{one.rows:,}", sum(each.live for each in one.parked), _result(one)]
+        for one in found
+    ]
     printing.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
-
-
-def _live(one: VerifiedReadModel) -> list[object]:
-    return [each for each in one.parked if each.live]
 
 
 def _result(one: VerifiedReadModel) -> str:
@@ -163,7 +152,6 @@ def _result(one: VerifiedReadModel) -> str:
 
 
 def _print_details(one: VerifiedReadModel) -> None:
-    """What does not fit into the table, on stderr."""
     for each in one.parked:
         where = "the live one" if each.live else "the one built now"
         printing.note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")
