@@ -1,23 +1,36 @@
-"""With what an administrator works, and who it is."""
+"""What an administrator works with, who it is, and the errors of the libraries below as AdminErrors."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 
 from administration.admin_rows import record
-from administration.errors import outcomes
-from bus import Bus
-from contracts.admin_errors import Unavailable
+from bus import Bus, BusUnavailable
+from contracts.admin_errors import Conflict, Invalid, Unavailable
+from directory.errors import SealBroken
 from directory.secrets import Sealer
 from knowledge.embedding.embedder import Embedder
 from limits import Limiter
-from net_guard import Guard
+from net_guard import AddressRefused, Guard
+from net_guard.addresses import judge_url
 from runtime import postgres
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection, DatabaseUnavailable, Pool
 
 _SECONDS = 10.0
+_UNOPENED = "the agent's secrets were sealed under another secret key; give its headers again"
+
+
+@contextlib.contextmanager
+def outcomes() -> Iterator[None]:
+    """Raises AdminError for what the libraries below raise in the block."""
+    try:
+        yield
+    except SealBroken:
+        raise Conflict(_UNOPENED) from None
+    except (BusUnavailable, DatabaseUnavailable) as error:
+        raise Unavailable(f"a part of the service does not answer: {error}") from error
 
 
 class Admin(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +53,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     async def note(
         self, conn: Connection, action: str, kind: str, subject: str, *, before: Any = None, after: Any = None
     ) -> None:
-        """Add an audit row by this actor, in the caller's transaction: see `rows.record`."""
+        """Add an audit row by this actor, in the caller's transaction: see `admin_rows.record`."""
         await record(conn, self.actor, action, kind, subject, before=before, after=after)
 
     @contextlib.asynccontextmanager
@@ -64,3 +77,20 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
         if self.bus is None:
             raise Unavailable("this needs the bus, and none was given")
         return self.bus
+
+    async def check_tool_url(self, url: str, field: str = "url") -> None:
+        """Judge the address of a tool server as a call now would. Raises Invalid."""
+        await _check_callable(self.tool_hosts, url, field, "AGENTCHAT_MCP_ALLOW")
+
+    async def check_model_url(self, url: str) -> None:
+        """Judge the address of a model server as a call now would. Raises Invalid."""
+        await _check_callable(self.model_hosts, url, "base_url", "AGENTCHAT_MODEL_ALLOW")
+
+
+async def _check_callable(guard: Guard, url: str, field: str, setting: str) -> None:
+    try:
+        await judge_url(guard, url)
+    except AddressRefused as error:
+        raise Invalid(field, f"may not be called: {error}; {setting} lists addresses of your own") from None
+    except ValueError:
+        return  # not well-formed: the configuration's own check says how

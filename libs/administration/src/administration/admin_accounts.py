@@ -1,6 +1,5 @@
 """Accounts: to be made, shown, changed, disabled, and deleted with all that is theirs."""
 
-import msgspec
 import psycopg
 
 from administration import admin_conversations, admin_plans, holdings
@@ -21,10 +20,7 @@ _LARGE_SECONDS = 120.0
 
 
 async def create(admin: Admin, new: NewAccount) -> Account:
-    """Make an account.
-
-    Raises Invalid (the plan too), Conflict where the id is taken.
-    """
+    """Make an account. Raises Invalid (the plan too), Conflict where the id is taken."""
     new = checked(new)
     account_id = new.id.lower() if new.id else new_id()
     async with admin.transaction() as conn:
@@ -49,10 +45,7 @@ async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -
 
 
 async def get(admin: Admin, account_id: str) -> Account:
-    """Get an account.
-
-    Raises NotFound.
-    """
+    """Get an account. Raises NotFound."""
     async with admin.connection() as conn:
         return await present(conn, account_id)
 
@@ -69,8 +62,7 @@ async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Acco
         before = await present(conn, account_id, lock=True)
         if "plan" in given:
             await admin_plans.check_named(conn, given["plan"])
-        after = msgspec.structs.replace(before, **given)
-        return await write(conn, admin.actor, "account", before, after, _UPDATE)
+        return await write(conn, admin.actor, "account", before, given)
 
 
 async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
@@ -145,9 +137,3 @@ async def _empty(admin: Admin, account_id: str, *, has_conversations: bool) -> N
 
 
 _ACCOUNT = "SELECT account_id, name, plan, disabled_at IS NOT NULL, created_at FROM accounts"
-
-_UPDATE = """
-UPDATE accounts SET name = %(name)s, plan = %(plan)s,
-       disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END
- WHERE account_id = %(id)s
-"""

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 
 from administration import admin_accounts, admin_conversations, holdings
-from administration.address_check import check_callable, check_tool_url
 from administration.admin import Admin
 from administration.admin_rows import fetch_page, page_of, rows_for
 from administration.admin_values import Agent, AgentVersion, Deletion, NewAgent, Page
@@ -25,10 +24,7 @@ _OURS = ("account_id", "id")
 
 
 async def create(admin: Admin, new: NewAgent) -> Agent:
-    """Make an agent.
-
-    Raises Invalid (for the account and the knowledge base too), Conflict.
-    """
+    """Make an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
     new = checked(new)
     await _check_addresses(admin, new.base_url, new.mcp_servers)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
@@ -60,10 +56,7 @@ async def page(
 
 
 async def current(admin: Admin, agent_id: str) -> Agent:
-    """Get an agent's current version.
-
-    Raises NotFound.
-    """
+    """Get an agent's current version. Raises NotFound."""
     return await get(admin, agent_id)
 
 
@@ -77,10 +70,7 @@ async def get(admin: Admin, agent_id: str, version: Version | None = None) -> Ag
 
 
 async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
-    """Change an agent: a new version, unless only `disabled` changes.
-
-    Raises NotFound, Invalid.
-    """
+    """Change an agent: a new version, unless only `disabled` changes. Raises NotFound, Invalid."""
     changes = checked(changes)
     given = changes.given()
     await _check_addresses(admin, given.get("base_url"), given.get("mcp_servers") or ())
@@ -105,10 +95,7 @@ async def versions(
 
 
 async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
-    """Make a new version that is as an old one was, secrets included.
-
-    Raises NotFound, Invalid.
-    """
+    """Make a new version that is as an old one was, secrets included. Raises NotFound, Invalid."""
     async with admin.connection() as conn:
         settings = (await found(conn, agent_id, version)).settings
     await _check_addresses(admin, settings.base_url, settings.mcp_servers)
@@ -166,10 +153,10 @@ def _in_use(uses: tuple[Use, ...]) -> Conflict:
 async def _check_addresses(admin: Admin, base_url: str | None, servers: Iterable[McpServer]) -> None:
     """Whether calls may go there; names are resolved side by side. Raises Invalid."""
     checks = [
-        check_tool_url(admin, server.url, f"mcp_servers[{place}].url") for place, server in enumerate(servers)
+        admin.check_tool_url(server.url, f"mcp_servers[{place}].url") for place, server in enumerate(servers)
     ]
     if base_url is not None:
-        checks.append(check_callable(admin.model_hosts, base_url, "base_url", "AGENTCHAT_MODEL_ALLOW"))
+        checks.append(admin.check_model_url(base_url))
     await asyncio.gather(*checks)
 
 

@@ -4,10 +4,9 @@ from typing import get_args
 
 import msgspec
 
-from administration.admin import Admin
+from administration.admin import Admin, outcomes
 from administration.admin_values import Page
 from administration.checked_input import checked, identifier
-from administration.errors import outcomes
 from administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
 from bus import decide_approval
 from contracts import http
@@ -29,10 +28,7 @@ async def page(
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[http.Approval]:
-    """List the tool calls that a person has to allow, the newest first.
-
-    Raises Invalid, Unavailable.
-    """
+    """List the tool calls that a person has to allow, the newest first. Raises Invalid, Unavailable."""
     if status is not None and status not in STATES:
         raise Invalid("status", f"must be one of {', '.join(STATES)}")
     with outcomes():
@@ -49,10 +45,7 @@ async def page(
 
 
 async def get(admin: Admin, approval_id: str) -> http.Approval:
-    """Get one approval.
-
-    Raises NotFound, Unavailable.
-    """
+    """Get one approval. Raises NotFound, Unavailable."""
     return (await _found(admin, approval_id)).approval
 
 

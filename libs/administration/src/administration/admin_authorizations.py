@@ -4,12 +4,11 @@ from datetime import datetime
 
 import msgspec
 
-from administration.admin import Admin
+from administration.admin import Admin, outcomes
 from administration.admin_rows import fetch_one
 from administration.admin_values import Deletion
 from administration.agent_rows import AgentRow, found
 from administration.checked_input import checked
-from administration.errors import outcomes
 from administration.parameters import DryRun
 from contracts import subjects
 from contracts.admin_errors import Conflict, Invalid, NotFound
@@ -84,10 +83,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 async def get(admin: Admin, agent_id: str, name: str) -> ShownAuthorization:
-    """Get how an agent is authorised at an MCP server.
-
-    Raises NotFound.
-    """
+    """Get how an agent is authorised at an MCP server. Raises NotFound."""
     async with admin.connection() as conn:
         row = await found(conn, agent_id)
         return await _shown(conn, row, name)

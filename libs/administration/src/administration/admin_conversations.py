@@ -4,10 +4,9 @@ import asyncio
 import os
 
 from administration import holdings
-from administration.admin import Admin
+from administration.admin import Admin, outcomes
 from administration.admin_values import Deletion, Page
 from administration.checked_input import identifier, storable
-from administration.errors import outcomes
 from administration.parameters import (
     After,
     DryRun,
@@ -56,10 +55,7 @@ async def page(
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
-    """List conversations of all accounts, the one that began last first.
-
-    Raises Invalid, Unavailable.
-    """
+    """List conversations of all accounts, the one that began last first. Raises Invalid, Unavailable."""
     if end is not None and end not in _ENDS:
         raise Invalid("end", f"must be one of {', '.join(_ENDS)}")
     wanted = ConversationFilter(

@@ -3,11 +3,10 @@
 import msgspec
 
 from administration import admin_knowledge as bases
-from administration.admin import Admin
+from administration.admin import Admin, outcomes
 from administration.admin_rows import fetch_one, fetch_page
 from administration.admin_values import Deletion, Document, DocumentBody, NewDocument, Page, PutDocument
 from administration.checked_input import checked, identifier, number_of
-from administration.errors import outcomes
 from administration.knowledge_rows import delete_documents, present
 from administration.parameters import After, DryRun, Limit
 from contracts.admin_errors import NotFound, Use
@@ -41,10 +40,7 @@ async def put(admin: Admin, knowledge_base_id: str, new: NewDocument) -> PutDocu
 
 
 async def replace(admin: Admin, knowledge_base_id: str, document_id: str, body: DocumentBody) -> PutDocument:
-    """Give a document other content.
-
-    Raises NotFound, Invalid.
-    """
+    """Give a document other content. Raises NotFound, Invalid."""
     before = await get(admin, knowledge_base_id, document_id)
     new = NewDocument(name=before.name, **msgspec.structs.asdict(checked(body)))
     return await put(admin, knowledge_base_id, new)
@@ -53,10 +49,7 @@ async def replace(admin: Admin, knowledge_base_id: str, document_id: str, body: 
 async def page(
     admin: Admin, knowledge_base_id: str, *, after: After | None = None, limit: Limit = 20
 ) -> Page[Document]:
-    """List a knowledge base's documents by name.
-
-    Raises NotFound.
-    """
+    """List a knowledge base's documents by name. Raises NotFound."""
     query = f"{_DOCUMENT} AND name > %(after)s ORDER BY name"
     async with admin.connection() as conn:
         asked = {"base": (await present(conn, knowledge_base_id)).id, "after": after or ""}
@@ -64,10 +57,7 @@ async def page(
 
 
 async def get(admin: Admin, knowledge_base_id: str, document_id: str) -> Document:
-    """Get a document.
-
-    Raises NotFound.
-    """
+    """Get a document. Raises NotFound."""
     async with admin.connection() as conn:
         return await _found(conn, knowledge_base_id, document_id)
 
@@ -89,10 +79,7 @@ async def chunks(
 async def delete(
     admin: Admin, knowledge_base_id: str, document_id: str, *, dry_run: DryRun = False
 ) -> Deletion:
-    """Delete a document with its passages.
-
-    Raises NotFound.
-    """
+    """Delete a document with its passages. Raises NotFound."""
     async with admin.transaction(_LARGE_SECONDS) as conn:
         before = await _found(conn, knowledge_base_id, document_id)
         if not dry_run:

@@ -1,6 +1,5 @@
 """API keys: several an account, each shown once, when it is made or rotated."""
 
-import msgspec
 import psycopg
 
 from administration import admin_accounts
@@ -16,10 +15,7 @@ from runtime.postgres import Connection
 
 
 async def create(admin: Admin, account_id: str, new: NewKey) -> IssuedKey:
-    """Make an API key; it is shown this once.
-
-    Raises NotFound for the account, Invalid.
-    """
+    """Make an API key; it is shown this once. Raises NotFound for the account, Invalid."""
     return await add(admin, identifier("account", account_id), new_api_key(), name=checked(new).name)
 
 
@@ -59,10 +55,7 @@ async def page(admin: Admin, account_id: str, *, after: After | None = None, lim
 
 
 async def get(admin: Admin, key_id: str) -> Key:
-    """Get a key.
-
-    Raises NotFound.
-    """
+    """Get a key. Raises NotFound."""
     async with admin.connection() as conn:
         return await _present(conn, key_id)
 
@@ -81,8 +74,7 @@ async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
         before = await _present(conn, key_id, lock=True)
         if "disabled" in given:
             _check_not_revoked(before)
-        after = msgspec.structs.replace(before, **given)
-        return await write(conn, admin.actor, "key", before, after, _UPDATE)
+        return await write(conn, admin.actor, "key", before, given)
 
 
 async def rotate(admin: Admin, key_id: str) -> IssuedKey:
@@ -132,12 +124,6 @@ _KEY = """
 SELECT key_id, account_id, name, last4, disabled_at IS NOT NULL, created_at, last_used_at, rotated_at,
        revoked_at
   FROM api_keys
-"""
-
-_UPDATE = """
-UPDATE api_keys SET name = %(name)s,
-       disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END
- WHERE key_id = %(id)s
 """
 
 _ROTATE = """

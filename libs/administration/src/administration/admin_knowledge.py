@@ -1,16 +1,14 @@
 """Knowledge bases. Their documents are in `documents`."""
 
-import msgspec
 import psycopg
 
 from administration import admin_accounts
-from administration.admin import Admin
+from administration.admin import Admin, outcomes
 from administration.admin_rows import fetch_page, one_line, write
 from administration.admin_values import Deletion, KnowledgeBase, KnowledgeBaseChanges, NewKnowledgeBase, Page
 from administration.admin_versions import change_agent
 from administration.agent_rows import AgentRow, agents_that_use
 from administration.checked_input import checked
-from administration.errors import outcomes
 from administration.holdings import NAMES
 from administration.knowledge_rows import BASE, delete_base, present
 from administration.parameters import After, DryRun, Force, Limit, OfAccount, Query, TopK
@@ -29,10 +27,7 @@ _LARGE_SECONDS = 120.0
 
 
 async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
-    """Make a knowledge base.
-
-    Raises Invalid (for the account too), Conflict where the id is taken.
-    """
+    """Make a knowledge base. Raises Invalid (for the account too), Conflict where the id is taken."""
     new = checked(new)
     base_id = new.id.lower() if new.id else new_id()
     async with admin.transaction() as conn:
@@ -54,20 +49,14 @@ async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
 async def page(
     admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
 ) -> Page[KnowledgeBase]:
-    """List the knowledge bases, all or one account's.
-
-    Raises NotFound for the account.
-    """
+    """List the knowledge bases, all or one account's. Raises NotFound for the account."""
     async with admin.connection() as conn:
         own = account_id and (await admin_accounts.present(conn, account_id)).id
         return await fetch_page(conn, KnowledgeBase, _PAGE, {"account": own, "after": after or ""}, limit)
 
 
 async def get(admin: Admin, knowledge_base_id: str) -> KnowledgeBase:
-    """Get a knowledge base.
-
-    Raises NotFound.
-    """
+    """Get a knowledge base. Raises NotFound."""
     async with admin.connection() as conn:
         return await present(conn, knowledge_base_id)
 
@@ -82,8 +71,7 @@ async def change(admin: Admin, knowledge_base_id: str, changes: KnowledgeBaseCha
         given["name"] = one_line(given["name"])
     async with admin.transaction() as conn:
         before = await present(conn, knowledge_base_id, lock=True)
-        after = msgspec.structs.replace(before, **given)
-        return await write(conn, admin.actor, "knowledge base", before, after, _UPDATE)
+        return await write(conn, admin.actor, "knowledge base", before, given)
 
 
 async def delete(
@@ -115,10 +103,7 @@ async def delete(
 
 
 async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK = 5) -> tuple[Passage, ...]:
-    """Find the passages that an agent would be given, in a disabled one too.
-
-    Raises NotFound, Invalid.
-    """
+    """Find the passages that an agent would be given, in a disabled one too. Raises NotFound, Invalid."""
     base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
     with outcomes():
         return tuple(
@@ -129,10 +114,7 @@ async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK
 
 
 async def explain(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK = 5) -> Explanation:
-    """Find as `search` does, and show why: words, weights, places.
-
-    Raises NotFound, Invalid.
-    """
+    """Find as `search` does, and show why: words, weights, places. Raises NotFound, Invalid."""
     base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
     with outcomes():
         return await explain_search(admin.pool, base.account_id, base.id, words, top_k, embedder)
@@ -171,9 +153,3 @@ def _use(rows: list[AgentRow]) -> Use:
 _PAGE = f"""{BASE}
  WHERE b.account_id = coalesce(%(account)s::text, b.account_id) AND b.knowledge_base_id > %(after)s
  GROUP BY b.knowledge_base_id ORDER BY b.knowledge_base_id"""
-
-_UPDATE = """
-UPDATE knowledge_bases SET name = %(name)s,
-       disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END
- WHERE knowledge_base_id = %(id)s
-"""

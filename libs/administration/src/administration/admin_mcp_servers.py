@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from administration.address_check import check_tool_url
 from administration.admin import Admin
 from administration.admin_values import Deletion, ServerBody, ServerChanges, ShownServer
 from administration.admin_versions import Servers, change_servers
@@ -34,10 +33,7 @@ async def all(admin: Admin, agent_id: str) -> tuple[ShownServer, ...]:  # noqa: 
 
 
 async def get(admin: Admin, agent_id: str, name: str) -> ShownServer:
-    """Get an MCP server of an agent.
-
-    Raises NotFound.
-    """
+    """Get an MCP server of an agent. Raises NotFound."""
     return _named(await all(admin, agent_id), name)
 
 
@@ -47,7 +43,7 @@ async def add(admin: Admin, agent_id: str, new: McpServer) -> ShownServer:
     As the last one. Raises NotFound, Invalid, Conflict where the name is taken.
     """
     new = checked(new)
-    await check_tool_url(admin, new.url)
+    await admin.check_tool_url(new.url)
 
     def added(servers: Servers) -> Servers:
         if any(server.name == new.name for server in servers):
@@ -63,7 +59,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> Shown
     It replaces the one of that name, headers included, or is added as the last. Raises NotFound, Invalid.
     """
     server = checked(McpServer(name=name, **msgspec.structs.asdict(checked(body))))
-    await check_tool_url(admin, server.url)
+    await admin.check_tool_url(server.url)
 
     def replaced(servers: Servers) -> Servers:
         if any(each.name == name for each in servers):
@@ -84,7 +80,7 @@ async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges)
     if not given:
         return await get(admin, agent_id, name)
     if "url" in given:
-        await check_tool_url(admin, given["url"])
+        await admin.check_tool_url(given["url"])
 
     def replaced(servers: Servers) -> Servers:
         present = _named(servers, name)
@@ -98,10 +94,7 @@ async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges)
 
 
 async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = False) -> Deletion:
-    """Take an MCP server from an agent: a new version.
-
-    Raises NotFound.
-    """
+    """Take an MCP server from an agent: a new version. Raises NotFound."""
     _named(await all(admin, agent_id), name)
     if not dry_run:
 

@@ -14,10 +14,7 @@ from runtime.postgres import Connection
 
 
 async def create(admin: Admin, new: NewPlan) -> Plan:
-    """Make a plan.
-
-    Raises Invalid, Conflict where the name is taken.
-    """
+    """Make a plan. Raises Invalid, Conflict where the name is taken."""
     plan = Plan(**msgspec.structs.asdict(checked(new)))
     async with admin.transaction() as conn:
         cursor = await conn.execute(_INSERT, msgspec.structs.asdict(plan))
@@ -38,24 +35,17 @@ async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -
 
 
 async def get(admin: Admin, name: str) -> Plan:
-    """Get a plan.
-
-    Raises NotFound.
-    """
+    """Get a plan. Raises NotFound."""
     async with admin.connection() as conn:
         return await _present(conn, name)
 
 
 async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:
-    """Change a plan's numbers, from the next request on.
-
-    Raises NotFound, Invalid.
-    """
+    """Change a plan's numbers, from the next request on. Raises NotFound, Invalid."""
     given = checked(changes).given()
     async with admin.transaction() as conn:
         before = await _present(conn, name, lock=True)
-        after = msgspec.structs.replace(before, **given)
-        return await write(conn, admin.actor, "plan", before, after, _UPDATE)
+        return await write(conn, admin.actor, "plan", before, given)
 
 
 async def delete(admin: Admin, name: str, *, dry_run: DryRun = False) -> Deletion:
@@ -113,11 +103,4 @@ VALUES
     (%(name)s, %(requests_per_minute)s, %(concurrent_runs)s, %(tokens_per_month)s, %(form2_streaming)s,
      %(max_message_bytes)s, %(storage_bytes)s)
 ON CONFLICT DO NOTHING
-"""
-
-_UPDATE = """
-UPDATE plans SET requests_per_minute = %(requests_per_minute)s, concurrent_runs = %(concurrent_runs)s,
-       tokens_per_month = %(tokens_per_month)s, form2_streaming = %(form2_streaming)s,
-       max_message_bytes = %(max_message_bytes)s, storage_bytes = %(storage_bytes)s
- WHERE name = %(name)s
 """

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+from psycopg import sql
 
 from administration.admin_values import Page
 from administration.parameters import MOST_PAGE
@@ -71,13 +72,25 @@ async def record(
     )
 
 
-async def write(conn: Connection, actor: str, kind: str, before: S, after: S, update: str) -> S:
-    """Make a row what `after` says, with audit rows of the fields that change; the first field is its id.
+async def write(conn: Connection, actor: str, kind: str, before: S, given: Mapping[str, Any]) -> S:
+    """Give a row of this kind the values `given`, with audit rows of the fields that change; returns it.
 
-    Being disabled or enabled has a row of its own. Nothing is written where nothing changes.
+    Its first field is its id, the others are named as their columns are. Being disabled or enabled has an
+    audit row of its own. Nothing is written where nothing changes.
     """
+    after = msgspec.structs.replace(before, **given)
     names = [name for name in after.__struct_fields__ if getattr(before, name) != getattr(after, name)]
     if names:
+        table, key = map(sql.Identifier, _TABLES[kind])
+        changes = sql.SQL(", ").join(
+            _DISABLED
+            if name == "disabled"
+            else sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name))
+            for name in names
+        )
+        update = sql.SQL("UPDATE {} SET {} WHERE {} = {}").format(
+            table, changes, key, sql.Placeholder(after.__struct_fields__[0])
+        )
         await conn.execute(update, msgspec.structs.asdict(after))
     switch = "disable" if getattr(after, "disabled", False) else "enable"
     rows = {
@@ -100,6 +113,15 @@ def one_line(name: str, *, least: int = 1) -> str:
     if not is_line(name):
         raise Invalid("name", "holds control characters or lone surrogates")
     return name
+
+
+_TABLES = {
+    "account": ("accounts", "account_id"),
+    "key": ("api_keys", "key_id"),
+    "plan": ("plans", "name"),
+    "knowledge base": ("knowledge_bases", "knowledge_base_id"),
+}
+_DISABLED = sql.SQL("disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END")
 
 
 def _json(value: Any) -> str | None:

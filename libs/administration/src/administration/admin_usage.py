@@ -6,8 +6,7 @@ from itertools import groupby
 import msgspec
 
 from administration import admin_accounts, admin_plans
-from administration.admin import Admin
-from administration.errors import outcomes
+from administration.admin import Admin, outcomes
 from administration.parameters import Month
 from contracts.admin_errors import Invalid, NotFound, Unavailable
 from conversations.event_store.log import Log

@@ -10,8 +10,7 @@ import msgspec
 import psycopg
 
 from administration.admin_rows import record
-from administration.agent_rows import AgentRow, found
-from administration.agent_secrets import Sealed, open_headers, seal_headers, seal_key
+from administration.agent_rows import AgentRow, Sealed, found, open_headers, seal_headers, seal_key
 from contracts.admin_errors import Conflict, Invalid, NotFound
 from contracts.ids import new_id
 from directory.agent_draft import AgentChanges, AgentDraft, checked

@@ -1,4 +1,4 @@
-"""Agents as they are stored: for lists, for a change, and as they are shown."""
+"""Agents as they are stored, with sealed secrets: for lists, for a change, and as they are shown."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,14 +9,29 @@ import msgspec
 from administration.admin import Admin
 from administration.admin_rows import fetch_all, fetch_one
 from administration.admin_values import Agent, SecretHint, ShownServer
-from administration.agent_secrets import Sealed, open_headers, open_key
 from administration.checked_input import identifier
 from contracts.admin_errors import NotFound
-from directory.agents import AgentSettings, McpServer
+from directory.agents import AgentSettings, McpServer, seal_owner
 from directory.errors import SealBroken
+from directory.secrets import Sealer
 from runtime.postgres import Connection
 
 _LONG_ENOUGH = 16  # characters of a secret, for its last four to give little away
+
+
+Headers = Mapping[str, dict[str, str]]
+"""The headers of each server, by its name; servers without any are left out."""
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """As the columns hold them; None where there is nothing to seal."""
+
+    provider_key: bytes | None
+    mcp_headers: bytes | None
+
+    def __repr__(self) -> str:
+        """Which there are."""
+        return f"Sealed({self.provider_key is not None}, {self.mcp_headers is not None})"
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +52,6 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sealed(self) -> Sealed:
-        """Its secrets."""
         return Sealed(self.provider_key, self.mcp_headers)
 
     @property
@@ -102,6 +116,34 @@ def servers_of(admin: Admin, row: AgentRow, servers: tuple[McpServer, ...]) -> t
     except SealBroken:
         return tuple(_server(server, None) for server in servers)
     return tuple(_server(server, tuple(opened.get(server.name, {}))) for server in servers)
+
+
+def seal_key(sealer: Sealer, account_id: str, agent_id: str, key: str | None) -> bytes | None:
+    """A provider key for its column."""
+    return sealer.seal(key, owner=seal_owner(account_id, agent_id, "provider_key")) if key else None
+
+
+def open_key(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | None) -> str | None:
+    """What `seal_key` sealed. Raises SealBroken."""
+    owner = seal_owner(account_id, agent_id, "provider_key")
+    return None if sealed is None else sealer.open(sealed, owner=owner)
+
+
+def seal_headers(
+    sealer: Sealer, account_id: str, agent_id: str, servers: tuple[McpServer, ...]
+) -> bytes | None:
+    """The headers of all servers for their column."""
+    headers = {server.name: server.headers for server in servers if server.headers}
+    owner = seal_owner(account_id, agent_id, "mcp_headers")
+    return sealer.seal(msgspec.json.encode(headers).decode(), owner=owner) if headers else None
+
+
+def open_headers(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | None) -> Headers:
+    """What `seal_headers` sealed. Raises SealBroken."""
+    if sealed is None:
+        return {}
+    owner = seal_owner(account_id, agent_id, "mcp_headers")
+    return msgspec.json.decode(sealer.open(sealed, owner=owner), type=dict[str, dict[str, str]])
 
 
 def _server(server: McpServer, header_names: tuple[str, ...] | None) -> ShownServer:

@@ -1,4 +1,4 @@
-"""What callers hand in, checked: JSON into the structs of `values`, and structs that programs put together.
+"""What callers give, checked: JSON into the structs of `admin_values`, and structs that programs make.
 
 The decoder's messages speak of Python; these name the field and say what would do.
 """

@@ -1,7 +1,6 @@
 """What an account has, and what uses an agent: counted before they are deleted."""
 
-from administration.admin import Admin
-from administration.errors import outcomes
+from administration.admin import Admin, outcomes
 from contracts.admin_errors import Use
 from conversations.projections.conversations_table import conversations_with, count_conversations
 from conversations.projections.open_runs_table import open_runs_of

@@ -67,7 +67,7 @@ def route(
     """What `call(admin, ...)` takes and gives as an operation.
 
     Its arguments are parts of the path where they are named there, the body where they are a struct, else
-    parts of the query. The first line of its documentation is the summary.
+    parts of the query. The first line of its documentation, up to what it raises, is the summary.
     """
     hints = get_type_hints(call, include_extras=True)
     arguments = [each for each in inspect.signature(call).parameters.values() if each.name != "admin"]
@@ -83,7 +83,7 @@ def route(
         method=method,
         path=path,
         call=call,
-        summary=(call.__doc__ or "").partition("\n")[0],
+        summary=(call.__doc__ or "").partition("\n")[0].partition(" Raises ")[0],
         path_parameters=tuple(each for each in others if f"{{{each.name}}}" in path),
         query=tuple(each for each in others if f"{{{each.name}}}" not in path),
         body=body,

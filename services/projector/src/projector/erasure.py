@@ -44,9 +44,7 @@ async def erase_rows(pool: Pool) -> int:
 
 async def compact(pool: Pool) -> int:
     """The step that compacts some of the erasures that are weeks old; returns how many. It also drops some of
-    what compaction left more than a year ago.
-
-    Raises DatabaseUnavailable.
+    what compaction left more than a year ago. Raises DatabaseUnavailable.
     """
     await drop_compacted_leaves(pool)
     compacted = await compact_erasures(pool)

@@ -71,9 +71,7 @@ class Follower:
 
     async def step(self) -> int:
         """Apply the next batch to each projection; returns how many entries there were: less than `batch` at
-        the log's end.
-
-        Raises DatabaseUnavailable.
+        the log's end. Raises DatabaseUnavailable.
         """
         positions, self._positions = self._positions, None  # should it fail, what was committed is unknown
         try:

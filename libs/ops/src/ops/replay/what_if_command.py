@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from administration import Admin
+from administration.admin import outcomes
 from administration.admin_values import Agent
-from administration.errors import outcomes
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter
 from ops import printing
