@@ -1,7 +1,7 @@
 """`agentchat replay audit` and `agentchat replay audit head`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ from ops.errors import SetupError
 from ops.output import INTERRUPTED, counted
 from ops.printing import progress
 from ops.replay import signed_heads
-from ops.replay.exporting import ExportOptions, chosen_ids
+from ops.replay.export_command import chosen_ids
 from ops.replay.signed_heads import AUDIT_KEY, SignedHead
 from runtime.postgres import Pool
 
@@ -33,19 +33,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-
-class _Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Of these conversations, or of an account, or where neither is named of positions in [first, last]."""
-
-    conversations: tuple[str, ...]
-    account: str | None
-    first: int
-    last: int | None
-
-    @property
-    def is_of_some(self) -> bool:
-        return bool(self.conversations) or self.account is not None
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,12 +80,30 @@ def audit(
     if context.invoked_subcommand is not None:
         return
     chosen = tuple(dict.fromkeys(each.lower() for each in conversations or ()))
-    options = _Options(conversations=chosen, account=account, first=first, last=last)
-    report = _audited(options, _heads(against or (), public_keys or ()))
+    of_some = bool(chosen) or account is not None
+    heads = _heads(against or (), public_keys or ())
+    if of_some and (heads or first > 1 or last is not None):
+        raise SetupError(
+            "--against, --from and --to audit the complete log: not with --conversation or --account"
+        )
+    if chosen and account is not None:
+        raise SetupError("choose what to audit: conversations, or an account, or the log")
+
+    async def scope(pool: Pool, log: Log) -> Scope:
+        end = await log.head()
+        if not of_some:
+            return Scope(first=first, last=min(end, last or end))
+        ids = await chosen_ids(pool, log, chosen, account)
+        return Scope(last=end, conversations=tuple([each async for each in ids]))
+
+    try:
+        report = run(lambda _, pool: _audited(pool, scope, heads))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         printing.as_json(report)
     else:
-        _print(report, each_erased=options.is_of_some)
+        _print(report, each_erased=of_some)
     raise typer.Exit(0 if report.ok else 1)
 
 
@@ -152,26 +157,15 @@ def _heads(against: Sequence[Path], public_keys: Sequence[str]) -> list[SignedHe
     return [signed_heads.read(path, keys) for path in against]
 
 
-def _audited(options: _Options, heads: Sequence[SignedHead]) -> _Report:
-    if options.is_of_some and (heads or options.first > 1 or options.last is not None):
-        raise SetupError(
-            "--against, --from and --to audit the complete log: not with --conversation or --account"
-        )
-    if options.conversations and options.account is not None:
-        raise SetupError("choose what to audit: conversations, or an account, or the log")
-    try:
-        return run(lambda _, pool: _work(pool, options, heads))
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-
-
-async def _work(pool: Pool, options: _Options, heads: Sequence[SignedHead]) -> _Report:
+async def _audited(
+    pool: Pool, scope: Callable[[Pool, Log], Awaitable[Scope]], heads: Sequence[SignedHead]
+) -> _Report:
     log = Log(pool)
-    scope = await _scope(pool, log, options)
+    wanted = await scope(pool, log)
     with progress("audit") as bar:
-        task = bar.add_task("events", total=scope.last, completed=scope.first - 1)
+        task = bar.add_task("events", total=wanted.last, completed=wanted.first - 1)
         audited = await auditing.audit(
-            pool, log, scope, on_position=lambda position: bar.update(task, completed=position)
+            pool, log, wanted, on_position=lambda position: bar.update(task, completed=position)
         )
     before = datetime.now(UTC).date() - timedelta(days=LEAVES_KEPT_DAYS)
     compared = [
@@ -182,14 +176,6 @@ async def _work(pool: Pool, options: _Options, heads: Sequence[SignedHead]) -> _
         days=[each.head.day for each in heads],
         differences=[each for each in compared if each is not None],
     )
-
-
-async def _scope(pool: Pool, log: Log, options: _Options) -> Scope:
-    end = await log.head()
-    if not options.is_of_some:
-        return Scope(first=options.first, last=min(end, options.last or end))
-    wanted = await chosen_ids(pool, log, ExportOptions(options.conversations, options.account))
-    return Scope(last=end, conversations=tuple([each async for each in wanted]))
 
 
 def _print(report: _Report, *, each_erased: bool) -> None:

@@ -47,11 +47,11 @@ def feed(
     and for consumers that start again. Existing consumers receive some events a second time, and recognise
     them by Chat-Log-Position. Exit code 2: there is no such position.
     """
-    oldest = check(start)
+    oldest = direct.run(lambda admin: _oldest(admin, start), bus="needed")
     held = f"which holds the log from position {oldest:,} on" if oldest else "which is empty"
     confirm(f"Empty EVENTS, {held}, and feed it from position {start:,}?", yes=yes)
     try:
-        done = feed_again(start)
+        done = direct.run(lambda admin: _feed_again(admin, start), bus="to provision")
     except KeyboardInterrupt:
         printing.note("stopped; a running projector continues from here")
         raise typer.Exit(INTERRUPTED) from None
@@ -62,24 +62,6 @@ def feed(
         f"EVENTS holds the log from position {done.first:,} to {done.last:,}; "
         f"{done.published:,} events were published in {done.seconds:.1f} s\n"
     )
-
-
-def check(start: int) -> int:
-    """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
-
-    async def work(admin: Admin) -> int:
-        head = await _head(admin)
-        if not 1 <= start <= head:
-            reach = f"goes from 1 to {head:,}" if head else "is empty"
-            raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
-        return await _bus(admin).feed.oldest()
-
-    return direct.run(work, bus="needed")
-
-
-def feed_again(start: int) -> Refed:
-    """Feed EVENTS from `start` on, with a bar on a terminal. Raises RefusedError."""
-    return direct.run(lambda admin: _run(admin, start), bus="to provision")
 
 
 async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int:
@@ -114,8 +96,18 @@ async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int
     raise BusUnavailable("another process keeps publishing to EVENTS")
 
 
-async def _run(admin: Admin, start: int) -> Refed:
-    head = last = await _head(admin)
+async def _oldest(admin: Admin, start: int) -> int:
+    """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
+    head = await Log(admin.pool).head()
+    if not 1 <= start <= head:
+        reach = f"goes from 1 to {head:,}" if head else "is empty"
+        raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
+    return await admin.need_bus().feed.oldest()
+
+
+async def _feed_again(admin: Admin, start: int) -> Refed:
+    log = Log(admin.pool)
+    head = last = await log.head()
     began = time.monotonic()
     with Bar("feed") as bar:
 
@@ -125,19 +117,7 @@ async def _run(admin: Admin, start: int) -> Refed:
             bar.advanced(position, head)
 
         try:
-            published = await refeed(_bus(admin), Log(admin.pool), start, on_position)
+            published = await refeed(admin.need_bus(), log, start, on_position)
         except (BusUnavailable, DatabaseUnavailable) as error:
             raise RefusedError(f"EVENTS is not fed to its end, do it again: {error}") from None
     return Refed(first=start, last=last, published=published, seconds=time.monotonic() - began)
-
-
-async def _head(admin: Admin) -> int:
-    try:
-        return await Log(admin.pool).head()
-    except DatabaseUnavailable as error:
-        raise RefusedError(f"the database does not answer: {error}") from None
-
-
-def _bus(admin: Admin) -> Bus:
-    assert admin.bus is not None
-    return admin.bus

@@ -16,8 +16,8 @@ _FUNCTIONS = {
     "show": "show:show",
     "why": "why:why",
     "trace": "show:trace",
-    "export": "transfer:export",
-    "import": "transfer:import_",
+    "export": "export_command:export",
+    "import": "import_command:import_",
 }
 
 

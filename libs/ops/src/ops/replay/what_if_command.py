@@ -25,7 +25,6 @@ from ops.replay.what_if_compare import ComparedRun, Summary, read_prices, summar
 from ops.replay.what_if_runs import (
     ENDS,
     MOST,
-    RunChoice,
     WhatIfOptions,
     WhatIfReplay,
     choose,
@@ -106,17 +105,15 @@ def what_if(
         version=version,
         model=model,
         system_prompt=None if prompt_file is None else _prompt(prompt_file),
-        choice=RunChoice(
-            conversations=named,
-            sample=sample or 0,
-            seed=seed,
-            runs=RunFilter(
-                ends=ends_of(ends or []),
-                since=time_of("--from", since),
-                until=time_of("--to", until),
-                agent_id=answered_by and answered_by.lower(),
-                metadata=tags_of(tags or []),
-            ),
+        conversations=named,
+        sample=sample or 0,
+        seed=seed,
+        runs=RunFilter(
+            ends=ends_of(ends or []),
+            since=time_of("--from", since),
+            until=time_of("--to", until),
+            agent_id=answered_by and answered_by.lower(),
+            metadata=tags_of(tags or []),
         ),
         seconds=timeout,
         at_once=concurrency,
@@ -141,7 +138,7 @@ def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[ComparedRun]]:
     async def work(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
         found = await find_agent(admin, wanted)
         with outcomes():
-            chosen = await choose(admin, found, wanted.choice)
+            chosen = await choose(admin, found, wanted)
             with progress("replaying") as bar:
                 task = bar.add_task("", total=len(chosen))
                 replay = WhatIfReplay(admin.need_bus(), Log(admin.pool), found, wanted)

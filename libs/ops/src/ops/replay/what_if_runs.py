@@ -12,7 +12,7 @@ from contracts import subjects
 from contracts.admin_errors import NotFound
 from contracts.ids import is_uuid
 from contracts.messages import WhatIf, WhatIfAnswered
-from conversations.aggregate.conversation import Conversation, Run
+from conversations.aggregate.conversation import Conversation
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter, sample_conversations
@@ -23,22 +23,30 @@ from ops.replay.what_if_compare import ComparedRun, Prices, compared
 ENDS = ("completed", "failed", "cancelled")
 MOST = 10_000
 """Conversations of one replay."""
+_SLACK_SECONDS = 10.0
+_AGAIN_SECONDS = 1.0
+_TRIES = 3
 
 
-class RunChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Of `conversations`, or of `sample` of all those with such a run, picked by `seed`."""
+class WhatIfOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to replay, and with which agent version, model or prompt.
 
+    The runs are those of `conversations`, or of `sample` of all those with such a run, picked by `seed`.
+    `seconds` bounds one run, `at_once` the number of active ones.
+    """
+
+    agent_id: str
+    version: int | None
+    model: str | None
+    system_prompt: str | None
     conversations: tuple[str, ...]
     sample: int
     seed: int
     runs: RunFilter
-
-
-class ChosenRun(msgspec.Struct, frozen=True):
-    """One run that is to be done again."""
-
-    conversation_id: str
-    trace_id: str
+    seconds: float
+    at_once: int
+    prices: Prices | None
+    diff: bool
 
 
 def time_of(option: str, text: str | None) -> str | None:
@@ -69,24 +77,29 @@ def ends_of(given: list[str]) -> tuple[str, ...]:
     return tuple(given) or ("completed",)
 
 
-async def choose(admin: Admin, agent: Agent, choice: RunChoice) -> list[ChosenRun]:
-    """The runs, of the agent's account. Without names and an agent: those that the agent answered.
+async def choose(admin: Admin, agent: Agent, wanted: WhatIfOptions) -> list[tuple[str, str]]:
+    """The runs, by conversation and trace. Without names and an agent: those that the agent answered.
 
     Raises RefusedError (exit code 2) for a conversation that cannot be replayed, and where there is no run.
     """
-    log = Log(admin.pool)
-    runs = choice.runs
-    if choice.conversations:
-        named = [await _named(log, agent, each) for each in dict.fromkeys(choice.conversations)]
+    log, runs = Log(admin.pool), wanted.runs
+    if wanted.conversations:
+        found = [await _named(log, agent, each) for each in dict.fromkeys(wanted.conversations)]
     else:
         if runs.agent_id is None:
             runs = msgspec.structs.replace(runs, agent_id=agent.id)
-        most = choice.sample or MOST
-        ids = await sample_conversations(admin.pool, agent.account_id, runs, most, choice.seed)
-        named = [await read(log, each) for each in ids]
-    chosen = [ChosenRun(each.conversation_id, run.trace_id) for each in named for run in _runs(each, runs)]
+        most = wanted.sample or MOST
+        ids = await sample_conversations(admin.pool, agent.account_id, runs, most, wanted.seed)
+        found = [await read(log, each) for each in ids]
+    chosen = [
+        (each.conversation_id, run.trace_id)
+        for each in found
+        if each.metadata.items() >= runs.metadata.items()
+        for run in each.runs
+        if runs.takes(run)
+    ]
     if not chosen:
-        whose = "these conversations have" if choice.conversations else f"agent {runs.agent_id} has"
+        whose = "these conversations have" if wanted.conversations else f"agent {runs.agent_id} has"
         raise RefusedError(f"{whose} no such run that could be replayed", 2)
     return chosen
 
@@ -112,33 +125,6 @@ async def _named(log: Log, agent: Agent, conversation_id: str) -> Conversation:
     return conversation
 
 
-def _runs(conversation: Conversation, wanted: RunFilter) -> list[Run]:
-    tags = conversation.metadata.items() >= wanted.metadata.items()
-    return [run for run in conversation.runs if tags and wanted.takes(run)]
-
-
-_SLACK_SECONDS = 10.0
-_AGAIN_SECONDS = 1.0
-_TRIES = 3
-
-
-class WhatIfOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to replay, and with which agent version, model or prompt.
-
-    `seconds` bounds one run, `at_once` the number of active ones.
-    """
-
-    agent_id: str
-    version: int | None
-    model: str | None
-    system_prompt: str | None
-    choice: RunChoice
-    seconds: float
-    at_once: int
-    prices: Prices | None
-    diff: bool
-
-
 class WhatIfReplay:
     """Runs the chosen runs again with one version of an agent."""
 
@@ -150,34 +136,36 @@ class WhatIfReplay:
         self._room = asyncio.Semaphore(wanted.at_once)
         self._answered = False
 
-    async def all(self, chosen: Sequence[ChosenRun], on_done: Callable[[], None]) -> list[ComparedRun]:
+    async def all(self, chosen: Sequence[tuple[str, str]], on_done: Callable[[], None]) -> list[ComparedRun]:
         """Every run, in the order of `chosen`. Raises BusUnavailable where no orchestrator ever answers."""
         tasks: list[asyncio.Task[ComparedRun | None]] = []
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._one(each, on_done)) for each in chosen]
+                tasks = [group.create_task(self._one(*each, on_done)) for each in chosen]
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         return [done for task in tasks if (done := task.result()) is not None]
 
-    async def _one(self, chosen: ChosenRun, on_done: Callable[[], None]) -> ComparedRun | None:
+    async def _one(
+        self, conversation_id: str, trace_id: str, on_done: Callable[[], None]
+    ) -> ComparedRun | None:
         """None where the conversation was erased meanwhile."""
         async with self._room:
-            run = (await read(self._log, chosen.conversation_id)).run(chosen.trace_id)
-            answer = None if run is None else await self._asked(chosen)
+            run = (await read(self._log, conversation_id)).run(trace_id)
+            answer = None if run is None else await self._asked(conversation_id, trace_id)
         on_done()
         if run is None or answer is None:
             return None
-        return compared(chosen.conversation_id, run, answer, self._wanted.prices, diff=self._wanted.diff)
+        return compared(conversation_id, run, answer, self._wanted.prices, diff=self._wanted.diff)
 
-    async def _asked(self, chosen: ChosenRun) -> WhatIfAnswered:
+    async def _asked(self, conversation_id: str, trace_id: str) -> WhatIfAnswered:
         """A worker that is stopping answers `unavailable`; then another one is asked."""
         question = WhatIf(
             account_id=self._agent.account_id,
             agent_id=self._agent.id,
             agent_version=self._agent.version,
-            conversation_id=chosen.conversation_id,
-            trace_id=chosen.trace_id,
+            conversation_id=conversation_id,
+            trace_id=trace_id,
             model=self._wanted.model,
             system_prompt=self._wanted.system_prompt,
             seconds=self._wanted.seconds,

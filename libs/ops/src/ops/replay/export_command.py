@@ -1,0 +1,138 @@
+"""`agentchat replay export`: writes conversations of the log to a file."""
+
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+import typer
+
+from administration import admin_accounts
+from contracts.admin_errors import NotFound
+from contracts.ids import is_uuid
+from conversations.event_store.log import Log
+from conversations.queries import find_run
+from conversations.transfer import file_format, moving
+from ops import printing
+from ops.connections import NoneSuchError, run
+from ops.errors import SetupError, StackError
+from ops.output import counted, forget_stdout, one_line
+from ops.printing import progress
+from runtime.postgres import Pool, connection
+
+
+class Written(msgspec.Struct, kw_only=True):
+    """`left` counts, by conversation, the events of active runs, which are not exported."""
+
+    conversations: int = 0
+    events: int = 0
+    left: dict[str, int] = {}
+
+
+def export(
+    conversations: Annotated[
+        list[str] | None, typer.Argument(metavar="[CONVERSATION]...", help="Ids of conversations.")
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option(metavar="ACCOUNT", help="All conversations of this account.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All conversations of all accounts.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write this file, readable by its owner only, when it is complete.",
+        ),
+    ] = None,
+) -> None:
+    """Write conversations as JSON lines, one event per line, for `agentchat replay import` elsewhere.
+
+    Events are written as they are stored, with ids and versions. Active runs are left out. Accounts, agents
+    and knowledge are not in it. Exit code 2: a conversation or account is unknown.
+    """
+    if sum((bool(conversations), account is not None, everything)) != 1:
+        raise SetupError("choose what to export: ids of conversations, or --account, or --all")
+    if output is None and sys.stdout.isatty():
+        raise SetupError("an export is not written to a terminal: write it to a file, by > or --output")
+    wanted = tuple(dict.fromkeys(each.lower() for each in conversations or ()))
+    with _written(output) as file:
+        done = run(lambda _, pool: _export(pool, wanted, account, file))
+    for conversation_id, left in done.left.items():
+        printing.note(f"conversation {conversation_id}: {left} events of an active run were left out")
+    printing.note(f"{counted(done.conversations, 'conversation')}, {counted(done.events, 'event')}")
+
+
+async def _export(pool: Pool, conversations: Sequence[str], account: str | None, file: BinaryIO) -> Written:
+    log = Log(pool)
+    wanted = await chosen_ids(pool, log, conversations, account)
+    out = file_format.FileWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    done = Written()
+    with progress("exporting") as bar:
+        task = bar.add_task("", total=len(conversations) or None)
+        async for conversation_id in wanted:
+            found = await moving.outgoing(log, conversation_id)
+            if found.left:
+                done.left[conversation_id] = found.left
+            if found.entries:
+                out.add(found.entries)
+                done.conversations += 1
+                done.events += len(found.entries)
+            bar.advance(task)
+    out.end()
+    return done
+
+
+async def chosen_ids(
+    pool: Pool, log: Log, conversations: Sequence[str], account: str | None
+) -> AsyncIterator[str]:
+    """These conversations; or those of an account; or, where neither is given, all.
+
+    Raises NoneSuchError, before the first one.
+    """
+    if conversations:
+        known = await log.accounts_of(conversations)
+        for each in conversations:
+            if not is_uuid(each) or each not in known:
+                raise NoneSuchError(f"no such conversation: {one_line(each, 100)}")
+        return _each(conversations)
+    if account is None:
+        return find_run.all_ids(log)
+    async with connection(pool) as conn:
+        try:
+            account = (await admin_accounts.present(conn, account)).id
+        except NotFound:
+            raise NoneSuchError(f"no such account: {one_line(account, 100)}") from None
+    return find_run.all_ids(log, account)
+
+
+async def _each(conversation_ids: Sequence[str]) -> AsyncIterator[str]:
+    for conversation_id in conversation_ids:
+        yield conversation_id
+
+
+@contextlib.contextmanager
+def _written(output: Path | None) -> Iterator[BinaryIO]:
+    """Standard output, or a file that takes its name when all is in it. Raises SetupError, StackError."""
+    if output is None:
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            forget_stdout()
+            raise StackError("the reader of the export has closed the pipe") from None
+        return
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        with open(partial, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            yield file
+        partial.replace(output)
+    except OSError as error:
+        raise SetupError(f"{output} cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
