@@ -135,7 +135,7 @@ async def _apply(
         return []
     try:
         async with conn.transaction():
-            for statement, parameters in projection.changes(facts):
+            for statement, parameters in projection.statements(facts):
                 await conn.execute(statement, parameters)
     except REFUSALS as error:
         if len(facts) == 1:

@@ -7,7 +7,7 @@ approval's id.
 from collections.abc import Sequence
 
 from contracts import events, wire
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 
 _TABLES = """
 CREATE TABLE approvals (
@@ -38,7 +38,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON approvals TO agentchat_service
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     rows: dict[tuple[str, str], dict[str, object]] = {}
     decided: list[dict[str, object]] = []
-    erased: set[str] = set()
     for fact in facts:
         match fact.event:
             case events.ToolCalled(needs_approval=True) as call:
@@ -53,11 +52,9 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
                 decided.append(
                     {"approval_id": decision.approval_id, "decided": known, "status": decision.decision}
                 )
-            case events.ConversationErased():
-                erased.add(fact.conversation_id)
             case _:
                 pass
-    return [*put(_UPSERT, list(rows.values())), *put(_DECIDE, decided), *remove(_DELETE, erased)]
+    return [*put(_UPSERT, list(rows.values())), *put(_DECIDE, decided)]
 
 
 def _of(question: events.DecisionRequested) -> dict[str, object]:
@@ -98,24 +95,19 @@ PROJECTION = Projection(
     changes=_changes,
 )
 
-_UPSERT = """
-INSERT INTO approvals AS kept
-       (trace_id, call_id, conversation_id, account_id, name, input, approval_id, agent_id, server, approvers,
-        requested_at, expires_at, status)
-SELECT * FROM json_to_recordset(%s) AS new(
-       trace_id text, call_id text, conversation_id text, account_id text, name text, input text,
-       approval_id text, agent_id text, server text, approvers text, requested_at text, expires_at text,
-       status text)
-ON CONFLICT (trace_id, call_id) DO UPDATE
+_UPSERT = insert(
+    "approvals",
+    "trace_id text, call_id text, conversation_id text, account_id text, name text, input text, "
+    "approval_id text, agent_id text, server text, approvers text, requested_at text, expires_at text, "
+    "status text",
+    """(trace_id, call_id) DO UPDATE
    SET approval_id = excluded.approval_id, agent_id = excluded.agent_id, server = excluded.server,
        approvers = excluded.approvers, requested_at = excluded.requested_at,
-       expires_at = excluded.expires_at, status = excluded.status
-"""
+       expires_at = excluded.expires_at, status = excluded.status""",
+)
 
 _DECIDE = """
 UPDATE approvals AS kept SET decided = new.decided, status = new.status
   FROM json_to_recordset(%s) AS new(approval_id text, decided text, status text)
  WHERE kept.approval_id = new.approval_id
 """
-
-_DELETE = "DELETE FROM approvals WHERE conversation_id = ANY(%s)"

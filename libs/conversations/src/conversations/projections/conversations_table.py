@@ -1,14 +1,16 @@
 """The read model `conversations`: one row a thread, for lists; none for one that is unlisted."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 from psycopg import sql
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from contracts import events, ids
 from conversations.aggregate.conversation import ForkedFrom
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from runtime.postgres import Connection, Pool, connection
 
 TITLE_LENGTH = 80
@@ -100,33 +102,16 @@ async def conversations_of(
     if matching.created_before is not None:
         place = min(place, (matching.created_before, ""))
     found = matching.conditions()
-    async with connection(pool) as conn:
-        query = sql.Composed([_SELECT, *(condition for condition, _ in found), _ORDER])
-        cursor = await conn.execute(query, (account_id, *place, *(value for _, value in found), limit))
-        return [_row(*row) for row in await cursor.fetchall()]
+    query = sql.Composed([_SELECT, *(condition for condition, _ in found), _ORDER])
+    async with connection(pool) as conn, conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, (account_id, *place, *(value for _, value in found), limit))
+        return [_row(row) for row in await cursor.fetchall()]
 
 
-def _row(
-    conversation_id: str,
-    title: str | None,
-    agent_id: str | None,
-    message_count: int,
-    created_at: str,
-    updated_at: str,
-    metadata: dict[str, str],
-    source_id: str | None,
-    source_version: int | None,
-) -> ConversationRow:
-    return ConversationRow(
-        conversation_id=conversation_id,
-        title=title,
-        agent_id=agent_id,
-        message_count=message_count,
-        created_at=created_at,
-        updated_at=updated_at,
-        metadata=metadata,
-        forked_from=None if source_id is None else ForkedFrom(source_id, source_version or 0),
-    )
+def _row(columns: dict[str, Any]) -> ConversationRow:
+    source_id, version = columns.pop("source_id"), columns.pop("source_version")
+    forked_from = None if source_id is None else ForkedFrom(source_id, version or 0)
+    return ConversationRow(**columns, forked_from=forked_from)
 
 
 async def count_conversations(conn: Connection, account_id: str) -> int:
@@ -189,16 +174,10 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
     described: dict[str, _Description] = {}
     forks: dict[str, _Fork] = {}
-    erased: set[str] = set()
     for fact in facts:
         if ids.is_unlisted(fact.conversation_id):
             continue
-        if isinstance(fact.event, events.ConversationErased):
-            changes.pop(fact.conversation_id, None)
-            described.pop(fact.conversation_id, None)
-            forks.pop(fact.conversation_id, None)
-            erased.add(fact.conversation_id)
-        elif isinstance(fact.event, events.ConversationForked):
+        if isinstance(fact.event, events.ConversationForked):
             source_id, source_version = fact.event.source_id, fact.event.source_version
             forks[fact.conversation_id] = _Fork(fact.conversation_id, source_id, source_version)
         elif isinstance(fact.event, events.ConversationDescribed):
@@ -215,7 +194,6 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         *put(_UPSERT, list(changes.values())),
         *put(_DESCRIBE, list(described.values())),
         *put(_FORK, list(forks.values())),
-        *remove(_DELETE, erased),
     ]
 
 
@@ -245,18 +223,16 @@ PROJECTION = Projection(
     changes=_changes,
 )
 
-_UPSERT = """
-INSERT INTO conversations AS kept
-       (conversation_id, account_id, title, agent_id, message_count, created_at, updated_at)
-SELECT * FROM json_to_recordset(%s) AS new(
-       conversation_id text, account_id text, title text, agent_id text, message_count integer,
-       created_at text, updated_at text)
-ON CONFLICT (conversation_id) DO UPDATE
+_UPSERT = insert(
+    "conversations",
+    "conversation_id text, account_id text, title text, agent_id text, message_count integer, "
+    "created_at text, updated_at text",
+    """(conversation_id) DO UPDATE
    SET title = coalesce(kept.title, excluded.title),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
        message_count = kept.message_count + excluded.message_count,
-       updated_at = excluded.updated_at
-"""
+       updated_at = excluded.updated_at""",
+)
 
 # After the row's beginning, which is in the log before it.
 _DESCRIBE = """
@@ -270,8 +246,6 @@ UPDATE conversations SET source_id = new.source_id, source_version = new.source_
   FROM json_to_recordset(%s) AS new(conversation_id text, source_id text, source_version bigint)
  WHERE conversations.conversation_id = new.conversation_id
 """
-
-_DELETE = "DELETE FROM conversations WHERE conversation_id = ANY(%s)"
 
 # After every key: times are ISO 8601, which begins with a digit.
 _LAST = ("~", "~")

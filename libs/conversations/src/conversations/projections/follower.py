@@ -143,7 +143,7 @@ async def _take_together(conn: Connection, group: Sequence[Projection], page: Lo
     for _, batch in pairs:
         for _, error in batch.unreadable:
             raise error
-    statements = [statement for each, batch in pairs for statement in each.changes(batch.facts)]
+    statements = [statement for each, batch in pairs for statement in each.statements(batch.facts)]
     async with conn.pipeline() as pipeline, _batch(conn):
         moved = await _advance(conn, group, page)
         for statement, parameters in statements:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from contracts import events
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from runtime.postgres import Pool, connection
 
 _TABLES = """
@@ -36,18 +36,9 @@ async def find_message(pool: Pool, message_id: str) -> tuple[str, str] | None:
 
 
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
-    rows: dict[str, list[dict[str, object]]] = {}
-    erased: set[str] = set()
-    for fact in facts:
-        match fact.event:
-            case events.MessageSaved() as message:
-                rows.setdefault(fact.conversation_id, []).append(_row(fact, message))
-            case events.ConversationErased():
-                rows.pop(fact.conversation_id, None)
-                erased.add(fact.conversation_id)
-            case _:
-                pass
-    return [*put(_INSERT, [row for saved in rows.values() for row in saved]), *remove(_DELETE, erased)]
+    return put(
+        _INSERT, [_row(fact, fact.event) for fact in facts if isinstance(fact.event, events.MessageSaved)]
+    )
 
 
 def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
@@ -73,13 +64,9 @@ PROJECTION = Projection(
     changes=_changes,
 )
 
-_INSERT = """
-INSERT INTO messages (message_id, conversation_id, account_id, role, content, token_count, created_at,
-                      trace_id, position)
-SELECT * FROM json_to_recordset(%s) AS new(
-       message_id text, conversation_id text, account_id text, role text, content text, token_count integer,
-       created_at text, trace_id text, position bigint)
-ON CONFLICT (message_id) DO NOTHING
-"""
-
-_DELETE = "DELETE FROM messages WHERE conversation_id = ANY(%s)"
+_INSERT = insert(
+    "messages",
+    "message_id text, conversation_id text, account_id text, role text, content text, token_count integer, "
+    "created_at text, trace_id text, position bigint",
+    "(message_id) DO NOTHING",
+)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from contracts import events
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put, remove
 from runtime.postgres import Connection
 
 _TABLES = """
@@ -31,7 +31,6 @@ async def open_runs_of(
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     begun: dict[str, dict[str, object]] = {}
     ended: set[str] = set()
-    erased: set[str] = set()
     for fact in facts:
         match fact.event:
             case events.MessageSaved(role="user") as message:
@@ -40,11 +39,9 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
                 # Most runs begin and end within one batch and never come into the table.
                 if begun.pop(fact.event.trace_id, None) is None:
                     ended.add(fact.event.trace_id)
-            case events.ConversationErased():
-                erased.add(fact.conversation_id)
             case _:
                 pass
-    return [*put(_INSERT, list(begun.values())), *remove(_END, ended), *remove(_ERASE, erased)]
+    return [*put(_INSERT, list(begun.values())), *remove(_END, ended)]
 
 
 def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
@@ -78,13 +75,10 @@ SELECT count(*) OVER (), trace_id FROM open_runs
  WHERE account_id = %s AND agent_id = %s ORDER BY started_at, trace_id LIMIT %s
 """
 
-_INSERT = """
-INSERT INTO open_runs (trace_id, conversation_id, account_id, agent_id, started_at)
-SELECT * FROM json_to_recordset(%s) AS new(
-       trace_id text, conversation_id text, account_id text, agent_id text, started_at timestamptz)
-ON CONFLICT (trace_id) DO NOTHING
-"""
+_INSERT = insert(
+    "open_runs",
+    "trace_id text, conversation_id text, account_id text, agent_id text, started_at timestamptz",
+    "(trace_id) DO NOTHING",
+)
 
 _END = "DELETE FROM open_runs WHERE trace_id = ANY(%s)"
-
-_ERASE = "DELETE FROM open_runs WHERE conversation_id = ANY(%s)"

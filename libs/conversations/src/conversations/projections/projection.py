@@ -30,8 +30,9 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     text of that time. `changes` gets facts in log order, each once, of the types that it `takes`. What it
     gives runs in the transaction that also stores the position, and calls the table by its bare name. It is
     pure, and may raise UnicodeError. Copies that a fork has of events are given only to one that
-    `takes_inherited`. A new `version`, of the table or of what is in it, has it rebuilt
-    next to the old one (`rebuilding`).
+    `takes_inherited`. Rows of a conversation go when it is erased, unless the model `keeps_erased`: then its
+    `changes` say what goes. A new `version`, of the table or of what is in it, has it rebuilt next to the old
+    one (`rebuilding`).
     """
 
     name: str
@@ -39,7 +40,25 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     tables: str
     takes: frozenset[type[events.Fact]]
     takes_inherited: bool = False
+    keeps_erased: bool = False
     changes: Changes
+
+    def statements(self, facts: Sequence[LoggedFact]) -> list[Statement]:
+        """What brings these facts into the table. Raises UnicodeError."""
+        if self.keeps_erased:
+            return self.changes(facts)
+        # Nothing comes after an erasure, so the other facts of its conversation are from before.
+        erased = {each.conversation_id for each in facts if isinstance(each.event, events.ConversationErased)}
+        present = [fact for fact in facts if fact.conversation_id not in erased]
+        delete = f"DELETE FROM {self.name} WHERE conversation_id = ANY(%s)"  # noqa: S608 - a name of ours
+        return [*self.changes(present), *remove(delete, erased)]
+
+
+def insert(table: str, columns: str, on_conflict: str) -> str:
+    """The SQL by which `put` adds rows; `columns` are names and types, `kept` is a row that is there."""
+    names = ", ".join(column.split()[0] for column in columns.split(","))
+    rows = f"SELECT * FROM json_to_recordset(%s) AS new({columns})"  # noqa: S608 - as above
+    return f"INSERT INTO {table} AS kept ({names}) {rows} ON CONFLICT {on_conflict}"
 
 
 def put(statement: str, rows: Sequence[object]) -> list[Statement]:

@@ -7,7 +7,7 @@ import msgspec
 
 from contracts import events
 from contracts.values import Usage
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 
 _TABLES = """
 CREATE TABLE runs (
@@ -70,19 +70,10 @@ _OF_A_RUN = (
 
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
-    erased: set[str] = set()
     for fact in facts:
-        event = fact.event
-        if isinstance(event, events.ConversationErased):
-            erased.add(fact.conversation_id)
-        elif isinstance(event, _OF_A_RUN):
-            change = changes.get(event.trace_id)
-            if change is None:
-                change = changes[event.trace_id] = _Change(fact.conversation_id, fact.account_id)
-            _add(change, event)
-    # Nothing comes after an erasure, so what the batch tells of these is from before.
-    rows = [_row(trace_id, each) for trace_id, each in changes.items() if each.conversation_id not in erased]
-    return [*put(_UPSERT, rows), *remove(_DELETE, erased)]
+        run = changes.setdefault(fact.event.trace_id, _Change(fact.conversation_id, fact.account_id))
+        _add(run, fact.event)
+    return put(_UPSERT, [_row(trace_id, each) for trace_id, each in changes.items()])
 
 
 def _add(run: _Change, event: events.Event) -> None:
@@ -128,17 +119,13 @@ PROJECTION = Projection(
     changes=_changes,
 )
 
-_UPSERT = """
-INSERT INTO runs AS kept
-       (trace_id, conversation_id, account_id, agent_id, agent_version, model, form, state, code, attempts,
-        rounds, tool_calls, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens,
-        requested_at, started_at, ended_at)
-SELECT * FROM json_to_recordset(%s) AS new(
-       trace_id text, conversation_id text, account_id text, agent_id text, agent_version integer, model text,
-       form text, state text, code text, attempts integer, rounds integer, tool_calls integer,
-       input_tokens bigint, output_tokens bigint, cache_read_tokens bigint, cache_creation_tokens bigint,
-       requested_at text, started_at text, ended_at text)
-ON CONFLICT (trace_id) DO UPDATE
+_UPSERT = insert(
+    "runs",
+    "trace_id text, conversation_id text, account_id text, agent_id text, agent_version integer, "
+    "model text, form text, state text, code text, attempts integer, rounds integer, tool_calls integer, "
+    "input_tokens bigint, output_tokens bigint, cache_read_tokens bigint, cache_creation_tokens bigint, "
+    "requested_at text, started_at text, ended_at text",
+    """(trace_id) DO UPDATE
    SET agent_id = coalesce(excluded.agent_id, kept.agent_id),
        agent_version = coalesce(excluded.agent_version, kept.agent_version),
        model = coalesce(excluded.model, kept.model),
@@ -154,7 +141,5 @@ ON CONFLICT (trace_id) DO UPDATE
        cache_creation_tokens = greatest(kept.cache_creation_tokens, excluded.cache_creation_tokens),
        requested_at = coalesce(kept.requested_at, excluded.requested_at),
        started_at = coalesce(kept.started_at, excluded.started_at),
-       ended_at = coalesce(kept.ended_at, excluded.ended_at)
-"""
-
-_DELETE = "DELETE FROM runs WHERE conversation_id = ANY(%s)"
+       ended_at = coalesce(kept.ended_at, excluded.ended_at)""",
+)

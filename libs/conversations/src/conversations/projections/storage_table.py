@@ -11,7 +11,7 @@ import msgspec
 
 from contracts import events
 from conversations.database import unbounded
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from runtime.postgres import Pool, connection
 
 _TABLES = """
@@ -75,16 +75,11 @@ class _Row(msgspec.Struct):
 
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     rows: dict[str, _Row] = {}
-    erased: set[str] = set()
     for fact in facts:
-        if isinstance(fact.event, events.ConversationErased):
-            rows.pop(fact.conversation_id, None)
-            erased.add(fact.conversation_id)
-            continue
         row = rows.setdefault(fact.conversation_id, _Row(fact.conversation_id, fact.account_id))
         row.events += 1
         row.bytes += fact.size
-    return [*put(_UPSERT, list(rows.values())), *remove(_DELETE, erased)]
+    return put(_UPSERT, list(rows.values()))
 
 
 PROJECTION = Projection(
@@ -96,15 +91,12 @@ PROJECTION = Projection(
     changes=_changes,
 )
 
-_UPSERT = """
-INSERT INTO storage AS kept (conversation_id, account_id, events, bytes)
-SELECT * FROM json_to_recordset(%s) AS new(
-       conversation_id text, account_id text, events bigint, bytes bigint)
-ON CONFLICT (conversation_id) DO UPDATE
-   SET events = kept.events + excluded.events, bytes = kept.bytes + excluded.bytes
-"""
-
-_DELETE = "DELETE FROM storage WHERE conversation_id = ANY(%s)"
+_UPSERT = insert(
+    "storage",
+    "conversation_id text, account_id text, events bigint, bytes bigint",
+    """(conversation_id) DO UPDATE
+   SET events = kept.events + excluded.events, bytes = kept.bytes + excluded.bytes""",
+)
 
 _OF_ACCOUNT = """
 SELECT count(*), coalesce(sum(events), 0)::bigint, coalesce(sum(bytes), 0)::bigint

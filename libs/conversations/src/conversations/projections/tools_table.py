@@ -6,9 +6,10 @@ One row a call, so that a conversation that is erased takes its own with it, and
 from collections.abc import Sequence
 
 import msgspec
+from psycopg.rows import class_row
 
 from contracts import events
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from runtime.postgres import Pool, connection
 
 _TABLES = """
@@ -52,30 +53,25 @@ async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> lis
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
-        cursor = await conn.execute(_LINES, {"month": month, "account_id": account_id})
-        names = [column.name for column in cursor.description or ()]
-        return [ToolLine(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
+    async with connection(pool) as conn, conn.cursor(row_factory=class_row(ToolLine)) as cursor:
+        await cursor.execute(_LINES, {"month": month, "account_id": account_id})
+        return await cursor.fetchall()
 
 
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     calls: dict[tuple[str, str], dict[str, object]] = {}
     results: dict[tuple[str, str], dict[str, object]] = {}
-    erased: set[str] = set()
     for fact in facts:
         match fact.event:
             case events.ToolCalled() as call:
                 calls.setdefault((call.trace_id, call.call_id), _row(fact, call))
             case events.ToolReturned() as result:
                 results[result.trace_id, result.call_id] = _result(result)
-            case events.ConversationErased():
-                erased.add(fact.conversation_id)
             case _:
                 pass
     return [
         *put(_INSERT, [calls[key] | results.get(key, {}) for key in calls]),
         *put(_RETURN, [results[key] for key in results if key not in calls]),
-        *remove(_DELETE, erased),
     ]
 
 
@@ -107,22 +103,19 @@ PROJECTION = Projection(
     changes=_changes,
 )
 
-_INSERT = """
-INSERT INTO tools AS kept (trace_id, call_id, conversation_id, account_id, name, called_at, is_error, ms)
-SELECT * FROM json_to_recordset(%s) AS new(
-       trace_id text, call_id text, conversation_id text, account_id text, name text, called_at text,
-       is_error boolean, ms integer)
-ON CONFLICT (trace_id, call_id) DO UPDATE
-   SET is_error = coalesce(excluded.is_error, kept.is_error), ms = coalesce(excluded.ms, kept.ms)
-"""
+_INSERT = insert(
+    "tools",
+    "trace_id text, call_id text, conversation_id text, account_id text, name text, called_at text, "
+    "is_error boolean, ms integer",
+    """(trace_id, call_id) DO UPDATE
+   SET is_error = coalesce(excluded.is_error, kept.is_error), ms = coalesce(excluded.ms, kept.ms)""",
+)
 
 _RETURN = """
 UPDATE tools AS kept SET is_error = new.is_error, ms = new.ms
   FROM json_to_recordset(%s) AS new(trace_id text, call_id text, is_error boolean, ms integer)
  WHERE kept.trace_id = new.trace_id AND kept.call_id = new.call_id
 """
-
-_DELETE = "DELETE FROM tools WHERE conversation_id = ANY(%s)"
 
 # "2026-11" is before, and "2026-11~" after, every time of that month.
 _LINES = """

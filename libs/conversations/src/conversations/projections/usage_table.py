@@ -7,9 +7,10 @@ what its runs cost, changes nothing that was counted before and brings what was 
 from collections.abc import Sequence
 
 import msgspec
+from psycopg.rows import class_row
 
 from conversations.aggregate.run_usage import TALLIED, Tally, tally
-from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put, remove
 from runtime.postgres import Pool, connection
 
 _TABLES = """
@@ -60,10 +61,9 @@ async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> lis
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn:
-        cursor = await conn.execute(_LINES, {"month": month, "account_id": account_id})
-        names = [column.name for column in cursor.description or ()]
-        return [UsageLine(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
+    async with connection(pool) as conn, conn.cursor(row_factory=class_row(UsageLine)) as cursor:
+        await cursor.execute(_LINES, {"month": month, "account_id": account_id})
+        return await cursor.fetchall()
 
 
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
@@ -90,18 +90,17 @@ def _row(trace_id: str, each: Tally) -> dict[str, object]:
     }
 
 
-PROJECTION = Projection(name="usage", version=1, tables=_TABLES, takes=TALLIED, changes=_changes)
+PROJECTION = Projection(
+    name="usage", version=1, tables=_TABLES, takes=TALLIED, keeps_erased=True, changes=_changes
+)
 
 # What a batch does not tell is as it was; a run that has ended stays as it is.
-_UPSERT = """
-INSERT INTO usage AS kept
-       (trace_id, conversation_id, account_id, agent_id, model, state, ended_at, rounds,
-        input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens)
-SELECT * FROM json_to_recordset(%s) AS new(
-       trace_id text, conversation_id text, account_id text, agent_id text, model text, state text,
-       ended_at text, rounds integer, input_tokens bigint, output_tokens bigint, cache_read_tokens bigint,
-       cache_creation_tokens bigint)
-ON CONFLICT (trace_id) DO UPDATE
+_UPSERT = insert(
+    "usage",
+    "trace_id text, conversation_id text, account_id text, agent_id text, model text, state text, "
+    "ended_at text, rounds integer, input_tokens bigint, output_tokens bigint, cache_read_tokens bigint, "
+    "cache_creation_tokens bigint",
+    """(trace_id) DO UPDATE
    SET agent_id = coalesce(nullif(excluded.agent_id, ''), kept.agent_id),
        model = coalesce(nullif(excluded.model, ''), kept.model),
        state = excluded.state,
@@ -111,8 +110,8 @@ ON CONFLICT (trace_id) DO UPDATE
        output_tokens = excluded.output_tokens,
        cache_read_tokens = excluded.cache_read_tokens,
        cache_creation_tokens = excluded.cache_creation_tokens
- WHERE kept.ended_at IS NULL
-"""
+ WHERE kept.ended_at IS NULL""",
+)
 
 _FORGET_OPEN = "DELETE FROM usage WHERE conversation_id = ANY(%s) AND ended_at IS NULL"
 
