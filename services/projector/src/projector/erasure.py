@@ -13,7 +13,7 @@ from bus import Bus
 from conversations.compacted_erasures import compact_erasures, drop_compacted_leaves
 from conversations.erased_rows import erase_piece
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
-from projector.feed_position import end_of_feed
+from projector.feed_publisher import end_of_feed
 from runtime.logs import bound, get_logger
 from runtime.postgres import Pool
 

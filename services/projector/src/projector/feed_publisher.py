@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from bus import Bus, FeedEnd
-from conversations.event_store.feed_reader import FeedReader, remember_fed
+from bus import Bus, Feed, FeedEnd
+from conversations.event_store.feed_reader import FeedReader, kept_from, last_fed, remember_fed
 from conversations.event_store.log import Log
 from conversations.projections import follower
-from projector.feed_position import end_of_feed
 from runtime import failpoints
 from runtime.logs import get_logger
 from runtime.postgres import Pool
@@ -92,3 +91,16 @@ class FeedPublisher:
     def _forget(self) -> None:
         """NATS may have come back with another EVENTS."""
         self._seen_at = 0.0
+
+
+async def end_of_feed(feed: Feed, pool: Pool) -> FeedEnd:
+    """Where EVENTS ends, and the log position up to which it was fed or need not be.
+
+    A new or wiped stream is to get what it would have kept. Raises BusUnavailable, DatabaseUnavailable.
+    """
+    end = await feed.end()
+    if end.position > 0:
+        return end
+    # All its messages were removed, by age or by hand; a wiped stream begins at sequence 0 again.
+    position = await (last_fed(pool) if end.sequence > 0 else kept_from(pool))
+    return replace(end, position=position)

@@ -12,14 +12,16 @@ import msgspec
 from psycopg import sql
 
 from conversations.event_store.log import Log
-from conversations.projections.applying import REFUSALS, FactReader, LogPage, take
-from conversations.projections.clearing import clear
+from conversations.projections import runs_table, usage_table
+from conversations.projections.applying import REFUSALS, FactReader, LogPage, LongErasure, take
 from conversations.projections.projection import Projection
 from runtime import failpoints
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Cursor, Pool, connection
 
 BATCH = 500
+PIECE = 2000
+"""Rows of an erased conversation that one transaction deletes."""
 _BATCH_SECONDS = 10.0
 
 TABLES = """
@@ -113,7 +115,7 @@ class Follower:
             return 0
         group = [each for each in self._projections if positions.get(each.name) == position]
         for erasure in page.erased:
-            await clear(self._pool, erasure, group)
+            await _clear(self._pool, erasure, group)
         async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
                 await _take_together(conn, group, page)
@@ -152,6 +154,30 @@ async def _take_together(conn: Connection, group: Sequence[Projection], page: Lo
         _check_all(moved, group)
 
 
+async def _clear(pool: Pool, erasure: LongErasure, projections: Sequence[Projection]) -> None:
+    """Delete the rows of a long conversation in pieces, before its ConversationErased is taken, which deletes
+    the rest: no transaction is long, and after a kill it is done again. It is not listed meanwhile.
+
+    What its runs cost stays, unless its ConversationErased has it merged: then it goes with the runs' rows.
+    Raises DatabaseUnavailable.
+    """
+    merged = erasure.merged and {usage_table.PROJECTION.name, runs_table.PROJECTION.name} <= {
+        p.name for p in projections
+    }
+    for each in projections:
+        if each.name == usage_table.PROJECTION.name:
+            continue
+        with_usage = merged and each.name == runs_table.PROJECTION.name
+        statement = (_DELETE_WITH_USAGE if with_usage else _DELETE).format(sql.Identifier(each.name))
+        while await _deleted(pool, statement, erasure.conversation_id) == PIECE:
+            pass
+
+
+async def _deleted(pool: Pool, statement: sql.Composed, conversation_id: str) -> int:
+    async with connection(pool) as conn:
+        return (await conn.execute(statement, {"id": conversation_id, "most": PIECE})).rowcount
+
+
 @contextlib.asynccontextmanager
 async def _batch(conn: Connection) -> AsyncIterator[None]:
     """The transaction of a page."""
@@ -179,3 +205,16 @@ _ADVANCE = """
 UPDATE projection_positions SET position = %s
  WHERE position = %s AND (name, version) IN (SELECT * FROM unnest(%s::text[], %s::integer[]))
 """
+
+_DELETE = sql.SQL(
+    "DELETE FROM {0}"
+    " WHERE ctid = ANY (ARRAY(SELECT ctid FROM {0} WHERE conversation_id = %(id)s LIMIT %(most)s))"
+)
+_DELETE_WITH_USAGE = sql.SQL(
+    "WITH gone AS ("
+    "  DELETE FROM {0}"
+    "   WHERE ctid = ANY (ARRAY(SELECT ctid FROM {0} WHERE conversation_id = %(id)s LIMIT %(most)s))"
+    "  RETURNING trace_id),"
+    " costs AS (DELETE FROM usage USING gone WHERE usage.trace_id = gone.trace_id)"
+    " SELECT FROM gone"
+)

@@ -13,7 +13,6 @@ from typing import IO
 import msgspec
 
 from agentchat_client import AgentChatError, AuthenticationFailed, Delta, Misconfigured
-from agentchat_client.api_calls import Form
 from ops.chat.chat_session import Session, find
 from ops.errors import SetupError, StackError
 from ops.output import INTERRUPTED, clean, forget_stdout, one_line
@@ -33,15 +32,16 @@ def chat(
     as_json: bool,
 ) -> int:
     """The exit code. Raises StackError, also for wrong settings."""
-    target = find(base_url, agent, os.environ)
+    session = find(base_url, agent, os.environ)
+    session.conversation_id = conversation
     on_screen = sys.stdout.isatty() and not as_json and message != "-"
     on_screen = on_screen and (message is not None or sys.stdin.isatty())
-    chosen: Form | None = None if form is None else 1 if form == 1 else 2
+    session.chosen_form = None if form is None else 1 if form == 1 else 2
     try:
         if on_screen:
-            session = Session(target, chosen, conversation, max_retries=0)  # a person decides about a retry
+            session.max_retries = 0  # a person decides about a retry
             return asyncio.run(_on_screen(session, message))
-        session = Session(target, chosen or 1, conversation, max_retries=2)
+        session.chosen_form = session.chosen_form or 1
         return asyncio.run(_on_pipe(session, message, as_json=as_json))
     except Misconfigured as error:
         raise SetupError(str(error)) from None

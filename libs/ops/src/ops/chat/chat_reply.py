@@ -5,7 +5,6 @@ import time
 
 from agentchat_client import (
     AgentChatError,
-    AsyncAgentChat,
     AsyncChatStream,
     ChatError,
     Conflict,
@@ -60,11 +59,11 @@ async def _replied(session: Session, text: str, screen: Screen, interrupts: Inte
 
 async def _answered(session: Session, text: str, form: Form, screen: Screen, interrupts: Interrupts) -> None:
     """Until the reply is complete, with the approvals that it needs."""
-    client, shown = session.client, _Shown()
+    client, reply = session.client, _Reply(session, screen)
     stream = client.stream(text, session.conversation_id, agent_id=session.agent.agent_id, form=form)
     while True:
         try:
-            return await _Reply(session, stream, shown, screen).run(interrupts)
+            return await reply.read(stream, interrupts)
         except ChatError as error:
             if not error.approvals or error.trace_id is None:
                 raise
@@ -73,37 +72,30 @@ async def _answered(session: Session, text: str, form: Form, screen: Screen, int
             stream = client.events(error.trace_id, form=form)
 
 
-class _Shown:
-    """How much of a reply is on the screen: its stream may be read again from its beginning."""
-
-    def __init__(self) -> None:
-        self.characters = 0
-        self.calls = 0
-
-
 class _Left(Exception):  # noqa: N818 - an outcome
     """The reply was left before its end."""
 
 
 class _Reply:
-    """Reads the stream in a task of its own, which an interrupt can end."""
+    """Reads a stream in a task of its own, which an interrupt can end.
 
-    def __init__(self, session: Session, stream: AsyncChatStream, shown: _Shown, screen: Screen) -> None:
+    It counts what is on the screen: after an approval the stream is read again from its beginning.
+    """
+
+    def __init__(self, session: Session, screen: Screen) -> None:
         self._session = session
         self._screen = screen
-        self._client: AsyncAgentChat = session.client
-        self._stream = stream
-        self._shown = shown
-        self._read_characters = 0
-        self._read_calls = 0
-        self._writing = Writing(screen.console)
-        self._opened = asyncio.Event()
-        self._reading: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
+        self._shown_characters = 0
+        self._shown_calls = 0
 
-    async def run(self, interrupts: Interrupts) -> None:
+    async def read(self, stream: AsyncChatStream, interrupts: Interrupts) -> None:
         """Raises AgentChatError, _Left."""
         began = time.monotonic()
+        self._stream = stream
+        self._read_characters = self._read_calls = 0
+        self._writing = Writing(self._screen.console)
+        self._opened = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
         self._session.tools = ()
         self._session.sources = ()
         with quiet_keyboard():
@@ -121,9 +113,9 @@ class _Reply:
         async with self._stream as stream:
             self._opened.set()
             async for event in stream:
-                self._take(event, stream)
+                self._take(event)
 
-    def _take(self, event: Event, stream: AsyncChatStream) -> None:
+    def _take(self, event: Event) -> None:
         match event:
             case Meta() | Start():
                 self._session.conversation_id = event.conversation_id
@@ -135,26 +127,25 @@ class _Reply:
                 self._session.sources = event.sources
                 self._writing.status(f"reading {len(event.sources)} passages")
             case MessageDone():
-                self._session.tools = stream.tool_calls
+                self._session.tools = self._stream.tool_calls
             case _:
                 pass
 
     def _add(self, text: str) -> None:
-        new = text[max(0, self._shown.characters - self._read_characters) :]
+        new = text[max(0, self._shown_characters - self._read_characters) :]
         self._read_characters += len(text)
         if new:
-            self._shown.characters = self._read_characters
+            self._shown_characters = self._read_characters
             self._writing.add(new)
 
     def _call(self, event: ToolCall) -> None:
         self._read_calls += 1
-        if self._read_calls > self._shown.calls:
-            self._shown.calls = self._read_calls
+        if self._read_calls > self._shown_calls:
+            self._shown_calls = self._read_calls
             self._writing.call(event.name, event.input)
 
     def _interrupt(self) -> None:
         """The first time cancel the run and wait for its end; the second time leave it."""
-        assert self._reading is not None
         if self._stopping is None:
             self._writing.status("stopping; Ctrl-C again to leave it")
             self._stopping = asyncio.create_task(self._stop(self._reading))
@@ -166,7 +157,7 @@ class _Reply:
         await self._opened.wait()
         assert self._stream.trace_id is not None
         try:
-            await self._client.cancel(self._stream.trace_id)
+            await self._session.client.cancel(self._stream.trace_id)
         except Conflict:  # it has ended already: its last events are on their way
             pass
         except AgentChatError as error:

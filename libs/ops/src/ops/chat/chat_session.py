@@ -31,17 +31,7 @@ class ChatAgent:
     sources: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """The service's address, the known agents, the first one, and the folder of the history."""
-
-    base_url: str
-    agents: tuple[ChatAgent, ...]
-    agent: ChatAgent
-    folder: Path
-
-
-def find(base_url: str | None, agent: str | None, environ: Mapping[str, str]) -> Target:
+def find(base_url: str | None, agent: str | None, environ: Mapping[str, str]) -> "Session":
     """Options have priority over the environment, and that over the stack in AGENTCHAT_RUN_DIR.
 
     Keys come from the environment alone: an argument would show in the list of processes. A key is never
@@ -66,7 +56,7 @@ def find(base_url: str | None, agent: str | None, environ: Mapping[str, str]) ->
     first = agents[0] if wanted is None else choose(wanted, agents, api_key)
     if first not in agents:
         agents.append(first)
-    return Target(base_url=address, agents=tuple(agents), agent=first, folder=folder)
+    return Session(base_url=address, agents=agents, agent=first, folder=folder)
 
 
 def choose(wanted: str, agents: list[ChatAgent], api_key: str) -> ChatAgent:
@@ -97,25 +87,26 @@ def _state_folder(environ: Mapping[str, str]) -> Path:
     return base / "agentchat"
 
 
+@dataclass(kw_only=True)
 class Session:
-    """One client for each key; close it at the end."""
+    """The service's address, the known agents and the one in use, its thread, and the folder of the history.
 
-    def __init__(
-        self, target: Target, form: Form | None, conversation_id: str | None, *, max_retries: int
-    ) -> None:
-        self.base_url = target.base_url
-        self.folder = target.folder
-        self.agents = list(target.agents)
-        self.agent = target.agent
-        self.chosen_form = form
-        self.conversation_id = conversation_id
-        self.title: str | None = None
-        self.listed: tuple[Conversation, ...] = ()
-        self.tools: tuple[ToolRun, ...] = ()
-        self.sources: tuple[Source, ...] = ()
-        self._max_retries = max_retries
-        self._clients: dict[str, AsyncAgentChat] = {}
-        self._without_form_2: set[str] = set()
+    It has a client for each key; close it at the end.
+    """
+
+    base_url: str
+    folder: Path
+    agents: list[ChatAgent]
+    agent: ChatAgent
+    chosen_form: Form | None = None
+    conversation_id: str | None = None
+    max_retries: int = 2
+    title: str | None = None
+    listed: tuple[Conversation, ...] = ()
+    tools: tuple[ToolRun, ...] = ()
+    sources: tuple[Source, ...] = ()
+    _clients: dict[str, AsyncAgentChat] = field(default_factory=dict)
+    _without_form_2: set[str] = field(default_factory=set)
 
     @property
     def client(self) -> AsyncAgentChat:
@@ -123,7 +114,7 @@ class Session:
         key = self.agent.api_key
         if key not in self._clients:
             self._clients[key] = AsyncAgentChat(
-                key, base_url=self.base_url, agent_id="", max_retries=self._max_retries
+                key, base_url=self.base_url, agent_id="", max_retries=self.max_retries
             )
         return self._clients[key]
 

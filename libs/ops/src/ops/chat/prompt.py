@@ -26,10 +26,10 @@ _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold ans
 
 async def typed(session: Session, screen: Screen, interrupts: Interrupts) -> AsyncIterator[str]:
     """The messages, until /quit or Ctrl-D. Lines that are commands are run here."""
-    prompt = LinePrompt(session)
+    prompt = _prompt(session)
     where = f"{session.agent.name} at {session.base_url} (form {session.form})"
     screen.say(f"Chatting with {where}. /help, Ctrl-D leaves.")
-    while (text := await prompt.ask()) is not None:
+    while (text := await _next_line(prompt)) is not None:
         if text.startswith("/") and not text.startswith("//"):
             working = asyncio.create_task(run(text, session, screen))
             with interrupts.during(working.cancel):
@@ -44,34 +44,30 @@ async def typed(session: Session, screen: Screen, interrupts: Interrupts) -> Asy
             screen.console.print()
 
 
-class LinePrompt:
-    """Asks for the next line."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._prompt: PromptSession[str] = PromptSession(
-            FormattedText([("class:prompt", "> ")]),
-            history=_history(session.folder),
-            multiline=True,
-            prompt_continuation="  ",
-            key_bindings=_keys(),
-            completer=_Commands(session),
-            complete_while_typing=True,
-            bottom_toolbar=self._toolbar,
-            reserve_space_for_menu=4,
-            style=_STYLE,
-        )
-
-    async def ask(self) -> str | None:
-        """The line, without white space around it; None at Ctrl-D."""
-        with contextlib.suppress(EOFError):
-            return (await self._prompt.prompt_async(handle_sigint=False)).strip()
-        return None
-
-    def _toolbar(self) -> str:
-        session = self._session
+def _prompt(session: Session) -> "PromptSession[str]":
+    def toolbar() -> str:
         thread = session.title or session.conversation_id or "new thread"
         return f" {one_line(session.agent.name, 40)} · form {session.form} · {one_line(thread, 60)} · /help"
+
+    return PromptSession(
+        FormattedText([("class:prompt", "> ")]),
+        history=_history(session.folder),
+        multiline=True,
+        prompt_continuation="  ",
+        key_bindings=_keys(),
+        completer=_Commands(session),
+        complete_while_typing=True,
+        bottom_toolbar=toolbar,
+        reserve_space_for_menu=4,
+        style=_STYLE,
+    )
+
+
+async def _next_line(prompt: "PromptSession[str]") -> str | None:
+    """Without white space around it; None at Ctrl-D."""
+    with contextlib.suppress(EOFError):
+        return (await prompt.prompt_async(handle_sigint=False)).strip()
+    return None
 
 
 def _keys() -> KeyBindings:
