@@ -5,6 +5,7 @@ from typing import get_args
 import msgspec
 
 from administration.admin import Admin, outcomes
+from administration.admin_rows import page_of
 from administration.admin_values import Page
 from administration.checked_input import checked, identifier
 from administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
@@ -40,8 +41,7 @@ async def page(
             after=after,
             limit=limit + 1,
         )
-    more = rows[limit - 1].id if len(rows) > limit else None
-    return Page(items=tuple(rows[:limit]), after=more)
+    return page_of(rows, limit)
 
 
 async def get(admin: Admin, approval_id: str) -> http.Approval:

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from administration.admin import Admin, outcomes
+from administration.admin_mcp_servers import named_server
 from administration.admin_rows import fetch_one
 from administration.admin_values import Deletion
 from administration.agent_rows import AgentRow, found
@@ -98,7 +99,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
     _check(body)
     async with admin.transaction() as conn:
         row = await found(conn, agent_id, lock=True)
-        url = _url(row, name)
+        url = named_server(row.settings.mcp_servers, name).url
         settings = OAuthSettings(**{field: getattr(body, field) for field in OAuthSettings.__struct_fields__})
         client = body.client_id and Client(
             id=body.client_id, secret=body.client_secret, authentication=body.client_authentication
@@ -162,13 +163,6 @@ def _check(body: AuthorizationBody) -> None:
         raise Invalid("issuer", "is needed: a client belongs to one authorization server")
     if body.client_secret is not None and body.client_id is None:
         raise Invalid("client_id", "is needed with client_secret")
-
-
-def _url(row: AgentRow, name: str) -> str:
-    for server in row.settings.mcp_servers:
-        if server.name == name:
-            return server.url
-    raise NotFound("MCP server", name[:100])
 
 
 async def _shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorization:

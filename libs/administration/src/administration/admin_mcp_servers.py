@@ -34,7 +34,7 @@ async def all(admin: Admin, agent_id: str) -> tuple[ShownServer, ...]:  # noqa: 
 
 async def get(admin: Admin, agent_id: str, name: str) -> ShownServer:
     """Get an MCP server of an agent. Raises NotFound."""
-    return _named(await all(admin, agent_id), name)
+    return named_server(await all(admin, agent_id), name)
 
 
 async def add(admin: Admin, agent_id: str, new: McpServer) -> ShownServer:
@@ -83,7 +83,7 @@ async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges)
         await admin.check_tool_url(given["url"])
 
     def replaced(servers: Servers) -> Servers:
-        present = _named(servers, name)
+        present = named_server(servers, name)
         if present.headers and "headers" not in given and _elsewhere(present.url, given.get("url")):
             raise Invalid("headers", "must be given again for another origin; {} for none")
         return tuple(
@@ -95,11 +95,11 @@ async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges)
 
 async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = False) -> Deletion:
     """Take an MCP server from an agent: a new version. Raises NotFound."""
-    _named(await all(admin, agent_id), name)
+    named_server(await all(admin, agent_id), name)
     if not dry_run:
 
         def left(servers: Servers) -> Servers:
-            _named(servers, name)
+            named_server(servers, name)
             return tuple(server for server in servers if server.name != name)
 
         await _change(admin, agent_id, left)
@@ -122,7 +122,8 @@ async def _change(admin: Admin, agent_id: str, change: Callable[[Servers], Serve
         raise Invalid(_PATH.sub("", error.field), error.reason) from None
 
 
-def _named(servers: Iterable[S], name: str) -> S:
+def named_server(servers: Iterable[S], name: str) -> S:
+    """The one of this name. Raises NotFound."""
     for server in servers:
         if server.name == name:
             return server

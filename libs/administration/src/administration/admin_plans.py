@@ -88,19 +88,13 @@ async def _present(conn: Connection, name: str, *, lock: bool = False) -> Plan:
     return found
 
 
-_PLAN = """
-SELECT name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
-       storage_bytes
-  FROM plans"""
+_COLUMNS = ", ".join(Plan.__struct_fields__)
+
+_PLAN = f"SELECT {_COLUMNS} FROM plans"  # noqa: S608 - names of ours
 
 _ACCOUNTS_ON = "SELECT count(*) OVER (), name FROM accounts WHERE plan = %s ORDER BY account_id LIMIT %s"
 
-_INSERT = """
-INSERT INTO plans
-    (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
-     storage_bytes)
-VALUES
-    (%(name)s, %(requests_per_minute)s, %(concurrent_runs)s, %(tokens_per_month)s, %(form2_streaming)s,
-     %(max_message_bytes)s, %(storage_bytes)s)
+_INSERT = f"""
+INSERT INTO plans ({_COLUMNS}) VALUES ({", ".join(f"%({name})s" for name in Plan.__struct_fields__)})
 ON CONFLICT DO NOTHING
-"""
+"""  # noqa: S608 - as above

@@ -15,7 +15,7 @@ from conversations.projections.usage_table import UsageLine, lines_of
 from conversations.queries import month_usage
 from conversations.queries.month_usage import MonthSpent, RunTokens
 from directory.plans import Plan
-from limits import KeptMonth, Limiter, RedisUnavailable
+from limits import KeptMonth, RedisUnavailable
 
 MAX_DIFFERENCES = 20
 _TRIES = 3  # a gateway may begin a count of its own, once: then it has the month, and does not again
@@ -176,15 +176,11 @@ async def _cached(admin: Admin, account_id: str, month: str) -> KeptMonth | None
     """What Redis has of that month; None where it has another one, or does not answer."""
     if admin.limiter is None:
         return None
-    kept = await _kept(admin.limiter, account_id)
-    return kept if kept is not None and kept.month == month else None
-
-
-async def _kept(limiter: Limiter, account_id: str) -> KeptMonth | None:
     try:
-        return await limiter.kept_month(account_id)
+        kept = await admin.limiter.kept_month(account_id)
     except RedisUnavailable:
         return None
+    return kept if kept is not None and kept.month == month else None
 
 
 async def _plan(admin: Admin, account_id: str) -> Plan | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import psycopg
+from msgspec.structs import asdict
 
 from administration.admin_rows import record
 from administration.agent_rows import AgentRow, Sealed, found, open_headers, seal_headers, seal_key
@@ -84,7 +85,7 @@ async def change_servers(
     async with conn.transaction():
         before = await found(conn, agent_id, lock=True)
         headers = open_headers(sealer, before.account_id, before.agent_id, before.mcp_headers)
-        fields = _fields(before.settings)
+        fields = asdict(before.settings)
         present = tuple(
             msgspec.structs.replace(server, headers=headers.get(server.name, {}))
             for server in fields["mcp_servers"]
@@ -105,7 +106,7 @@ async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor:
     async with conn.transaction():
         before = await found(conn, agent_id, lock=True)
         old = await found(conn, agent_id, version)
-        draft = checked(AgentDraft(**_fields(old.settings)))
+        draft = checked(AgentDraft(**asdict(old.settings)))
         return await _next(conn, before, draft, old.sealed, actor, restored=version)
 
 
@@ -123,7 +124,7 @@ async def _change_settings(
     conn: Connection, sealer: Sealer, before: AgentRow, given: dict[str, Any], actor: str
 ) -> int:
     # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
-    draft = checked(AgentDraft(**_fields(before.settings) | given))
+    draft = checked(AgentDraft(**asdict(before.settings) | given))
     key, headers = before.provider_key, before.mcp_headers
     if "provider_key" in given:
         key = seal_key(sealer, before.account_id, before.agent_id, draft.provider_key)
@@ -195,10 +196,8 @@ def _config(draft: AgentDraft) -> str:
     """The draft as it is stored in the open: no provider key, no header."""
     fields: dict[str, Any] = msgspec.to_builtins(draft)
     del fields["provider_key"]
-    if draft.allow_request_schema:
-        del fields[
-            "allow_request_schema"
-        ]  # services of an earlier release refuse fields that they do not know
+    if draft.allow_request_schema:  # services of an earlier release refuse fields that they do not know
+        del fields["allow_request_schema"]
     for server in fields["mcp_servers"]:
         server["headers"] = {}
     return msgspec.json.encode(fields).decode()
@@ -208,10 +207,6 @@ def _check_key_stays(before: AgentSettings, draft: AgentDraft) -> None:
     """A key goes nowhere but where it was given for. Raises Invalid."""
     if (before.provider, before.base_url) != (draft.provider, draft.base_url):
         raise Invalid("provider_key", "must be given again, or null, where provider or base_url changes")
-
-
-def _fields(settings: AgentSettings) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in settings.__struct_fields__}
 
 
 def _shown(config: str, sealed: Sealed) -> dict[str, Any]:

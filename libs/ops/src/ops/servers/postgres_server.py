@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from ops.ports import LOOPBACK
 from ops.probes import PostgresProbe
 from ops.process import Process, run_command
 from ops.servers.identity import Identity, Other, identity, identity_for, prefixed
-from ops.servers.postgres_logins import OWNER, SUPERUSER, Logins
+from ops.servers.postgres_logins import OWNER, SUPERUSER, login_statements
 from ops.servers.server_files import postgres_install, server_environment, settings_file
 
 NAME = "postgres"
@@ -98,11 +99,12 @@ class Cluster:
 
     async def _make_logins(self) -> None:
         """Again where roles or passwords have changed since the last start."""
-        logins = Logins(self._key, DATABASE, superuser=self._fast)
+        statements = login_statements(self._key, DATABASE, superuser=self._fast)
+        digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()
         mark = self.data / "agentchat_logins"
-        if not mark.exists() or mark.read_text() != logins.digest:
-            await self._execute(self.data, DATABASE, logins.statements)
-            mark.write_text(logins.digest)
+        if not mark.exists() or mark.read_text() != digest:
+            await self._execute(self.data, DATABASE, statements)
+            mark.write_text(digest)
 
     async def _execute(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
         """In a single-user server, without a network, as the superuser, who has no password."""

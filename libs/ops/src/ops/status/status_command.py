@@ -43,11 +43,6 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
     log: str
 
 
-async def _services(entries: list[Entry]) -> list[ServiceStatus]:
-    """All concurrently, within the time of one probe."""
-    return list(await asyncio.gather(*map(_service, entries)))
-
-
 async def _service(entry: Entry) -> ServiceStatus:
     state: State = "down"
     reason: str | None = "it is restarted"
@@ -130,7 +125,8 @@ async def _status(folder: RunFolder) -> Status:
     kept = record.read(folder.processes) if folder.in_use() else None
     if kept is None:
         raise NotRunningError(f"nothing runs in {folder.path}")
-    services = await _services([entry for entry in kept.processes if entry.probe is not None])
+    entries = [entry for entry in kept.processes if entry.probe is not None]
+    services = await asyncio.gather(*map(_service, entries))  # within the time of one probe
     away = [each.name for each in services if each.state != "ready" and each.name in ("postgres", "nats")]
     base_url: str | None = None
     figures = SystemFigures(unknown=[_STARTING])
