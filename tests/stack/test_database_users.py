@@ -10,8 +10,7 @@ from ops import table_rights
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.prepare import migrate
-from ops.servers.postgres_logins import LOGINS, OWNER
-from ops.servers.postgres_server import Cluster
+from ops.servers.postgres_server import LOGINS, OWNER, Cluster
 from ops.supervisor import Supervisor
 from runtime.postgres import acting_as
 from runtime.roles import OPERATOR, SERVICES, role_of

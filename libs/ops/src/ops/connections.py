@@ -12,7 +12,7 @@ import psycopg
 from bus import Bus, BusUnavailable
 from conversations.errors import ConversationsError, UnreadableEvent
 from ops import environment
-from ops.errors import RefusedError, SetupError, StackError
+from ops.errors import RefusedError, SetupError, StackError, StoppedError
 from runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
 
 DATABASE_URL = "AGENTCHAT_DATABASE_URL"
@@ -56,11 +56,16 @@ class NoneSuchError(StackError):
     exit_code = 2
 
 
-def run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
-    """What `work` returns, given the database's address and a pool on it. Raises StackError."""
+def run(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped") -> T:
+    """What `work` returns, given the database's address and a pool on it. Raises StackError.
+
+    `stopped` is the message after Ctrl-C.
+    """
     try:
         with failures_in_one_line():
             return asyncio.run(_run(work))
+    except KeyboardInterrupt:
+        raise StoppedError(stopped) from None
     except UnreadableEvent as error:
         raise StackError(f"an event in the log cannot be read: {error}") from None
     except ConversationsError as error:

@@ -3,7 +3,9 @@
 StackError
 ├── SetupError        as it is set up it cannot start: a taken port, an unwritable folder, a wrong setting
 ├── StartError        a process did not become ready
-└── NotRunningError   no stack runs in this folder
+├── NotRunningError   no stack runs in this folder
+├── RefusedError      nothing was done, or not all of it
+└── StoppedError      Ctrl-C
 """
 
 
@@ -33,3 +35,9 @@ class RefusedError(StackError):
     def __init__(self, text: str, exit_code: int = 1) -> None:
         super().__init__(text)
         self.exit_code = exit_code
+
+
+class StoppedError(StackError):
+    """Ctrl-C has ended the command; the text says what is left of it."""
+
+    exit_code = 130

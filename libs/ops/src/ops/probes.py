@@ -50,10 +50,9 @@ class NatsProbe(msgspec.Struct, frozen=True, tag="nats"):
     """The server sends INFO and has JetStream (NATS client protocol)."""
 
     port: int
-    host: str = LOOPBACK
 
     async def check(self) -> None:
-        async with _connected(self.host, self.port) as (reader, _):
+        async with _connected(LOOPBACK, self.port) as (reader, _):
             greeting = await reader.readline()
             if not greeting.startswith(b"INFO ") or b'"jetstream":true' not in greeting:
                 raise UnreadyError("no JetStream")
@@ -63,10 +62,9 @@ class ValkeyProbe(msgspec.Struct, frozen=True, tag="valkey"):
     """PING is answered by PONG (RESP), or by the error that a login is required."""
 
     port: int
-    host: str = LOOPBACK
 
     async def check(self) -> None:
-        async with _connected(self.host, self.port) as (reader, writer):
+        async with _connected(LOOPBACK, self.port) as (reader, writer):
             writer.write(b"PING\r\n")
             answer = await reader.readline()
             if answer != b"+PONG\r\n" and not answer.startswith(b"-NOAUTH "):
@@ -84,7 +82,6 @@ class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
     user: str
     database: str
     pid_file: str
-    host: str = LOOPBACK
 
     async def check(self) -> None:
         if not self._is_open():
@@ -92,7 +89,7 @@ class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
         body = b"\0\x03\0\0"
         for word in ("user", self.user, "database", self.database, ""):
             body += word.encode() + b"\0"
-        async with _connected(self.host, self.port) as (reader, writer):
+        async with _connected(LOOPBACK, self.port) as (reader, writer):
             writer.write((len(body) + 4).to_bytes(4, "big") + body)
             kind = await reader.read(1)
             if kind != b"R":

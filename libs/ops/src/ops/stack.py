@@ -15,8 +15,7 @@ from ops.folder_secrets import Secrets
 from ops.ports import ANY_LOOPBACK, LOOPBACK, Ports
 from ops.process import Process
 from ops.servers import nats, valkey
-from ops.servers.postgres_logins import OWNER, SUPERUSER
-from ops.servers.postgres_server import Cluster
+from ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
 from ops.services import Addresses, ModelServer, Rank, Services, Wiring, numbered, reachable
 from ops.settings import GATEWAY_PORT, MCP_PORT, Counts, UpSettings
 from runtime.roles import OPERATOR, SERVICES, Service, role_of

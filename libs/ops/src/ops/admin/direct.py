@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ import msgspec
 from administration import Admin
 from administration.checked_input import read_json
 from administration.route import Route
-from bus import Bus, BusUnavailable
+from bus import BusUnavailable
 from bus.users import OPERATOR, PROVISIONER, user_of
 from contracts.admin_errors import AdminError, Invalid
 from directory.secrets import sealer_of
@@ -25,7 +25,7 @@ from ops import environment
 from ops.admin.api import ADMIN_URL, Arguments, actor
 from ops.connections import DATABASE_URL, connected, failures_in_one_line, reached
 from ops.environment import Environment, given
-from ops.errors import NotRunningError, RefusedError, SetupError
+from ops.errors import NotRunningError, RefusedError, SetupError, StoppedError
 from ops.folder_secrets import Secrets
 from ops.servers import nats
 from runtime.postgres import open_pool
@@ -58,12 +58,14 @@ class ServerAddresses:
     previous_secret_keys: tuple[str, ...] = field(repr=False, default=())
 
 
-def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no") -> T:
-    """What `work` returns. Raises StackError."""
+def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: str = "stopped") -> T:
+    """What `work` returns; `stopped` is the message after Ctrl-C. Raises StackError."""
     found = find(os.environ)
     try:
         with failures_in_one_line():
             return asyncio.run(_run(work, found, bus))
+    except KeyboardInterrupt:
+        raise StoppedError(stopped) from None
     except AdminError as error:
         raise _refused(error) from None
     except BusUnavailable as error:
@@ -152,41 +154,26 @@ def _stored(environ: Mapping[str, str], variable: str) -> Secrets:
 
 async def _run(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:
     sealer = sealer_of(found.secret_key, found.previous_secret_keys)
+    nats_url = found.provisioner_url if bus == "to provision" else found.nats_url
+    if bus != "no" and nats_url is None:
+        raise SetupError(f"this needs {NATS_URL}")
     await reached(found.database_url)
     async with contextlib.AsyncExitStack() as open_:
         pool = await open_.enter_async_context(open_pool(found.database_url))
         embedder = await open_.enter_async_context(embedder_of(load(EmbedderSettings)))
+        opened_bus = limiter = None
+        if bus != "no" and nats_url is not None:
+            opened_bus = await open_.enter_async_context(connected(nats_url, "agentchat admin"))
+        if found.redis_url is not None:  # without Redis its counts are not compared
+            limiter = Limiter(found.redis_url, instance="admin", timeout=_REDIS_SECONDS)
+            await open_.enter_async_context(contextlib.aclosing(limiter))
         return await work(
             Admin(
                 pool=pool,
                 sealer=sealer,
                 actor=actor(),
-                bus=await open_.enter_async_context(_bus(found, bus)),
-                limiter=await open_.enter_async_context(_limiter(found)),
+                bus=opened_bus,
+                limiter=limiter,
                 embedder=await usable(pool, embedder),
             )
         )
-
-
-@contextlib.asynccontextmanager
-async def _bus(found: ServerAddresses, needs: Needs) -> AsyncIterator[Bus | None]:
-    """Raises SetupError, RefusedError."""
-    url = found.provisioner_url if needs == "to provision" else found.nats_url
-    if needs == "no":
-        yield None
-    elif url is None:
-        raise SetupError(f"this needs {NATS_URL}")
-    else:
-        async with connected(url, "agentchat admin") as bus:
-            yield bus
-
-
-@contextlib.asynccontextmanager
-async def _limiter(found: ServerAddresses) -> AsyncIterator[Limiter | None]:
-    """None without Redis: then its counts are not compared."""
-    if found.redis_url is None:
-        yield None
-        return
-    limiter = Limiter(found.redis_url, instance="admin", timeout=_REDIS_SECONDS)
-    async with contextlib.aclosing(limiter):
-        yield limiter

@@ -12,7 +12,8 @@ from ops.chat.screen import Screen
 from ops.output import clean, compact, one_line
 
 _NAME, _LABEL, _LINK = 64, 200, 2048
-_TRUE, _FALSE = ("y", "yes", "true"), ("n", "no", "false")
+_YES, _NO = ("y", "yes"), ("n", "no")
+_TRUE, _FALSE = (*_YES, "true"), (*_NO, "false")
 _WIDTH = 2000
 _QUESTION = "Run it? y, n, or e to edit its input: "
 _ANSWER = "Answer it? y or n: "
@@ -23,72 +24,85 @@ Schema = dict[str, Any]
 
 async def decide(client: AsyncAgentChat, approvals: Sequence[Approval], screen: Screen) -> bool:
     """Ask for each decision; False where the user postpones it by Ctrl-D. Raises AgentChatError."""
-    ask: PromptSession[str] = PromptSession()
+    prompt = _Prompt(client, screen)
     for approval in approvals:
         name, given = one_line(approval.tool or approval.id, 64), compact(approval.input or {}, _WIDTH)
         asked = approval.elicitation
-        if asked is None:
-            screen.say(f"{name} {given} needs your approval.")
-        else:
-            screen.say(f"{name} {given} asks: {one_line(asked.message, _WIDTH)}")
-        decided = _decided if asked is None else _answered
+        does = "needs your approval." if asked is None else f"asks: {one_line(asked.message, _WIDTH)}"
+        screen.say(f"{name} {given} {does}")
         try:
-            while not await decided(client, approval, ask, screen):
+            while not await (prompt.decide(approval) if asked is None else prompt.answer(approval, asked)):
                 pass
         except (EOFError, KeyboardInterrupt):
             return False
     return True
 
 
-async def _decided(
-    client: AsyncAgentChat, approval: Approval, ask: "PromptSession[str]", screen: Screen
-) -> bool:
-    answer = (await ask.prompt_async(_QUESTION)).strip().lower()
-    decision: Literal["approved", "denied"] = "denied" if answer in ("n", "no") else "approved"
-    changed = None
-    if answer in ("e", "edit"):
-        changed = _read(await ask.prompt_async("input: ", default=json.dumps(approval.input)))
-        if changed is None:
-            screen.fail("That is no JSON object.")
+class _Prompt:
+    """Asks about an approval once. False: the answer is of no use, or the service has not accepted it.
+
+    Its methods raise AgentChatError, EOFError, KeyboardInterrupt.
+    """
+
+    def __init__(self, client: AsyncAgentChat, screen: Screen) -> None:
+        self._client = client
+        self._screen = screen
+        self._session: PromptSession[str] = PromptSession()
+
+    async def decide(self, approval: Approval) -> bool:
+        answer = await self._ask(_QUESTION)
+        changed = None
+        if answer in ("e", "edit"):
+            text = await self._session.prompt_async("input: ", default=json.dumps(approval.input))
+            changed = _read(text)
+            if changed is None:
+                self._screen.fail("That is no JSON object.")
+                return False
+        elif answer not in (*_YES, *_NO):
             return False
-    elif answer not in ("y", "yes", "n", "no"):
-        return False
-    return await _sent(client, approval, decision, changed, screen)
+        return await self._sent(approval, "denied" if answer in _NO else "approved", changed)
 
+    async def answer(self, approval: Approval, asked: Elicitation) -> bool:
+        if asked.mode == "url":  # the complete address, before anybody opens it
+            self._screen.say(f"It asks you to open {one_line(asked.url or '', _LINK)}")
+        answer = await self._ask(_OPENED if asked.mode == "url" else _ANSWER)
+        if answer in _NO:
+            return await self._sent(approval, "denied", None)
+        if answer not in _YES:
+            return False
+        given = None if asked.mode == "url" else await self._read_form(asked)
+        return await self._sent(approval, "approved", given)
 
-async def _answered(
-    client: AsyncAgentChat, approval: Approval, ask: "PromptSession[str]", screen: Screen
-) -> bool:
-    asked = approval.elicitation
-    assert asked is not None
-    if asked.mode == "url":  # the complete address, before anybody opens it
-        screen.say(f"It asks you to open {one_line(asked.url or '', _LINK)}")
-    question = _OPENED if asked.mode == "url" else _ANSWER
-    answer = (await ask.prompt_async(question)).strip().lower()
-    if answer in ("n", "no"):
-        return await _sent(client, approval, "denied", None, screen)
-    if answer not in ("y", "yes"):
-        return False
-    given = None if asked.mode == "url" else await _read_form(asked, ask, screen)
-    return await _sent(client, approval, "approved", given, screen)
+    async def _ask(self, question: str) -> str:
+        return (await self._session.prompt_async(question)).strip().lower()
 
+    async def _sent(
+        self, approval: Approval, decision: Literal["approved", "denied"], given: dict[str, Any] | None
+    ) -> bool:
+        """An answer that does not fit is reported, and asked for again."""
+        try:
+            await self._client.decide(approval.id, decision, input=given)
+        except InvalidRequest as error:
+            if error.status != 400:
+                raise
+            self._screen.fail(str(error))
+            return False
+        return True
 
-async def _sent(
-    client: AsyncAgentChat,
-    approval: Approval,
-    decision: Literal["approved", "denied"],
-    given: dict[str, Any] | None,
-    screen: Screen,
-) -> bool:
-    """Whether the service has accepted it: an answer that does not fit is reported, and asked for again."""
-    try:
-        await client.decide(approval.id, decision, input=given)
-    except InvalidRequest as error:
-        if error.status != 400:
-            raise
-        screen.fail(str(error))
-        return False
-    return True
+    async def _read_form(self, asked: Elicitation) -> dict[str, Any]:
+        """The values. An empty one is left out, and has its default where there is one."""
+        properties: dict[str, Any] = (asked.requested_schema or {}).get("properties", {})
+        found: dict[str, Any] = {}
+        for name, described in properties.items():
+            schema: Schema = described if isinstance(described, dict) else {}
+            label = f"{_label_of(name, schema)}: "
+            while typed := (await self._session.prompt_async(label, default=_default(schema))).strip():
+                try:
+                    found[name] = _value_of(typed, schema)
+                    break
+                except ValueError as error:
+                    self._screen.fail(str(error))
+        return found
 
 
 def _read(text: str) -> dict[str, Any] | None:
@@ -97,28 +111,6 @@ def _read(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return given if isinstance(given, dict) else None
-
-
-async def _read_form(asked: Elicitation, ask: "PromptSession[str]", screen: Screen) -> dict[str, Any]:
-    """The values. An empty one is left out, and has its default where there is one.
-
-    Raises EOFError, KeyboardInterrupt.
-    """
-    properties: dict[str, Any] = (asked.requested_schema or {}).get("properties", {})
-    found: dict[str, Any] = {}
-    for name, described in properties.items():
-        schema: Schema = described if isinstance(described, dict) else {}
-        while True:
-            typed = await ask.prompt_async(f"{_label_of(name, schema)}: ", default=_default(schema))
-            if not typed.strip():
-                break
-            try:
-                found[name] = _value_of(typed.strip(), schema)
-            except ValueError as error:
-                screen.fail(str(error))
-            else:
-                break
-    return found
 
 
 def _label_of(name: str, schema: Schema) -> str:

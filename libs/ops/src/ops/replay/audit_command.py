@@ -18,7 +18,7 @@ from ops import printing
 from ops.admin.options import AsJson
 from ops.connections import run
 from ops.errors import SetupError
-from ops.output import INTERRUPTED, counted
+from ops.output import counted
 from ops.printing import progress
 from ops.replay import signed_heads
 from ops.replay.export_command import chosen_ids
@@ -96,10 +96,7 @@ def audit(
         ids = await chosen_ids(pool, log, chosen, account)
         return Scope(last=end, conversations=tuple([each async for each in ids]))
 
-    try:
-        report = run(lambda _, pool: _audited(pool, scope, heads))
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+    report = run(lambda _, pool: _audited(pool, scope, heads))
     if as_json:
         printing.as_json(report)
     else:

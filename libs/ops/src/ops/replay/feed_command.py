@@ -16,7 +16,6 @@ from ops import printing
 from ops.admin import direct
 from ops.admin.options import AsJson, Yes, confirm
 from ops.errors import RefusedError
-from ops.output import INTERRUPTED
 from ops.replay.rebuild_command import Bar
 from runtime.postgres import DatabaseUnavailable
 
@@ -50,11 +49,11 @@ def feed(
     oldest = direct.run(lambda admin: _oldest(admin, start), bus="needed")
     held = f"which holds the log from position {oldest:,} on" if oldest else "which is empty"
     confirm(f"Empty EVENTS, {held}, and feed it from position {start:,}?", yes=yes)
-    try:
-        done = direct.run(lambda admin: _feed_again(admin, start), bus="to provision")
-    except KeyboardInterrupt:
-        printing.note("stopped; a running projector continues from here")
-        raise typer.Exit(INTERRUPTED) from None
+    done = direct.run(
+        lambda admin: _feed_again(admin, start),
+        bus="to provision",
+        stopped="stopped; a running projector continues from here",
+    )
     if as_json:
         printing.as_json(done)
         return

@@ -17,7 +17,6 @@ from conversations.projections.verifying import VerifiedReadModel
 from ops import connections, printing
 from ops.admin.options import AsJson
 from ops.errors import SetupError
-from ops.output import INTERRUPTED
 from ops.printing import progress, warn
 from runtime.postgres import Pool, open_pool
 
@@ -46,7 +45,9 @@ def parked(position: int, conversation_id: str) -> str:
     return f"could not apply event {position:,} of conversation {conversation_id}"
 
 
-def run(verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True) -> T:
+def run(
+    verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True, stopped: str = "stopped"
+) -> T:
     """What `work` returns, with a bar on stderr meanwhile. Raises StackError.
 
     What is parked meanwhile is reported there at once, unless `work` returns it.
@@ -61,7 +62,7 @@ def run(verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool 
             ):
                 return await work(pool, log, projections, bar)
 
-    return connections.run(with_bar)
+    return connections.run(with_bar, stopped=stopped)
 
 
 class Bar(Watch):
@@ -108,11 +109,8 @@ def rebuild(names: Names = None) -> None:
     """
 
     began = time.monotonic()
-    try:
-        end = run("rebuild", names or [], rebuilding.rebuild)
-    except KeyboardInterrupt:
-        printing.note("stopped; the live tables are unchanged, and the next rebuild continues from here")
-        raise typer.Exit(INTERRUPTED) from None
+    stopped = "stopped; the live tables are unchanged, and the next rebuild continues from here"
+    end = run("rebuild", names or [], rebuilding.rebuild, stopped=stopped)
     names_built = ", ".join(each.name for each in chosen(names or []))
     sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
 
@@ -122,10 +120,7 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
     Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
-    try:
-        found = run("verify", names or [], verifying.verify, reports_parked=False)
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+    found = run("verify", names or [], verifying.verify, reports_parked=False)
     if as_json:
         printing.as_json(found)
     else:

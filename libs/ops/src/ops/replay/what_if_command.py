@@ -19,8 +19,8 @@ from ops.admin import direct
 from ops.admin.fields import read_file
 from ops.admin.options import AsJson
 from ops.errors import SetupError
-from ops.output import INTERRUPTED, clean, counted
-from ops.printing import note, progress
+from ops.output import clean, counted
+from ops.printing import progress
 from ops.replay.what_if_compare import ComparedRun, Summary, read_prices, summarised
 from ops.replay.what_if_runs import (
     ENDS,
@@ -120,11 +120,7 @@ def what_if(
         prices=None if prices is None else read_prices(prices),
         diff=diff,
     )
-    try:
-        answering, done = _replayed(wanted)
-    except KeyboardInterrupt:
-        note("stopped; active runs end by themselves, and nothing of them is stored")
-        raise typer.Exit(INTERRUPTED) from None
+    answering, done = _replayed(wanted)
     summary = summarised(done)
     if as_json:
         _print_json(answering, summary, done)
@@ -144,7 +140,8 @@ def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[ComparedRun]]:
                 replay = WhatIfReplay(admin.need_bus(), Log(admin.pool), found, wanted)
                 return found, await replay.all(chosen, lambda: bar.advance(task))
 
-    return direct.run(work, bus="needed")
+    stopped = "stopped; active runs end by themselves, and nothing of them is stored"
+    return direct.run(work, bus="needed", stopped=stopped)
 
 
 def _prompt(path: str) -> str:

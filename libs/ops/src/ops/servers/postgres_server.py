@@ -16,11 +16,14 @@ from ops.ports import LOOPBACK
 from ops.probes import PostgresProbe
 from ops.process import Process, run_command
 from ops.servers.identity import Identity, Other, identity, identity_for, prefixed
-from ops.servers.postgres_logins import OWNER, SUPERUSER, login_statements
 from ops.servers.server_files import postgres_install, server_environment, settings_file
+from runtime.roles import MEMBERS, OPERATOR, ROLES, SERVICES, role_of
 
 NAME = "postgres"
 DATABASE = "agentchat"
+SUPERUSER = "postgres"
+OWNER = "agentchat_owner"
+LOGINS = (OWNER, OPERATOR, *map(role_of, SERVICES))
 _VERSION = "18"
 _FAST = ("fsync=off", "full_page_writes=off", "max_connections=300")
 _END_SECONDS = 5.0
@@ -187,3 +190,28 @@ def _server_processes(data: Path) -> list[int]:
             if process.cwd() == folder and process.pid != os.getpid():
                 found.append(process.pid)
     return found
+
+
+def login_statements(key: str, database: str, *, superuser: bool = False) -> tuple[str, ...]:
+    """SQL that is safe to repeat, each statement a line, to be run by the superuser within `database`.
+
+    The superuser has no password, so nobody can log in as it. The owner of the database migrates it and may
+    make roles; each service has its own role as login.
+    """
+    passwords = {role: login_password(key, "postgres", role) for role in LOGINS}
+    own = f"'{login_password(key, 'postgres', SUPERUSER)}'" if superuser else "NULL"
+    return (
+        *(_made(role) for role in (OWNER, *ROLES)),
+        *(f"ALTER ROLE {role} LOGIN PASSWORD '{password}'" for role, password in passwords.items()),
+        f"ALTER ROLE {OWNER} CREATEROLE",
+        f"ALTER ROLE CURRENT_USER PASSWORD {own}",
+        *(f"GRANT {role} TO {OWNER} WITH ADMIN TRUE, INHERIT TRUE, SET TRUE" for role in ROLES),
+        *(f"GRANT {role} TO {', '.join(members)}" for role, members in MEMBERS.items()),
+        f"ALTER DATABASE {database} OWNER TO {OWNER}",
+        "CREATE EXTENSION IF NOT EXISTS vector",
+    )
+
+
+def _made(role: str) -> str:
+    there = f"EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}')"
+    return f"DO $$ BEGIN IF NOT {there} THEN CREATE ROLE {role}; END IF; END $$"
