@@ -14,7 +14,7 @@ from conversations.database import EVENTS_TABLE
 from conversations.event_store import mapper
 from ops import demo
 from ops.folder_secrets import login_password
-from ops.servers.postgres_logins import OWNER
+from ops.servers.postgres_server import OWNER
 
 Row = tuple[str, int, str, bytes]
 TEXT = "The order was sent on Monday and should arrive within three days at the address that you gave us."

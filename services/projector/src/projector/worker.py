@@ -14,11 +14,7 @@ from conversations.event_store.shared_log import SharedLog
 from conversations.leadership import LeaderRole, Leadership
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
-from projector.erasure import BATCH as ERASE_BATCH
-from projector.erasure import COMPACT_POLL_SECONDS, ErasureStep, compact, erase_rows
-from projector.erasure import POLL_SECONDS as ERASE_POLL_SECONDS
-from projector.feed_publisher import BATCH as FEED_BATCH
-from projector.feed_publisher import FeedPublisher
+from projector import erasure, feed_publisher
 from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings
@@ -27,9 +23,7 @@ from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, acting_as, open_pool
 from runtime.worker import until_stopped
-from webhooks import outbox
-from webhooks.delivery_projection import BATCH as DELIVERIES_BATCH
-from webhooks.delivery_projection import DeliveryProjection
+from webhooks import delivery_projection, outbox
 
 _CONNECTIONS = 6
 _OLD_DELIVERIES_BATCH = 5000
@@ -74,26 +68,34 @@ class Projector:
         self._follower = Follower(pool, log, PROJECTIONS, reset=False)
         self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
         self._erasing = LogFollower(
-            "erasures", ErasureStep(bus, pool).step, ERASE_BATCH, poll_seconds=ERASE_POLL_SECONDS
+            "erasures",
+            erasure.ErasureStep(bus, pool).step,
+            erasure.BATCH,
+            poll_seconds=erasure.POLL_SECONDS,
         )
         self._erasing_rows = LogFollower(
-            "erased rows", partial(erase_rows, pool), 1, poll_seconds=ERASE_POLL_SECONDS
+            "erased rows", partial(erasure.erase_rows, pool), 1, poll_seconds=erasure.POLL_SECONDS
         )
-        self._compacting = LogFollower(
-            "old erasures", partial(compact, pool), COMPACTED_AT_ONCE, poll_seconds=COMPACT_POLL_SECONDS
+        self._tidying = (
+            LogFollower(
+                "old erasures",
+                partial(erasure.compact, pool),
+                COMPACTED_AT_ONCE,
+                poll_seconds=erasure.COMPACT_POLL_SECONDS,
+            ),
+            LogFollower(
+                "old deliveries",
+                partial(outbox.delete_old, pool, _OLD_DELIVERIES_BATCH),
+                _OLD_DELIVERIES_BATCH,
+                poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
+            ),
         )
-        self._deleting_old_deliveries = LogFollower(
-            "old deliveries",
-            partial(outbox.delete_old, pool, _OLD_DELIVERIES_BATCH),
-            _OLD_DELIVERIES_BATCH,
-            poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
-        )
-        feed = FeedPublisher(bus, log, pool, on_erasure=self._erased)
-        self._deliveries = DeliveryProjection(pool, log)
+        feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
+        self._deliveries = delivery_projection.DeliveryProjection(pool, log)
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
-            LogFollower("events feed", feed.step, FEED_BATCH),
-            LogFollower("webhook deliveries", self._deliveries.step, DELIVERIES_BATCH),
+            LogFollower("events feed", feed.step, feed_publisher.BATCH),
+            LogFollower("webhook deliveries", self._deliveries.step, delivery_projection.BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
         self._leadership = Leadership(database_url, name, _ROLE, lambda _: self._notify())
@@ -106,12 +108,8 @@ class Projector:
     async def _lead(self) -> None:
         self._deliveries.begin_again()
         async with asyncio.TaskGroup() as tasks:
-            for following in self._followings:
+            for following in (*self._followings, self._erasing, self._erasing_rows, *self._tidying):
                 tasks.create_task(following.run())
-            tasks.create_task(self._erasing.run())
-            tasks.create_task(self._erasing_rows.run())
-            tasks.create_task(self._compacting.run())
-            tasks.create_task(self._deleting_old_deliveries.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
 
