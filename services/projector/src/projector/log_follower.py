@@ -16,12 +16,12 @@ TOGETHER_SECONDS = 0.02
 together. What comes after a pause is followed at once."""
 
 _RETRY_SECONDS = 0.5
-_BEHIND_SECONDS = 30.0
+_LAG_SECONDS = 30.0
 
 Step = Callable[[], Awaitable[int]]
 
 
-class LogLag(Exception):  # noqa: N818 - a state, said in a health check
+class LogLag(Exception):  # noqa: N818 - a state, reported by a health check
     """A follower has not come to the end of the log for too long."""
 
 
@@ -42,7 +42,7 @@ class LogFollower:
         self._appended.set()
 
     async def run(self) -> None:
-        """Until cancelled. What is away is asked again and again."""
+        """Until cancelled. A server that is away is tried again and again."""
         self._at_end = time.monotonic()
         while True:
             next_at = time.monotonic() + TOGETHER_SECONDS
@@ -60,9 +60,9 @@ class LogFollower:
 
     def check(self) -> None:
         """Raises LogLag."""
-        behind = time.monotonic() - self._at_end
-        if behind > _BEHIND_SECONDS:
-            raise LogLag(f"{self._name} has not been at the end of the log for {behind:.0f} s")
+        lag = time.monotonic() - self._at_end
+        if lag > _LAG_SECONDS:
+            raise LogLag(f"{self._name} has not been at the end of the log for {lag:.0f} s")
 
     async def _wait(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What the projector is told by its environment."""
+"""The settings of the projector, from its environment."""
 
 from typing import Annotated, Literal
 

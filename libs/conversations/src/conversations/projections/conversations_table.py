@@ -134,7 +134,7 @@ async def conversations_with(
 
 
 async def is_behind(conn: Connection, position: int) -> bool:
-    """Whether the read model does not tell of all up to this position of the log yet."""
+    """Whether the read model does not have all up to this position of the log yet."""
     cursor = await conn.execute(
         "SELECT coalesce((SELECT position FROM projection_positions WHERE name = %s), 0) < %s",
         [PROJECTION.name, position],
@@ -163,7 +163,7 @@ class _Fork(msgspec.Struct):
 
 
 class _Description(msgspec.Struct):
-    """What its account has said of it last."""
+    """Its newest title and metadata."""
 
     conversation_id: str
     given_title: str | None
@@ -250,7 +250,7 @@ UPDATE conversations SET source_id = new.source_id, source_version = new.source_
 # After every key: times are ISO 8601, which begins with a digit.
 _LAST = ("~", "~")
 
-# The read model may not have heard of it yet.
+# The read model may not have its erasure yet.
 _NOT_ERASED = sql.SQL("""
 NOT EXISTS (SELECT FROM conversation_events
              WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')

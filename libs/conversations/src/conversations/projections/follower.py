@@ -1,6 +1,6 @@
 """Follows the log into projections: a batch, and how far it goes, in one transaction.
 
-Projections that are at the same position share the reading and the transaction; one that is behind catches
+Projections that are at the same position share the reading and the transaction; one that lags catches
 up on its own and then joins the others. One whose tables are of another version is left as it is, until
 somebody has built it again (`rebuilding`).
 """
@@ -132,8 +132,8 @@ class Follower:
             _check_all(await _advance(conn, group, page), group)
             for each in group:
                 for refused in await take(conn, each, page.batches[each.name], each.name):
-                    told = msgspec.structs.asdict(refused)
-                    self._logger.error("event_parked", projection=each.name, **told)
+                    fields = msgspec.structs.asdict(refused)
+                    self._logger.error("event_parked", projection=each.name, **fields)
 
 
 async def _take_together(conn: Connection, group: Sequence[Projection], page: LogPage) -> None:

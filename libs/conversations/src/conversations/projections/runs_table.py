@@ -38,7 +38,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON runs TO agentchat_service;
 
 
 class _Change(msgspec.Struct):
-    """What a batch tells of one run; None is what it does not tell. `tool_calls` are those that it adds."""
+    """What a batch has of one run; None is what it does not have. `tool_calls` are those that it adds."""
 
     conversation_id: str
     account_id: str

@@ -123,7 +123,7 @@ async def forget(conn: Connection, conversation_id: str, position: int, *, most:
     up again a rebuild that was killed.
     """
     more = False
-    for (name,) in await (await conn.execute(_BEHIND, [position])).fetchall():
+    for (name,) in await (await conn.execute(_NOT_YET_ERASED, [position])).fetchall():
         table, _, schema = name.partition("@")
         row = await (
             await conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f"{schema}.{table}"])
@@ -157,7 +157,7 @@ _PLACE = """
 SELECT version, position, to_regclass(%s) IS NOT NULL FROM projection_positions WHERE name = %s FOR UPDATE
 """
 
-_BEHIND = """
+_NOT_YET_ERASED = """
 SELECT name FROM projection_positions
  WHERE position < %s AND (name LIKE '%%@rebuilding' OR name LIKE '%%@verifying') ORDER BY name FOR UPDATE
 """

@@ -94,7 +94,7 @@ PROJECTION = Projection(
     name="usage", version=1, tables=_TABLES, takes=TALLIED, keeps_erased=True, changes=_changes
 )
 
-# What a batch does not tell is as it was; a run that has ended stays as it is.
+# What a batch does not have is as it was; a run that has ended stays as it is.
 _UPSERT = insert(
     "usage",
     "trace_id text, conversation_id text, account_id text, agent_id text, model text, state text, "
