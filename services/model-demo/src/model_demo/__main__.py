@@ -1,10 +1,22 @@
 """`python -m model_demo --name model-demo --run-dir .run`: serve on AGENTCHAT_HOST:AGENTCHAT_MODEL_PORT."""
 
 import asyncio
+from typing import Annotated, Literal
 
-from model_demo.settings import ModelDemoSettings
+import msgspec
+
 from runtime import worker
-from runtime.settings import load_or_exit
+from runtime.settings import Setting, load_or_exit
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
+class ModelDemoSettings(msgspec.Struct, frozen=True, kw_only=True):
+    port: Annotated[Port, Setting("AGENTCHAT_MODEL_PORT")]
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Setting("AGENTCHAT_LOG_LEVEL")] = (
+        "info"
+    )
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ _MOST_OVERLAP = 10_000
 
 
 def reply(request: MessageRequest, talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedReply:
-    """The reply of a model to a checked request."""
     full = _calls(talk, asked) or _behave(talk, model_id, asked)
     full = replace(full, compacts=request.compaction is not None)
     if asked.deltas is not None and model_id != "demo-load":

@@ -79,7 +79,6 @@ def failed(request: Plain, error: Exception) -> Response[bytes]:
 
 
 def json_of(wire: ModelWire, body: bytes, request_id: str, status: int = 200) -> Response[bytes]:
-    """One JSON answer."""
     headers = {wire.REQUEST_ID: request_id}
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
@@ -95,7 +94,6 @@ def wire_of(request: Plain) -> ModelWire:
 
 @without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
 def build() -> Litestar:
-    """The application."""
     attempts = Attempts()
 
     @post(["/v1/messages", "/v1/chat/completions"], status_code=200)

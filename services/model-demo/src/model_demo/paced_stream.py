@@ -75,7 +75,6 @@ class PacedStream(msgspec.Struct, frozen=True):
 
 
 def due(controls: Controls, began: float, index: int) -> float:
-    """When the delta at `index` is due."""
     return began + (controls.first_ms + index * controls.delay_ms) / 1000
 
 

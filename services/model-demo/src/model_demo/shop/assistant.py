@@ -6,16 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from model_demo.request_facts import ConversationFacts, text_of
-from model_demo.shop import (
-    documents,
-    filled_inputs,
-    intents,
-    json_schemas,
-    memory,
-    talk,
-    wording,
-    words,
-)
+from model_demo.shop import documents, filled_inputs, intents, json_schemas, memory, talk, wording, words
 from model_demo.shop.memory import Memory
 from model_demo.wire.replies import PlannedReply, PlannedToolCall
 from model_demo.wire.requests import ClientTool, Schema
@@ -53,7 +44,6 @@ def forced_input(tool: ClientTool, conversation: ConversationFacts) -> dict[str,
 
 
 def reply(conversation: ConversationFacts) -> PlannedReply:
-    """What the assistant does next in the conversation."""
     return _Turn(conversation).reply()
 
 
@@ -166,7 +156,6 @@ def _plan(conversation: ConversationFacts, known: Memory) -> _Plan:
 
 
 def _ask_back(lacks: list[tuple[ClientTool, list[str]]]) -> str:
-    """The question that asks for what is missing."""
     needs = [
         f"to {words.label(tool.name)} I need"
         f" {words.listed([_described(name, tool.input_schema['properties'][name]) for name in missing])}"

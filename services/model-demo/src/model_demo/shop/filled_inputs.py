@@ -76,7 +76,6 @@ class _Message:
         self.several: dict[str, list[str]] = {}
 
     def value(self, name: str, schema: Schema, needed: bool) -> Any:
-        """The value of a property; None where nothing was written."""
         if options := json_schemas.choices(schema):
             return self._choice(schema, options, needed)
         shown = str([schema.get("pattern"), schema.get("examples"), schema.get("items")])

@@ -79,7 +79,6 @@ class Intent(NamedTuple):
 
 
 def is_order(tool: ClientTool) -> bool:
-    """Whether the tool changes something."""
     return tool.name in _ORDERS
 
 

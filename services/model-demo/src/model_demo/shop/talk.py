@@ -65,7 +65,6 @@ class Persona(msgspec.Struct, frozen=True):
     only: str | None
 
     def says(self, text: str) -> str:
-        """A reply as the prompt wants it."""
         return self.only or " ".join(filter(None, [self.around.get("begin"), text, self.around.get("end")]))
 
 
@@ -125,7 +124,6 @@ def noted(question: str, known: Memory) -> str | None:
 
 
 def lost(question: str, tools: list[ClientTool]) -> str:
-    """The answer where nothing else fits."""
     shown = words.shortened(" ".join(question.split()), _SHOWN_LENGTH)
     offer = _offer(tools, _SHOWN_TOOLS)
     return f'I am an offline demo model and have no good answer to "{shown}". {offer}'

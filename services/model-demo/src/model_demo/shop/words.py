@@ -39,7 +39,6 @@ def ids(text: str) -> list[str]:
 
 
 def quoted(text: str) -> str | None:
-    """The first quoted string."""
     match = _QUOTED.search(text)
     return match[1] or match[2] if match else None
 

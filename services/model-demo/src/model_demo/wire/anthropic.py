@@ -63,7 +63,6 @@ def _refused(misfit: Misfit) -> DemoApiError:
 
 
 def message(answer: ModelMessage) -> bytes:
-    """The body of an answer that is not streamed."""
     return _encode(_message(answer) | _end(answer))
 
 
@@ -89,13 +88,11 @@ def events(answer: ModelMessage) -> Events:
 
 
 def error(failed: DemoApiError, request_id: str) -> bytes:
-    """An error's JSON body."""
     detail = {"type": STATUSES[failed.status][0], "message": failed.message}
     return _encode({"type": "error", "error": detail, "request_id": request_id})
 
 
 def _event(name: str, **data: Any) -> bytes:
-    """One server-sent event with its name."""
     return b"event: " + name.encode() + b"\ndata: " + _encode({"type": name, **data}) + b"\n\n"
 
 

@@ -57,7 +57,6 @@ def asked(raw: bytes, _headers: Mapping[str, str]) -> Asked:
 
 
 def message(answer: ModelMessage) -> bytes:
-    """The body of an answer that is not streamed."""
     reply = answer.reply
     content: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.calls:

@@ -22,12 +22,10 @@ _LEAST_CACHED = 1024
 
 
 def of_text(text: str) -> int:
-    """Tokens of one text."""
     return -(-len(text.encode()) // BYTES_A_TOKEN)
 
 
 def of_call(call: PlannedToolCall) -> int:
-    """Tokens of one call."""
     return of_text(call.name + call.input_json)
 
 
