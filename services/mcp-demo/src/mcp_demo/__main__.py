@@ -1,10 +1,26 @@
 """`python -m mcp_demo --name mcp-demo --run-dir .run`"""
 
 import asyncio
+from typing import Annotated, Literal
 
-from mcp_demo.settings import McpDemoSettings
+import msgspec
+
 from runtime import worker
-from runtime.settings import load_or_exit
+from runtime.settings import Setting, load_or_exit
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$")]
+
+
+class McpDemoSettings(msgspec.Struct, frozen=True):
+    """Everything has a default: without any variable the server uses a free port of the loopback address."""
+
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_MCP_PORT")] = 0
+    hosts: Annotated[tuple[Name, ...], Setting("AGENTCHAT_MCP_HOSTS")] = ()
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Setting("AGENTCHAT_LOG_LEVEL")] = (
+        "info"
+    )
+    otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
 
 async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
@@ -19,7 +35,6 @@ async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
 
 
 def main() -> None:
-    """Read the settings, then run."""
     worker.parse_process_args()
     settings = load_or_exit(McpDemoSettings)
 

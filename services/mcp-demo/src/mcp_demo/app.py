@@ -12,10 +12,10 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mcp_demo.information import information
+from mcp_demo.information import INFORMATION
 from mcp_demo.server import build_server
 from mcp_demo.shop import open_shop
-from mcp_demo.tools import CATEGORIES, TOOLS
+from mcp_demo.tools import TOOLS
 from runtime.health import HealthChecks
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -23,7 +23,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def build_app(security: TransportSecuritySettings, health: HealthChecks) -> Litestar:
-    """An application with its own shop."""
     manager = StreamableHTTPSessionManager(
         build_server(open_shop(), TOOLS),
         json_response=True,
@@ -32,7 +31,7 @@ def build_app(security: TransportSecuritySettings, health: HealthChecks) -> Lite
         max_request_body_size=MAX_BODY_BYTES,
     )
     guard = TransportSecurityMiddleware(security)
-    body = msgspec.json.encode(information(len(TOOLS), CATEGORIES))
+    body = msgspec.json.encode(INFORMATION)
 
     @asgi("/api/mcp", copy_scope=False)
     async def mcp(scope: Any, receive: Any, send: Any) -> None:

@@ -30,21 +30,9 @@ INSTRUCTIONS = (
 )
 
 _UNCHANGING = CacheHint(ttl_ms=300_000, scope="public")
-_ANNOTATIONS = {
-    Effect.READS: types.ToolAnnotations(
-        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-    ),
-    Effect.ADDS: types.ToolAnnotations(
-        read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
-    ),
-    Effect.REPLACES: types.ToolAnnotations(
-        read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
-    ),
-}
 
 
 def build_server(shop: Shop, tools: tuple[ShopTool, ...]) -> Server[dict[str, Any]]:
-    """An MCP server of these tools on this shop."""
     by_name = {tool.name: tool for tool in tools}
     listing = [_definition(tool) for tool in tools]
     schemas = {tool.name: tool.input_schema for tool in listing}
@@ -102,7 +90,13 @@ def _definition(tool: ShopTool) -> types.Tool:
         description=tool.description,
         input_schema=schema_of(tool.arguments),
         output_schema=schema_of(tool.result),
-        annotations=_ANNOTATIONS[tool.effect].model_copy(update={"title": tool.title}),
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.effect is Effect.READS,
+            destructive_hint=tool.effect is Effect.REPLACES,
+            idempotent_hint=tool.effect is not Effect.ADDS,
+            open_world_hint=False,
+        ),
         _meta={"category": tool.category},
     )
 

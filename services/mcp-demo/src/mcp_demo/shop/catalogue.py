@@ -43,7 +43,6 @@ class Rating(msgspec.Struct, frozen=True):
 
 
 def rate(reviews: tuple[Review, ...], product_id: str) -> Rating:
-    """The rating of a product by its reviews."""
     stars = [review.stars for review in reviews if review.product_id == product_id]
     return Rating(round(sum(stars) / len(stars), 1) if stars else None, len(stars))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from mcp_demo.shop.calendar import OPENED, TODAY
 from mcp_demo.shop.catalogue import Category
-from mcp_demo.shop.errors import BadPeriodError
+from mcp_demo.shop.errors import ShopError
 from mcp_demo.shop.orders import Order, OrderItem
 from mcp_demo.shop.state import Shop
 
@@ -61,12 +61,12 @@ class ProductSales(msgspec.Struct):
 def period(start: date | None, end: date | None) -> Period:
     """The requested days, as far as they are on record; the last 30 days where none are requested.
 
-    Raises BadPeriodError where it ends before it starts, or lies outside the days on record.
+    Raises ShopError where it ends before it starts, or lies outside the days on record.
     """
     if start and end and start > end:
-        raise BadPeriodError(f"date_from {start} is later than date_to {end}: swap the two.")
+        raise ShopError(f"date_from {start} is later than date_to {end}: swap the two.")
     if (end or TODAY) < OPENED or (start or OPENED) > TODAY:
-        raise BadPeriodError(
+        raise ShopError(
             f"The shop's sales are on record from {OPENED} to {TODAY} (today): ask for days within."
         )
     last = min(end or TODAY, TODAY)
@@ -85,7 +85,6 @@ def lines(shop: Shop, span: Period, category: Category | None = None) -> Iterato
 
 
 def totals(shop: Shop, span: Period, category: Category | None = None) -> SalesTotals:
-    """The sums of a period."""
     counted = list(lines(shop, span, category))
     return SalesTotals(
         orders=len({order.order_id for order, _ in counted}),
@@ -108,15 +107,13 @@ def by_product(shop: Shop, span: Period, category: Category | None = None) -> di
 def buckets(span: Period, interval: Interval) -> list[Period]:
     """The period cut into days, weeks (from Monday) or months; the first and the last may be partial.
 
-    Raises BadPeriodError above 120 pieces.
+    Raises ShopError above 120 pieces.
     """
     pieces: list[Period] = []
     start = span.start
     while start <= span.end:
         if len(pieces) == MAX_BUCKETS:
-            raise BadPeriodError(
-                f"{span.days} days make more than {MAX_BUCKETS} points: take a longer interval."
-            )
+            raise ShopError(f"{span.days} days make more than {MAX_BUCKETS} points: take a longer interval.")
         pieces.append(Period(start, min(_last_day(start, interval), span.end)))
         start = pieces[-1].end + timedelta(days=1)
     return pieces

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mcp_demo.shop.calendar import NOW, TODAY
 from mcp_demo.shop.catalogue import Product, Rating, Review, rate
 from mcp_demo.shop.customers import Address, Customer
-from mcp_demo.shop.errors import ForeignOrderError, OrderClosedError, TicketFullError, UnknownIdError
+from mcp_demo.shop.errors import foreign_order, order_closed, ticket_full, unknown_id
 from mcp_demo.shop.orders import Closed, Order
 from mcp_demo.shop.support import Article, Author, Comment, Priority, Ticket, TicketCategory
 
@@ -24,7 +24,7 @@ MAX_COMMENTS = 100
 
 
 class Shop:
-    """The records by id. Lookups raise UnknownIdError; see each change for what it refuses."""
+    """The records by id. Lookups raise ShopError; so does each change for what it refuses."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class Shop:
     def cancel(self, order_id: str, reason: str) -> bool:
         """Cancel an order and put its goods back into stock; False if it was cancelled before.
 
-        Raises OrderClosedError unless its status is processing.
+        Raises ShopError unless its status is processing.
         """
         order = self.order(order_id)
         if order.status == "cancelled":
             return False
         if order.status != "processing":
-            raise OrderClosedError(order_id, order.status, "cancelled")
+            raise order_closed(order_id, order.status, "cancelled")
         self.orders[order_id] = replace(order, status="cancelled", closed=Closed(TODAY, reason))
         for item in order.items:
             product = self.products[item.product_id]
@@ -87,11 +87,11 @@ class Shop:
     def readdress(self, order_id: str, address: Address) -> bool:
         """Send an order elsewhere; False if it goes there already.
 
-        Raises OrderClosedError unless its status is processing.
+        Raises ShopError unless its status is processing.
         """
         order = self.order(order_id)
         if order.status != "processing":
-            raise OrderClosedError(order_id, order.status, "sent to another address")
+            raise order_closed(order_id, order.status, "sent to another address")
         if self.address(order) == address:
             return False
         self.orders[order_id] = replace(order, address=address)
@@ -108,11 +108,11 @@ class Shop:
     ) -> Ticket:
         """Open a ticket. Of those opened since the start the newest 1000 are kept.
 
-        Raises ForeignOrderError where the order is not the customer's.
+        Raises ShopError where the order is not the customer's.
         """
         own = {order.order_id for order in self.orders_of(self.customer(customer_id).customer_id)}
         if order_id is not None and self.order(order_id).order_id not in own:
-            raise ForeignOrderError(order_id, customer_id, own)
+            raise foreign_order(order_id, customer_id, own)
         ticket = Ticket(
             ticket_id=f"TCK-{self._next_ticket}",
             customer_id=customer_id,
@@ -134,11 +134,11 @@ class Shop:
     def comment(self, ticket_id: str, author: Author, text: str) -> Ticket:
         """Add a comment: the customer's opens the ticket again, support's leaves it waiting for the customer.
 
-        Raises TicketFullError at 100 comments.
+        Raises ShopError at 100 comments.
         """
         ticket = self.ticket(ticket_id)
         if len(ticket.comments) >= MAX_COMMENTS:
-            raise TicketFullError(ticket_id, MAX_COMMENTS)
+            raise ticket_full(ticket_id, MAX_COMMENTS)
         changed = replace(
             ticket,
             status="open" if author == "customer" else "waiting",
@@ -149,7 +149,6 @@ class Shop:
 
 
 def open_shop() -> Shop:
-    """The shop as it is on the morning of its day."""
     return Shop(
         products=_load("products", Product),
         customers=_load("customers", Customer),
@@ -164,7 +163,7 @@ def _lookup(kind: str, known: dict[str, T], key: str) -> T:
     try:
         return known[key]
     except KeyError:
-        raise UnknownIdError(kind, key, known) from None
+        raise unknown_id(kind, key, known) from None
 
 
 def _load(name: str, kind: type[T]) -> tuple[T, ...]:

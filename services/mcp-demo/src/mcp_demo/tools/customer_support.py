@@ -9,16 +9,6 @@ from msgspec import Meta
 from mcp_demo.shop import Shop, customers, support
 from mcp_demo.shop.calendar import Instant
 from mcp_demo.shop.customers import Address, Tier
-from mcp_demo.shop.support import (
-    Article,
-    Author,
-    Comment,
-    Priority,
-    Ticket,
-    TicketCategory,
-    TicketStatus,
-    Topic,
-)
 from mcp_demo.tools.inputs import Arguments, CustomerId, OrderId, TicketId
 from mcp_demo.tools.tool import Effect, tool
 from mcp_demo.tools.views import shown
@@ -85,11 +75,11 @@ class OpenTicket(Arguments, frozen=True, kw_only=True):
         ),
     ]
     message: Message
-    category: Annotated[TicketCategory, Meta(description="What kind of concern it is.")]
+    category: Annotated[support.TicketCategory, Meta(description="What kind of concern it is.")]
     order_id: Annotated[
         OrderId | None, Meta(description="The customer's order it is about, if any.", examples=["ORD-1028"])
     ] = None
-    priority: Annotated[Priority, Meta(description="high only if it cannot wait a day.")] = "normal"
+    priority: Annotated[support.Priority, Meta(description="high only if it cannot wait a day.")] = "normal"
 
 
 class TicketView(msgspec.Struct, frozen=True):
@@ -99,12 +89,12 @@ class TicketView(msgspec.Struct, frozen=True):
     customer_id: str
     customer_name: str
     order_id: str | None
-    category: TicketCategory
-    priority: Priority
-    status: TicketStatus
+    category: support.TicketCategory
+    priority: support.Priority
+    status: support.TicketStatus
     subject: str
     opened_at: Instant
-    comments: Annotated[tuple[Comment, ...], Meta(description="Oldest first.")]
+    comments: Annotated[tuple[support.Comment, ...], Meta(description="Oldest first.")]
 
 
 @tool("Customer Support", "Open a support ticket", Effect.ADDS)
@@ -131,7 +121,7 @@ def get_support_ticket(shop: Shop, arguments: OneTicket) -> TicketView:
 class AddComment(Arguments, frozen=True, kw_only=True):
     ticket_id: TicketId
     message: Message
-    author: Annotated[Author, Meta(description="Whose words they are.")] = "customer"
+    author: Annotated[support.Author, Meta(description="Whose words they are.")] = "customer"
 
 
 @tool("Customer Support", "Comment on a support ticket", Effect.ADDS)
@@ -150,14 +140,16 @@ class HelpQuery(Arguments, frozen=True, kw_only=True):
             min_length=2, max_length=200, description="What to look for.", examples=["how long can I return"]
         ),
     ]
-    topic: Annotated[Topic | None, Meta(description="Only this topic. Leave out for all of them.")] = None
+    topic: Annotated[
+        support.Topic | None, Meta(description="Only this topic. Leave out for all of them.")
+    ] = None
     limit: Annotated[int, Meta(ge=1, le=8, description="How many articles at most, from 1 to 8.")] = 3
 
 
 class HelpArticles(msgspec.Struct, frozen=True):
     """Articles that answer the query, best first; the titles of all where none does."""
 
-    articles: list[Article]
+    articles: list[support.Article]
     all_titles: Annotated[list[str], Meta(description="Filled only where nothing was found.")]
 
 
@@ -177,7 +169,7 @@ def search_help_articles(shop: Shop, arguments: HelpQuery) -> HelpArticles:
     )
 
 
-def _ticket_view(shop: Shop, ticket: Ticket) -> TicketView:
+def _ticket_view(shop: Shop, ticket: support.Ticket) -> TicketView:
     return shown(TicketView, ticket, customer_name=shop.customers[ticket.customer_id].name)
 
 

@@ -7,13 +7,99 @@ import msgspec
 from msgspec import Meta
 
 from mcp_demo.shop import Shop, parcels
+from mcp_demo.shop.calendar import Instant
 from mcp_demo.shop.customers import Address
-from mcp_demo.shop.errors import NotGivenError
-from mcp_demo.shop.orders import Carrier, Payment, Status
+from mcp_demo.shop.errors import not_given
+from mcp_demo.shop.orders import Carrier, Closed, Order, Payment, Status
 from mcp_demo.tools.inputs import END, Arguments, CustomerId, Limit, OrderId
-from mcp_demo.tools.order_views import OrderSummary, OrderView, order_summary, order_view
 from mcp_demo.tools.tool import Effect, tool
 from mcp_demo.tools.views import CURRENCY, Euros, euros, shown
+
+
+class LineView(msgspec.Struct, frozen=True):
+    product_id: str
+    name: str
+    quantity: int
+    unit_price: Euros
+    line_total: Euros
+
+
+class ShipmentView(msgspec.Struct, frozen=True):
+    carrier: Carrier
+    tracking_number: str
+    state: parcels.State
+    shipped_on: date
+    expected_on: date
+    delivered_on: date | None
+
+
+class OrderView(msgspec.Struct, frozen=True):
+    """An order with everything in it."""
+
+    order_id: str
+    customer_id: str
+    customer_name: str
+    placed_at: Instant
+    status: Status
+    items: list[LineView]
+    goods: Euros
+    delivery: Euros
+    total: Euros
+    refund: Annotated[float, Meta(description="What was paid back, in EUR; 0 unless cancelled or returned.")]
+    currency: str
+    payment_method: Payment
+    shipping_address: Address
+    shipment: Annotated[ShipmentView | None, Meta(description="Null until the parcel has left.")]
+    closed: Annotated[Closed | None, Meta(description="When and why it was cancelled or returned.")]
+    can_be_changed: Annotated[bool, Meta(description="Whether it can be cancelled or sent elsewhere.")]
+    ticket_ids: Annotated[list[str], Meta(description="Support tickets about this order.")]
+
+
+class OrderSummary(msgspec.Struct, frozen=True):
+    """An order in short."""
+
+    order_id: str
+    placed_at: Instant
+    status: Status
+    total: Euros
+    products: Annotated[list[str], Meta(description="Names of the products in it.")]
+
+
+def _order_view(shop: Shop, order: Order) -> OrderView:
+    shipment = order.shipment
+    return shown(
+        OrderView,
+        order,
+        customer_name=shop.customers[order.customer_id].name,
+        items=_lines(shop, order),
+        goods=euros(order.goods_cents),
+        delivery=euros(order.delivery_cents),
+        total=euros(order.total_cents),
+        refund=euros(order.refund_cents),
+        currency=CURRENCY,
+        shipping_address=shop.address(order),
+        shipment=None if shipment is None else shown(ShipmentView, shipment, state=parcels.state(shipment)),
+        can_be_changed=order.status == "processing",
+        ticket_ids=[t.ticket_id for t in shop.tickets.values() if t.order_id == order.order_id],
+    )
+
+
+def _order_summary(shop: Shop, order: Order) -> OrderSummary:
+    names = [shop.products[item.product_id].name for item in order.items]
+    return shown(OrderSummary, order, total=euros(order.total_cents), products=names)
+
+
+def _lines(shop: Shop, order: Order) -> list[LineView]:
+    return [
+        shown(
+            LineView,
+            item,
+            name=shop.products[item.product_id].name,
+            unit_price=euros(item.unit_price_cents),
+            line_total=euros(item.cents),
+        )
+        for item in order.items
+    ]
 
 
 class OneOrder(Arguments, frozen=True, kw_only=True):
@@ -25,7 +111,7 @@ def get_order(shop: Shop, arguments: OneOrder) -> OrderView:
     """Show one order by its id: status, items with prices, total, payment, shipping address, shipment
     and refund. Use it for any question about a known order. For the parcel's way use track_shipment.
     """
-    return order_view(shop, shop.order(arguments.order_id))
+    return _order_view(shop, shop.order(arguments.order_id))
 
 
 class CustomerOrdersQuery(Arguments, frozen=True, kw_only=True):
@@ -58,7 +144,7 @@ def list_customer_orders(shop: Shop, arguments: CustomerOrdersQuery) -> Customer
         customer_name=customer.name,
         matching=len(orders),
         currency=CURRENCY,
-        orders=[order_summary(shop, order) for order in orders[: arguments.limit]],
+        orders=[_order_summary(shop, order) for order in orders[: arguments.limit]],
     )
 
 
@@ -160,7 +246,7 @@ def update_shipping_address(shop: Shop, arguments: UpdateShippingAddress) -> Add
     shipped. The customer's own address stays as it is.
     """
     if arguments.country is None:
-        raise NotGivenError("country", _COUNTRY)
+        raise not_given("country", _COUNTRY)
     address = shown(Address, arguments)
     changed = shop.readdress(arguments.order_id, address)
     return AddressChange(arguments.order_id, changed, address)

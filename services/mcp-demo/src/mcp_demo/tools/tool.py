@@ -11,11 +11,7 @@ from mcp_demo.shop import Shop
 from mcp_demo.tools.arguments import read
 
 ToolCategory = Literal[
-    "Order Status",
-    "Business Intelligence",
-    "Recommendations",
-    "Customer Support",
-    "Product Discovery",
+    "Order Status", "Business Intelligence", "Recommendations", "Customer Support", "Product Discovery"
 ]
 CATEGORIES: tuple[ToolCategory, ...] = get_args(ToolCategory)
 """In the order of the specification."""

@@ -68,7 +68,6 @@ def availability(stock: int) -> Availability:
 
 
 def period_view(period: Period) -> PeriodView:
-    """A period as tools show it."""
     return PeriodView(period.start, period.end, period.days)
 
 
