@@ -24,8 +24,8 @@ from gateway.chat.client_history import ClientHistory, check_name
 from gateway.chat.run_request import Verdict
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
-from gateway.protocols.ag_ui.ag_ui_body import RunAgentInput, check_run_id, history_of, verdicts_of
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
+from gateway.protocols.ag_ui.run import RunAgentInput, check_run_id, history_of, verdicts_of
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
 pytestmark = pytest.mark.requirement("AG-UI")

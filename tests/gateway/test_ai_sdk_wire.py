@@ -22,7 +22,7 @@ from contracts.values import Message, ShownMessage, Usage
 from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
-from gateway.protocols.ai_sdk.ai_sdk_body import UiChat, history_of, name_of, verdicts_of
+from gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, history_of, name_of, verdicts_of
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied

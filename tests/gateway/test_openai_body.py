@@ -11,8 +11,7 @@ from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
 from gateway.protocols.openai.completion_answers import CompletionChunks
-from gateway.protocols.openai.completion_body import ChatCompletion, hash_of
-from gateway.protocols.openai.completion_messages import texts_of
+from gateway.protocols.openai.completion_body import ChatCompletion, hash_of, texts_of
 
 pytestmark = pytest.mark.requirement("OPENAI-API")
 

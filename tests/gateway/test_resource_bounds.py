@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import threading
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import pytest
@@ -21,6 +23,7 @@ from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 
 MIB = 1024 * 1024
+T = TypeVar("T")
 
 
 def sending(pieces: list[bytes], reader: BodyReader) -> Exchange:
@@ -63,11 +66,16 @@ async def test_what_a_text_holds_is_no_value(client: Client) -> None:
         assert [error["field"] for error in problem["errors"]] == ["x"]
 
 
+async def read_json(asked: Exchange, parse: Callable[[bytes], T]) -> T:
+    data = await strict_json.receive_json(asked)
+    return await strict_json.in_turn(asked, data, lambda: parse(data), counted=True)
+
+
 @pytest.mark.requirement("BODY-VALUES")
 async def test_a_large_body_is_read_next_to_the_event_loop() -> None:
     async def parsed_by(size: int) -> int:
         asked = sending([b" " * (size - 2) + b"{}"], BodyReader())
-        return await strict_json.read_json(asked, lambda _: threading.get_ident())
+        return await read_json(asked, lambda _: threading.get_ident())
 
     assert await parsed_by(strict_json.LARGE_BODY_BYTES) == threading.get_ident()
     assert await parsed_by(strict_json.LARGE_BODY_BYTES + 1) != threading.get_ident()
@@ -80,7 +88,7 @@ async def test_one_accounts_large_bodies_do_not_keep_anothers_waiting() -> None:
     async def read(account_id: str) -> None:
         asked = sending([b" " * strict_json.LARGE_BODY_BYTES + b"{}"], reader)
         asked.account_id = account_id
-        await strict_json.read_json(asked, lambda _: ended.append(account_id))
+        await read_json(asked, lambda _: ended.append(account_id))
 
     await asyncio.gather(*(read(account_id) for account_id in ["many"] * 20 + ["one"]))
     assert len(ended) == 21
@@ -90,7 +98,7 @@ async def test_one_accounts_large_bodies_do_not_keep_anothers_waiting() -> None:
 async def read_large(reader: BodyReader, account_id: str | None) -> int:
     asked = sending([b" " * 799_998 + b"{}"], reader)
     asked.account_id = account_id
-    return await strict_json.read_json(asked, len)
+    return await read_json(asked, len)
 
 
 @pytest.mark.requirement("BODY-SHARES")

@@ -8,7 +8,6 @@ from runtime.settings import SettingsError, load_or_exit, refuse
 
 
 def main() -> None:
-    """Run the process; never returns."""
     arguments = worker.parse_process_args()
     settings = load_or_exit(Settings)
     try:

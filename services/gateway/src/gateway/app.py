@@ -8,14 +8,15 @@ from litestar.exceptions import HTTPException
 
 from bus import BusUnavailable
 from contracts import wire
+from contracts.admin_errors import AdminError
 from conversations.errors import UnknownEvent
 from gateway.admin.handlers import router
 from gateway.gateway_request import GatewayRequest
 from gateway.gateway_services import GatewayServices
 from gateway.http.exchange import ClientGone
-from gateway.http.http_responses import JsonAnswer, NoAnswer, ProblemAnswer
+from gateway.http.http_responses import DirectResponse, JsonAnswer, ProblemAnswer
 from gateway.http.middleware import RequestMiddleware
-from gateway.http.problem_responses import Refusal
+from gateway.http.problem_responses import Refusal, refusal_of
 from gateway.openapi.document import document
 from gateway.routes import ROUTES
 from runtime import logs
@@ -35,7 +36,8 @@ def build(services: GatewayServices) -> RequestMiddleware:
         [*ROUTES, *([router()] if services.admin else [])],
         exception_handlers={
             Refusal: lambda _, refusal: ProblemAnswer(refusal),
-            ClientGone: lambda _, __: NoAnswer(None),
+            AdminError: lambda _, error: ProblemAnswer(refusal_of(error)),
+            ClientGone: lambda _, __: DirectResponse(None),
             **dict.fromkeys((BusUnavailable, DatabaseUnavailable), _part_is_away),
             UnknownEvent: _of_a_newer_release,
             HTTPException: _router_error,

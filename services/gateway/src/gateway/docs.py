@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from litestar import Request, get
+from litestar import get
 from litestar.params import FromPath
 
 from contracts import wire
-from gateway.gateway_services import services_of
-from gateway.http.exchange import of
+from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
-from gateway.openapi.openapi_schemas import ref
 
 _FILES = {
     "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
@@ -76,8 +74,7 @@ _GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
     tags=["service"],
 )
 @described(content={"application/json": {"type": "object"}})
-async def get_openapi(request: Request[Any, Any, Any]) -> JsonAnswer[Any]:
-    """As it was made at the start."""
+async def get_openapi(request: GatewayRequest) -> JsonAnswer[Any]:
     headers = {
         name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
     }
@@ -94,15 +91,13 @@ async def get_openapi(request: Request[Any, Any, Any]) -> JsonAnswer[Any]:
 )
 @described(content={"text/html": _BYTES})
 async def get_docs() -> JsonAnswer[Any]:
-    """The page."""
     return JsonAnswer(_PAGE, headers=PAGE_HEADERS)
 
 
 @get("/docs/{name:str}", include_in_schema=False)
-async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) -> JsonAnswer[Any]:
-    """What the page is made of."""
+async def get_docs_file(request: GatewayRequest, name: FromPath[str]) -> JsonAnswer[Any]:
     if name == "start.js":
-        demo = services_of(request).demo if _asked_by_loopback(request) else None
+        demo = request.services.demo if _asked_by_loopback(request) else None
         script = _START % wire.encode(demo and demo.key).decode()
         headers = {**PAGE_HEADERS, "cache-control": "no-store"}
         return JsonAnswer(script.encode(), media_type="text/javascript; charset=utf-8", headers=headers)
@@ -113,17 +108,17 @@ async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) ->
     return await _compressed(request, _packaged(file), media_type, headers)
 
 
-def _asked_by_loopback(request: Request[Any, Any, Any]) -> bool:
+def _asked_by_loopback(request: GatewayRequest) -> bool:
     """Whether the browser has called this machine by a loopback name or address.
 
     A page of another site whose name was made to resolve to 127.0.0.1 (DNS rebinding) has its own name here.
     """
-    hosts = of(request.scope).header(b"host")
+    hosts = request.exchange.header(b"host")
     return len(hosts) == 1 and _LOOPBACK.fullmatch(hosts[0]) is not None
 
 
 async def _compressed(
-    request: Request[Any, Any, Any], data: bytes, media_type: str, headers: dict[str, str]
+    request: GatewayRequest, data: bytes, media_type: str, headers: dict[str, str]
 ) -> JsonAnswer[Any]:
     """An answer with `data`, by gzip where the client takes that."""
     headers = {**headers, "vary": "accept-encoding"}
@@ -184,11 +179,8 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     response_description="The links; as a page where `Accept` names text/html.",
     tags=["service"],
 )
-@described(
-    content={"application/json": ref(Links), "text/html": {"type": "string"}}, examples={"links": Links()}
-)
-async def get_links(request: Request[Any, Any, Any]) -> JsonAnswer[Links]:
-    """No key is needed."""
+@described(content={"application/json": Links, "text/html": {"type": "string"}}, examples={"links": Links()})
+async def get_links(request: GatewayRequest) -> JsonAnswer[Links]:
     headers = {**PAGE_HEADERS, "vary": "accept"}
     if "text/html" in request.headers.get("accept", ""):
         return JsonAnswer[Any](_FRONT_PAGE, media_type="text/html; charset=utf-8", headers=headers)

@@ -27,12 +27,10 @@ class GatewayRequest(Request[Any, Caller, State]):
 
     @property
     def exchange(self) -> Exchange:
-        """The request and its answer, as the middleware made it."""
         return of(self.scope)
 
     @property
     def services(self) -> GatewayServices:
-        """Those of the application that serves this request."""
         return services_of(self)
 
     async def body(self) -> bytes:
@@ -45,7 +43,9 @@ class GatewayRequest(Request[Any, Caller, State]):
             if data is not None and data.is_optional and not self.exchange.unread:
                 self._received = b""
             else:
-                self._received = await strict_json.receive_json(self.exchange)
+                self._received = await strict_json.receive_json(
+                    self.exchange, self.route_handler.opt.get("max_bytes", strict_json.MAX_BODY_BYTES)
+                )
         return self._received
 
     async def json(self) -> Any:

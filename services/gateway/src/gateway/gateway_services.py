@@ -1,9 +1,8 @@
 """What the endpoints of one gateway share; put together in `service`."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-from litestar.connection import ASGIConnection
 
 from bus import Bus
 from conversations.claims.table import Claims
@@ -15,6 +14,7 @@ from gateway.access.account_bounds import AccountBounds
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.admin_services import AdminAccess
+from gateway.http.exchange import Connection
 from gateway.http.peers import Network
 from gateway.runs.followed_runs import Runs
 from limits import Limiter
@@ -65,8 +65,7 @@ class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
     demo: DemoAccess | None = None
 
 
-def services_of(connection: ASGIConnection[Any, Any, Any, Any]) -> GatewayServices:
-    """Those of the application that serves this request."""
+def services_of(connection: Connection) -> GatewayServices:
     services = connection.app.state.services
     assert isinstance(services, GatewayServices)
     return services

@@ -4,22 +4,21 @@ Nobody is authenticated here: the state, made for this one link and taken once, 
 """
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
-from litestar import Request, get
+from litestar import get
 from litestar.params import PathParameter
 
 from contracts import subjects
 from contracts.authorizations import CALLBACK_PATTERN, AuthorizationFinished, FinishAuthorization
 from contracts.http import OAUTH_CALLBACK
 from contracts.timings import AUTHORIZE_SECONDS
-from gateway.gateway_services import services_of
+from gateway.gateway_request import GatewayRequest
 from gateway.http import query
-from gateway.http.exchange import of
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.peers import peer_of
 from gateway.http.problem_responses import Refusal, invalid
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 
 _STATE = "^[A-Za-z0-9_-]{43}$"
 _MOST = 4096
@@ -27,16 +26,16 @@ _DONE = b"The agent is authorised at its tool server. This window can be closed.
 _HEADERS = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 
-def _parameter(name: str, description: str, *, required: bool = False, **shape: Any) -> dict[str, Any]:
-    schema = {"type": "string", "maxLength": _MOST} | shape
-    return {"name": name, "in": "query", "required": required, "schema": schema, "description": description}
-
-
 _PROBLEMS = ("invalid_request", "not_found", "rate_limited", "overloaded")
 _QUERY = (
-    _parameter("state", "Of the link; taken once.", required=True, pattern=_STATE),
-    _parameter("code", "What tokens are issued for; absent where the authorization was refused."),
-    _parameter("iss", "Who answers (RFC 9207)."),
+    parameter("query", "state", "Of the link; taken once.", required=True, maxLength=_MOST, pattern=_STATE),
+    parameter(
+        "query",
+        "code",
+        "What tokens are issued for; absent where the authorization was refused.",
+        maxLength=_MOST,
+    ),
+    parameter("query", "iss", "Who answers (RFC 9207).", maxLength=_MOST),
 )
 _CONTENT = {"text/plain": {"type": "string"}}
 _EXAMPLES = {"authorised": _DONE.decode()}
@@ -52,7 +51,7 @@ _EXAMPLES = {"authorised": _DONE.decode()}
 )
 @described(*_PROBLEMS, parameters=_QUERY, content=_CONTENT, examples=_EXAMPLES)
 async def get_oauth_callback_of_issuer(
-    request: Request[Any, Any, Any],
+    request: GatewayRequest,
     issuer: Annotated[
         str,
         PathParameter(
@@ -76,7 +75,7 @@ async def get_oauth_callback_of_issuer(
     tags=["service"],
 )
 @described(*_PROBLEMS, parameters=_QUERY, content=_CONTENT, examples=_EXAMPLES)
-async def get_oauth_callback(request: Request[Any, Any, Any]) -> JsonAnswer[bytes]:
+async def get_oauth_callback(request: GatewayRequest) -> JsonAnswer[bytes]:
     """200 where the agent is authorised now, else 404, also for a link that is over or was used.
 
     A state that comes to nothing counts as a wrong key of its address.
@@ -84,8 +83,8 @@ async def get_oauth_callback(request: Request[Any, Any, Any]) -> JsonAnswer[byte
     return await _finished(request, None)
 
 
-async def _finished(request: Request[Any, Any, Any], callback: str | None) -> JsonAnswer[bytes]:
-    given = query.parameters(of(request.scope), "state", "code", "iss")
+async def _finished(request: GatewayRequest, callback: str | None) -> JsonAnswer[bytes]:
+    given = query.parameters(request.exchange, "state", "code", "iss")
     if not re.fullmatch(_STATE, given.get("state", "")):
         raise invalid("state", "This is the state of no link.")
     for name, value in given.items():
@@ -97,8 +96,8 @@ async def _finished(request: Request[Any, Any, Any], callback: str | None) -> Js
         issuer=given.get("iss") or None,
         callback=callback,
     )
-    services = services_of(request)
-    peer = peer_of(of(request.scope), services.trusted_proxies)
+    services = request.services
+    peer = peer_of(request.exchange, services.trusted_proxies)
     if (wait := services.wrong_keys.wait(peer, asked.state)) is not None:
         raise Refusal("rate_limited", "Too many wrong states came from this address.", retry_after=wait)
     answer = await services.bus.rpc.ask(

@@ -1,14 +1,14 @@
 """Health: whether this process lives, and whether all that it needs answers."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-from litestar import Request, get
+from litestar import get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 
-from gateway.gateway_services import services_of
+from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
 from gateway.openapi.described import described
 
@@ -39,7 +39,6 @@ _UNREADY = {"status": "unavailable", "checks": {"postgres": "ok", "nats": "no an
 )
 @described(examples={"well": Health()})
 async def get_healthz() -> Health:
-    """200, always."""
     return Health()
 
 
@@ -59,10 +58,10 @@ async def get_healthz() -> Health:
     tags=["service"],
 )
 @described(examples={"well": _READY})
-async def get_readyz(request: Request[Any, Any, Any]) -> JsonAnswer[Readiness]:
+async def get_readyz(request: GatewayRequest) -> JsonAnswer[Readiness]:
     """503 where something that is needed does not answer; the answer has what is not needed as well."""
-    services = services_of(request)
-    (well, checks), (_, also) = await asyncio.gather(services.health.ready(), services.advisory.ready())
+    health, advisory = request.services.health, request.services.advisory
+    (well, checks), (_, also) = await asyncio.gather(health.ready(), advisory.ready())
     body = Readiness(status="ok" if well else "unavailable", checks={**checks, **also})
     return JsonAnswer(body, status_code=200 if well else 503)
 

@@ -7,14 +7,12 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any
 from weakref import WeakValueDictionary
 
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from directory.caller import Caller
-from gateway.http.exchange import of
+from gateway.http.exchange import Connection, of
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 
@@ -67,7 +65,7 @@ class AccountBounds:
 
 
 @described("rate_limited")
-async def within_reads_at_once(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def within_reads_at_once(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard, after that of the key: hold one of the account's reads at once. Raises Refusal: 429."""
     account_bounds: AccountBounds = connection.app.state.services.account_bounds
     await of(connection.scope).enter(account_bounds.reading(connection.auth))

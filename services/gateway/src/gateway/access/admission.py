@@ -6,9 +6,7 @@ policy for each number that the plan has: "minute", "runs" (at once), "month" (t
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
 
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 from msgspec.structs import replace
 
@@ -17,7 +15,7 @@ from directory.caller import Caller
 from directory.plans import Plan
 from gateway.access.storage import StorageBounds, refuse_full
 from gateway.gateway_services import services_of
-from gateway.http.exchange import Exchange
+from gateway.http.exchange import Connection, Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 from limits import Admission, Limiter, RefusalCode
@@ -72,7 +70,6 @@ class Slot:
         await _write(self._limiter, self._caller)
 
     async def give_back(self) -> None:
-        """Free the place, if there is one."""
         if self._trace_id is not None:
             await self._limiter.release(self._caller.account_id, self._trace_id)
             self._trace_id = None
@@ -103,7 +100,7 @@ async def admission(
 
 
 @described("rate_limited")
-async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def within_read_rate(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard, after that of the key: a token of the account's reads is taken. Raises Refusal: 429."""
     limiter, caller = services_of(connection).limiter, connection.auth
     wait = await limiter.admit_read(caller.account_id, caller.plan)
@@ -112,7 +109,7 @@ async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: Ba
 
 
 @described("rate_limited", "storage_full")
-async def within_write_bounds(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def within_write_bounds(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard, after that of the key: a token of the account's writes is taken, and there is room for one.
 
     Raises Refusal: 429, 403.

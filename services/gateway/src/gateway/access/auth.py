@@ -4,20 +4,17 @@ Other protocols have headers of their own, for the same keys.
 """
 
 import re
-from typing import Any
 
-from litestar import Request
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
-from directory.caller import AgentSummary, Caller
-from gateway.gateway_services import GatewayServices, services_of
-from gateway.http.exchange import Exchange, of
+from directory.caller import AgentSummary
+from gateway.gateway_services import services_of
+from gateway.http.exchange import Connection, Exchange, of
 from gateway.http.peers import peer_of
 from gateway.http.problem_responses import Refusal, invalid
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 from runtime import telemetry
 
 REFUSED = "agentchat.keys.refused"
@@ -34,18 +31,15 @@ _MAX_KEY_BYTES = 256
 
 
 REFUSALS = ("missing_api_key", "invalid_api_key", "rate_limited")
-UUID = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
-_AGENT_ID = {
-    "name": "X-Agent-Id",
-    "in": "header",
-    "required": True,
-    "description": "The agent to invoke: one of the account's, by its id.",
-    # No `format`: of a header with one, generated clients make an object that their HTTP library refuses.
-    "schema": {"type": "string", "pattern": UUID},
-    "example": AGENT,
-}
-
-Connection = ASGIConnection[Any, Any, Any, Any]
+# No `format`: of a header with one, generated clients make an object that their HTTP library refuses.
+_AGENT_ID = parameter(
+    "header",
+    "X-Agent-Id",
+    "The agent to invoke: one of the account's, by its id.",
+    required=True,
+    example=AGENT,
+    pattern="^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$",
+)
 
 
 @described(*REFUSALS)
@@ -56,26 +50,12 @@ async def has_key(connection: Connection, _: BaseRouteHandler) -> None:
 
 async def authenticate(connection: Connection, key: str, agent_id: str | None = None) -> None:
     """Set the connection's `auth`, the Caller, and the exchange's `agent`, if `agent_id` is one of the
-    account's.
+    account's. That a key counts is never cached.
 
-    Raises Refusal: 401, 429; DatabaseUnavailable.
+    Raises Refusal: 401, and 429 for an address that tries many wrong keys; DatabaseUnavailable.
     """
-    exchange = of(connection.scope)
-    caller, exchange.agent = await _resolve(exchange, services_of(connection), key, agent_id)
-    exchange.account_id, connection.scope["auth"] = caller.account_id, caller
-
-
-def provide_caller(request: Request[Any, Caller, Any]) -> Caller:
-    """Whose key `has_key` found."""
-    return request.auth
-
-
-async def _resolve(
-    exchange: Exchange, services: GatewayServices, key: str, agent_id: str | None
-) -> tuple[Caller, AgentSummary | None]:
-    """That a key counts is never cached. An address that tries many wrong keys is refused with 429."""
-    wrong_keys = services.wrong_keys
-    peer = peer_of(exchange, services.trusted_proxies)
+    exchange, services = of(connection.scope), services_of(connection)
+    wrong_keys, peer = services.wrong_keys, peer_of(exchange, services.trusted_proxies)
     if wrong_keys.was_refused(key):
         telemetry.count(REFUSED, reason="again")
         await services.limiter.cool_down(peer)
@@ -91,7 +71,8 @@ async def _resolve(
         telemetry.count(REFUSED, reason="wrong")
         raise Refusal("invalid_api_key")
     wrong_keys.was_right(key)
-    return found
+    caller, exchange.agent = found
+    exchange.account_id, connection.scope["auth"] = caller.account_id, caller
 
 
 @described(*REFUSALS, parameters=[_AGENT_ID])

@@ -38,7 +38,6 @@ class MonthCounts:
             task.add_done_callback(lambda _: self._counting.pop(account_id, None))
 
     async def aclose(self) -> None:
-        """Stop counting."""
         tasks = list(self._counting.values())
         for task in tasks:
             task.cancel()

@@ -70,7 +70,6 @@ class StorageBounds:
         return reading
 
     async def aclose(self) -> None:
-        """Stop reading."""
         tasks = list(self._reading.values())
         for task in tasks:
             task.cancel()

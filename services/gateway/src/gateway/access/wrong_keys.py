@@ -48,7 +48,6 @@ class WrongKeys:
         return math.ceil(over) if over > 0 else None
 
     def was_right(self, key: str) -> None:
-        """The key counts."""
         self._counted.put(_digest(key), True)
 
     def was_wrong(self, address: str, key: str) -> None:
@@ -93,7 +92,6 @@ class KeyChecks:
         return await self._batcher.call(hash_key(key))
 
     async def aclose(self) -> None:
-        """Look nothing up any more."""
         await self._batcher.aclose()
 
     async def _look_up(self, key_hashes: Sequence[bytes], _: float) -> Sequence[bool]:

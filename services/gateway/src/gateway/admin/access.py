@@ -1,16 +1,15 @@
 """Access to the admin API: the operator's token."""
 
 import hmac
-from typing import Any
 
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from gateway.admin.admin_services import AdminAccess
-from gateway.gateway_services import GatewayServices, services_of
-from gateway.http.exchange import Exchange, of
+from gateway.gateway_services import services_of
+from gateway.http.exchange import Connection, of
 from gateway.http.peers import peer_of
 from gateway.http.problem_responses import Refusal
+from gateway.openapi.described import described
 from runtime import telemetry
 
 REFUSED = "agentchat.admin.tokens.refused"
@@ -20,16 +19,18 @@ _SCHEME = b"bearer "
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat admin"')
 
 
-async def check_token(exchange: Exchange, services: GatewayServices, token: bytes) -> None:
-    """`Authorization: Bearer <token>`, once; nothing else is accepted.
+@described("invalid_admin_token", "rate_limited")
+async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
+    """Guard: `Authorization: Bearer <the administrator's token>`, once; nothing else is accepted.
 
     Wrong tokens count towards the same bound of an address as wrong API keys; the right one is accepted from
     any address. Raises Refusal: 401, and 429 for an address that has tried too many.
     """
+    exchange, services = of(connection.scope), services_of(connection)
     values = exchange.header(b"authorization")
     if not values:
         raise _refused("missing")
-    if len(values) == 1 and _is_token(values[0], token):
+    if len(values) == 1 and _is_token(values[0], access_of(connection).token):
         return
     given = b", ".join(values).decode("latin-1")
     peer = peer_of(exchange, services.trusted_proxies)
@@ -50,14 +51,6 @@ def _is_token(given: bytes, token: bytes) -> bool:
 def _refused(reason: str) -> Refusal:
     telemetry.count(REFUSED, reason=reason)
     return Refusal("invalid_admin_token", headers=[_CHALLENGE])
-
-
-Connection = ASGIConnection[Any, Any, Any, Any]
-
-
-async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
-    """Guard: the administrator's token. Raises Refusal: 401, 429."""
-    await check_token(of(connection.scope), services_of(connection), access_of(connection).token)
 
 
 def access_of(connection: Connection) -> AdminAccess:

@@ -1,5 +1,1 @@
 """/v1/approvals: tool calls that a person has to allow, and the decisions about them."""
-
-from gateway.approvals.routes import ROUTER
-
-__all__ = ["ROUTER"]

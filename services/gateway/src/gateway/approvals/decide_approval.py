@@ -1,17 +1,14 @@
 """A decision about a tool call, made as the holder of a key of its account, whatever a body says."""
 
 from administration.admin_approvals import fit
-from administration.checked_input import checked, read_json
+from administration.checked_input import checked
 from bus import decide_approval
 from contracts import http, ids
-from contracts.admin_errors import Invalid
 from contracts.messages import DecideApproval
 from contracts.values import Decider
 from conversations.queries.finding_approvals import FoundApproval, find_approval
 from directory.caller import Caller
-from gateway.admin.answering import refusal_of
 from gateway.gateway_services import GatewayServices
-from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal, invalid
 from runtime import failpoints
 
@@ -51,19 +48,6 @@ async def decide(
         raise Refusal(answer.code, answer.detail)
 
 
-def decode_decision(_: type, data: bytes) -> http.DecisionBody:
-    """The body of a request. Raises Refusal: 400."""
-    strict_json.check(data)
-    try:
-        body = read_json(http.DecisionBody, data)
-    except Invalid as error:
-        raise refusal_of(error) from None
-    return storable(body)
-
-
 def storable(body: http.DecisionBody) -> http.DecisionBody:
-    """As it can be stored. Raises Refusal: 400."""
-    try:
-        return fit(checked(body))
-    except Invalid as error:
-        raise refusal_of(error) from None
+    """As it can be stored. Raises Invalid."""
+    return fit(checked(body))

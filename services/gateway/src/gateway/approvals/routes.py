@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, PathParameter
 
-from administration.admin_approvals import STATES
+from administration.admin_approvals import STATES, fit
 from contracts import http, ids
 from contracts.examples import AGENT, APPROVAL, AT, CONVERSATION, KEY, TRACE
 from contracts.values import Decider, Elicitation
@@ -21,13 +21,13 @@ from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key
 from gateway.approvals import decide_approval
-from gateway.approvals.decide_approval import decode_decision, owned
+from gateway.approvals.decide_approval import owned
 from gateway.gateway_request import GatewayRequest
 from gateway.http import query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problem_responses import invalid
 from gateway.http.query import known_query
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 
 ApprovalId = Annotated[
     str,
@@ -35,18 +35,8 @@ ApprovalId = Annotated[
         description="The id of an approval of the account.", format="uuid", examples=[Example(value=APPROVAL)]
     ),
 ]
-_STATUS = {
-    "name": "status",
-    "in": "query",
-    "description": "Only those of this status.",
-    "schema": {"type": "string", "enum": STATES},
-}
-_CONVERSATION = {
-    "name": "conversation_id",
-    "in": "query",
-    "description": "Only those of this conversation.",
-    "schema": {"type": "string", "format": "uuid"},
-}
+_STATUS = parameter("query", "status", "Only those of this status.", enum=STATES)
+_CONVERSATION = parameter("query", "conversation_id", "Only those of this conversation.", format="uuid")
 
 
 DecisionData = Annotated[
@@ -130,7 +120,6 @@ _ASKS = msgspec.structs.replace(
     examples={"last": ApprovalPage(data=(_PENDING,), next_cursor=None)},
 )
 async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageRequest]) -> ApprovalPage:
-    """GET /v1/approvals."""
     given = query.parameters(request.exchange, "status", "conversation_id")
     status, conversation_id = given.get("status"), given.get("conversation_id")
     if status is not None and status not in STATES:
@@ -159,7 +148,6 @@ async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageR
 )
 @described("not_found", examples={"pending": _PENDING, "asks": _ASKS, "approved": _APPROVED})
 async def get_one(request: GatewayRequest, approval_id: ApprovalId) -> http.Approval:
-    """GET /v1/approvals/{approval_id}."""
     return (await owned(request.services, request.auth, approval_id)).approval
 
 
@@ -171,7 +159,6 @@ async def get_one(request: GatewayRequest, approval_id: ApprovalId) -> http.Appr
     description="The same decision again has the same answer; another is refused. With the last decision "
     "that a run waits for it goes on: its stream by `GET /v1/chat/{trace_id}/events`.",
     response_description="It is decided.",
-    decode=decode_decision,
 )
 @described(
     *("not_found", "approval_forbidden", "approval_decided", "approval_expired"),
@@ -179,9 +166,9 @@ async def get_one(request: GatewayRequest, approval_id: ApprovalId) -> http.Appr
 )
 async def decide(request: GatewayRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
     """POST /v1/approvals/{approval_id}/decision. Who decides is the key's account, whatever the body says."""
-    services = request.services
+    services, decision = request.services, fit(data)
     found = await owned(services, request.auth, approval_id)
-    await decide_approval.decide(services, request.auth, found.approval, data)
+    await decide_approval.decide(services, request.auth, found.approval, decision)
     return (await owned(services, request.auth, approval_id)).approval
 
 

@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from litestar import Request
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from gateway.access.admission import RATE_LIMIT_HEADERS, Slot, admission
 from gateway.chat.idempotency_key import IDEMPOTENCY_KEY, key_of
 from gateway.gateway_request import GatewayRequest
+from gateway.http.exchange import Connection
 from gateway.openapi.described import described
-
-Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class AdmittedRequest(GatewayRequest):
@@ -62,7 +59,10 @@ async def within_run_limits(connection: Connection, _: BaseRouteHandler) -> None
 
 
 async def admit(connection: Connection, *, is_retry: bool = False) -> None:
-    """As `within_run_limits`; `is_retry`: a client says that it has sent this before."""
+    """As `within_run_limits`; `is_retry`: a client says that it has sent this before.
+
+    Raises Refusal: 400 too, for the header Idempotency-Key.
+    """
     request = admitted_request(connection)
     await _read_idempotency_key(request)
     services, exchange = request.services, request.exchange
@@ -70,11 +70,7 @@ async def admit(connection: Connection, *, is_retry: bool = False) -> None:
     request.slot = await exchange.enter(
         admission(exchange, services.limiter, services.storage, request.auth, repeats=repeats)
     )
-
-
-async def check_idempotency_key(request: Request[Any, Any, Any]) -> None:
-    """Before the body is read. Raises Refusal: 400."""
-    admitted_request(request).idempotency_key.check()
+    request.idempotency_key.check()
 
 
 def admitted_request(connection: Connection) -> AdmittedRequest:

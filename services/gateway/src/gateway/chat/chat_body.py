@@ -9,7 +9,7 @@ from litestar.params import BodyKwarg
 from contracts import http
 from contracts.examples import CONVERSATION
 from gateway.http import strict_json
-from gateway.http.problem_responses import Refusal
+from gateway.http.problem_responses import Refusal, printable
 
 MAX_MESSAGE_BYTES = 256 * 1024
 MAX_PROMPT_BYTES = 64 * 1024
@@ -43,7 +43,7 @@ def decode(_: Any, data: bytes) -> http.ChatBody:
     fields = strict_json.members_of(data)
     unknown = (name for name in fields if name not in _FIELDS)
     wrong = [
-        http.FieldError(field=strict_json.printable(name), message="This field is not known.")
+        http.FieldError(field=printable(name), message="This field is not known.")
         for name in islice(unknown, _MOST_NAMED)
     ]
     texts = {name: _text(fields.get(name), name, wrong) for name in _FIELDS}

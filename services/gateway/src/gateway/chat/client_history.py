@@ -15,6 +15,7 @@ from conversations.queries import shown_history
 from conversations.queries.matching import place_of
 from conversations.queries.shown_history import Continued, Digests, digests_of
 from conversations.queries.threads import Thread, find_thread
+from gateway.chat.admitted_request import AdmittedRequest
 from gateway.chat.chat_body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
 from gateway.chat.run_request import Fork, RunRequest
 from gateway.http.problem_responses import invalid
@@ -33,12 +34,10 @@ class ClientHistory(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The new message."""
         return self.messages[-1].content
 
     @property
     def history(self) -> tuple[ShownMessage, ...]:
-        """The messages before it."""
         return self.messages[:-1]
 
 
@@ -99,21 +98,30 @@ def check_name(field: str, name: str) -> str:
     return storable(name)
 
 
-async def find_conversation(
-    pool: Pool,
+async def as_shown(
+    request: AdmittedRequest,
     requested: RunRequest,
     shown: ClientHistory,
-    account_id: str,
-    key: str,
-    hash_of: Callable[[str], str],
+    key: str | None,
+    hash_of: Callable[[str], str] | None,
 ) -> RunRequest:
-    """`requested`, to go on with the conversation that ends as is shown, or with a fork of one that has gone
-    on since, where there is one; else as it is.
+    """`requested` with what is shown: to go on with the conversation that ends so, or with a fork of one that
+    has gone on since, where there is one; else in a new one.
 
-    `key` is the caller's own name for it, or the id that we gave it. `hash_of` gives what is stored of a
-    digest of texts. Raises DatabaseUnavailable, UnreadableEvent.
+    `key` is the caller's own name for it, or the id that we gave it; without one it is new. `hash_of` gives
+    what is stored of a digest of texts. Raises DatabaseUnavailable, UnreadableEvent.
     """
-    thread = await _thread(pool, account_id, key)
+    requested = replace(
+        requested,
+        message=shown.message,
+        history=shown.history,
+        instructions=shown.instructions,
+        shown_sha256=hash_of and hash_of(shown.digests.messages),
+    )
+    if key is None or hash_of is None:
+        return requested
+    pool = request.services.pool
+    thread = await _thread(pool, request.auth.account_id, key)
     if thread is not None:
         if not shown.history:
             return replace(requested, conversation_id=thread.conversation_id)

@@ -7,14 +7,15 @@ from contracts.values import Form
 from directory.caller import Caller
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal, invalid
+from gateway.openapi.described import parameter
 
 _NAME = "X-Stream-Form"
-STREAM_FORM = {
-    "name": _NAME,
-    "in": "header",
-    "description": "The form of the stream's events, 2 on some plans only; without it the deployment's.",
-    "schema": {"type": "string", "enum": ["1", "2"]},
-}
+STREAM_FORM = parameter(
+    "header",
+    _NAME,
+    "The form of the stream's events, 2 on some plans only; without it the deployment's.",
+    enum=["1", "2"],
+)
 _FORMS: dict[bytes, sse.Form] = {b"1": "form1", b"2": "form2"}
 
 

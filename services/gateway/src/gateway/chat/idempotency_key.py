@@ -22,17 +22,20 @@ from conversations.claims.table import Claims
 from conversations.claims.tries import Try
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal, invalid
+from gateway.openapi.described import parameter
 from runtime.postgres import DatabaseUnavailable, Pool
 
 NAME = "Idempotency-Key"
 MAX_LENGTH = 255
-IDEMPOTENCY_KEY = {
-    "name": NAME,
-    "in": "header",
-    "description": "Names this request: sent again with the same key and body within 24 hours, it gives the "
-    "first one's result and starts nothing. Visible ASCII, bare or as a quoted string, such as a new UUID.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, "pattern": "^[!#-~][!-~]*$"},
-}
+IDEMPOTENCY_KEY = parameter(
+    "header",
+    NAME,
+    "Names this request: sent again with the same key and body within 24 hours, it gives the first one's "
+    "result and starts nothing. Visible ASCII, bare or as a quoted string, such as a new UUID.",
+    minLength=1,
+    maxLength=MAX_LENGTH,
+    pattern="^[!#-~][!-~]*$",
+)
 _BARE = re.compile(rb"[!#-~][!-~]*\Z")
 _QUOTED = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"\Z')
 _ESCAPED = re.compile(rb'\\(["\\])')

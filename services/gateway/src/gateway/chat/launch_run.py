@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec.structs import replace
 
 from bus import BusUnavailable
@@ -15,6 +16,7 @@ from contracts.updates import Broken, Finished, Update
 from conversations.claims.idempotency import Claim
 from directory.caller import Caller
 from gateway.access.admission import Slot
+from gateway.chat.admitted_request import AdmittedRequest
 from gateway.chat.fork import forked
 from gateway.chat.idempotency_key import IdempotencyKey, Tried
 from gateway.chat.run_request import Fork, RunRequest
@@ -90,23 +92,15 @@ async def launched(
     raise Refusal("overloaded", _NOT_TAKEN)
 
 
-class _Launch:
+class _Launch(msgspec.Struct):
     """One request, until it has a run; a run may take several claims of its key."""
 
-    def __init__(
-        self,
-        services: GatewayServices,
-        request: ChatRequested,
-        key: IdempotencyKey,
-        slot: Slot,
-        fork: Fork | None,
-    ) -> None:
-        self._services = services
-        self._fork = fork
-        self._request = request
-        self._key = key
-        self._slot = slot
-        self._published = False
+    services: GatewayServices
+    request: ChatRequested
+    key: IdempotencyKey
+    slot: Slot
+    fork: Fork | None
+    published: bool = False
 
     async def begun(self, claim: Claim, run: RunFollower) -> bool:
         """Wait until the run has begun; False where the key is to be claimed again.
@@ -117,7 +111,7 @@ class _Launch:
             if claim.mine and not has_begun(run):
                 await self._take(claim, run)
                 return True
-            await self._slot.give_back()
+            await self.slot.give_back()
             if run.refused:  # before this request came
                 await self._give_up(claim, run)
                 return False
@@ -142,16 +136,16 @@ class _Launch:
         Once it is published a run may begin, whoever waits for it: the slot is the worker's to free, who
         refuses it or ends its run. If none ever takes it, its lease ends.
         """
-        await self._slot.take(claim.trace_id)
-        request = _as_claimed(self._request, claim)
-        if self._fork is not None:
-            await self._slot.take_write()
-            request = await forked(self._services, request, self._fork)
-        self._published = True
+        await self.slot.take(claim.trace_id)
+        request = _as_claimed(self.request, claim)
+        if self.fork is not None:
+            await self.slot.take_write()
+            request = await forked(self.services, request, self.fork)
+        self.published = True
         failpoints.reach("gateway-before-publish")
-        await self._services.bus.queues.request_chat(request)
+        await self.services.bus.queues.request_chat(request)
         failpoints.reach("gateway-published")
-        self._slot.handed_over = True
+        self.slot.handed_over = True
         await self._acceptance(claim, run)
         failpoints.reach("gateway-accepted")
 
@@ -163,16 +157,16 @@ class _Launch:
                     if run.waiting and not in_line:
                         in_line = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
-                        await self._key.extend(self._services.pool, claim, TURN_SECONDS)
+                        await self.key.extend(self.services.pool, claim, TURN_SECONDS)
                     await wait_for(run)
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None
 
     async def _give_up(self, claim: Claim, run: RunFollower) -> None:
         """What a worker refused, or was not published at all, frees the key; otherwise it may begin yet."""
-        refused = run.refused or (claim.mine and not self._published)
+        refused = run.refused or (claim.mine and not self.published)
         if claim.mine or refused:
-            await self._key.give_up(self._services.pool, claim, refused=refused)
+            await self.key.give_up(self.services.pool, claim, refused=refused)
 
 
 def _as_claimed(request: ChatRequested, claim: Claim) -> ChatRequested:
@@ -191,16 +185,10 @@ def _as_claimed(request: ChatRequested, claim: Claim) -> ChatRequested:
 def has_begun(run: RunFollower) -> bool:
     """Whether its user's message is saved. Raises Refusal where it never will here."""
     if run.ended and not run.started:
-        raise _refusal(run)
+        last = run.take()[-1]
+        assert isinstance(last, Broken)
+        raise refused_by(last)
     return run.started
-
-
-def _refusal(run: RunFollower) -> Refusal:
-    last = run.take()[-1]
-    assert isinstance(last, Broken)
-    # One wording for what does not exist and for what is somebody else's.
-    message = None if last.code == "conversation_not_found" else last.message
-    return Refusal(last.code, message, approvals=last.approvals)
 
 
 async def wait_for(run: RunFollower) -> None:
@@ -228,40 +216,33 @@ async def ended(run: RunFollower) -> list[Update]:
 
 
 def refused_by(last: Broken) -> Refusal:
-    """Of an answer that is no stream."""
-    return Refusal(last.code, last.message, approvals=last.approvals)
+    """Of an answer that is no stream; in one wording what does not exist and what is somebody else's."""
+    message = None if last.code == "conversation_not_found" else last.message
+    return Refusal(last.code, message, approvals=last.approvals)
 
 
-async def launch(
-    services: GatewayServices,
-    exchange: Exchange,
-    caller: Caller,
-    key: IdempotencyKey,
-    slot: Slot,
-    requested: RunRequest,
-) -> tuple[Claim, RunFollower]:
+async def launch(request: AdmittedRequest, requested: RunRequest) -> tuple[Claim, RunFollower]:
     """Send the request off, and wait until its message is saved; both are held until it has been answered.
 
     The run is an earlier request's where this one repeats that by its Idempotency-Key. Raises Refusal,
     ClientGone, BusUnavailable, DatabaseUnavailable.
     """
+    services, exchange, key = request.services, request.exchange, request.idempotency_key
     if requested.key is not None and key.text is None:
         key = IdempotencyKey(requested.key)
     elif requested.attempted is not None and key.text is None:
         key = Tried(None, attempted=requested.attempted)
-    asked = _request(exchange.trace_id, caller, requested)
-    claim, run = await exchange.enter(
-        launched(
-            services,
-            exchange,
-            asked,
-            key,
-            slot,
-            streaming=requested.streamed,
-            outputs=requested.outputs,
-            fork=requested.fork,
-        )
+    following = launched(
+        services,
+        exchange,
+        _request(exchange.trace_id, request.auth, requested),
+        key,
+        request.slot,
+        streaming=requested.streamed,
+        outputs=requested.outputs,
+        fork=requested.fork,
     )
+    claim, run = await exchange.enter(following)
     exchange.held.push_async_callback(_settle, services, exchange, key, claim, run)
     return claim, run
 

@@ -9,15 +9,15 @@ from conversations.aggregate.conversation import Run
 from conversations.claims.idempotency import Claim
 from conversations.queries.find_run import load_run
 from directory.caller import Caller
-from gateway.access.admission import Slot
 from gateway.approvals.decide_approval import decide, owned, storable
+from gateway.chat.admitted_request import AdmittedRequest
 from gateway.chat.launch_run import has_begun, wait_for
 from gateway.chat.run_request import RunRequest
 from gateway.gateway_services import GatewayServices
-from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.runs.after_pause import AfterPause, PausePoint
 from gateway.runs.run_follower import RunFollower
+from gateway.traces.owned_run import follow
 
 REFUSALS = ("not_found", "approval_forbidden", "approval_decided", "approval_expired")
 """What a decision is refused with."""
@@ -26,30 +26,20 @@ _MOST = 64
 _TOO_LATE = ("approval_expired", "approval_decided")
 
 
-async def resume(
-    services: GatewayServices, exchange: Exchange, caller: Caller, slot: Slot, requested: RunRequest
-) -> tuple[Claim, RunFollower, AfterPause]:
+async def resume(request: AdmittedRequest, requested: RunRequest) -> tuple[Claim, RunFollower, AfterPause]:
     """Have it decided as `requested` has it, and follow the run from after its wait until it has been
     answered.
 
     Its place among the account's runs is for the worker to take. Raises Refusal, ClientGone, BusUnavailable,
     DatabaseUnavailable, UnreadableEvent.
     """
-    await slot.give_back()
+    services, exchange, caller = request.services, request.exchange, request.auth
+    await request.slot.give_back()
     async with services.account_bounds.reading(caller):
         conversation_id, run = await _decided(services, caller, requested)
     after_pause = AfterPause(run, max(_wait_of(run, verdict.approval_id) for verdict in requested.verdicts))
     await exchange.enter(services.account_bounds.streaming(caller))
-    following = services.runs.follow(
-        run.trace_id,
-        conversation_id,
-        streaming=True,
-        outputs=True,
-        from_beginning=True,
-        after_pause=after_pause,
-    )
-    live = await exchange.enter(following)
-    exchange.watch(live.leave)
+    live = await follow(request, run.trace_id, conversation_id, after_pause=after_pause)
     exchange.answer_as(run.trace_id)
     while not has_begun(live):
         await wait_for(live)

@@ -27,7 +27,6 @@ async def start(request: AdmittedRequest, requested: RunRequest) -> StartedRun:
 
     Raises Refusal, ClientGone, BusUnavailable, DatabaseUnavailable.
     """
-    services, exchange, caller, slot = request.services, request.exchange, request.auth, request.slot
     if requested.verdicts:
-        return StartedRun(*await resume(services, exchange, caller, slot, requested))
-    return StartedRun(*await launch(services, exchange, caller, request.idempotency_key, slot, requested))
+        return StartedRun(*await resume(request, requested))
+    return StartedRun(*await launch(request, requested))

@@ -18,7 +18,7 @@ from gateway.http import query
 from gateway.http.exchange import Exchange
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal, invalid
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 
 ConversationId = Annotated[
     str,
@@ -28,15 +28,13 @@ ConversationId = Annotated[
         examples=[Example(value=CONVERSATION)],
     ),
 ]
-_AT = {
-    "name": "at",
-    "in": "query",
-    "description": "As it was: at a version (see X-Conversation-Version) or at a time (ISO 8601; in UTC "
-    "where it has no offset). Without it: as it is now.",
-    "schema": {"type": "string", "anyOf": [{"pattern": "^[0-9]{1,18}$"}, {"format": "date-time"}]},
-}
-
-
+_AT = parameter(
+    "query",
+    "at",
+    "As it was: at a version (see X-Conversation-Version) or at a time (ISO 8601; in UTC where it has no "
+    "offset). Without it: as it is now.",
+    anyOf=[{"pattern": "^[0-9]{1,18}$"}, {"format": "date-time"}],
+)
 VERSION = {
     "X-Conversation-Version": {
         "required": True,

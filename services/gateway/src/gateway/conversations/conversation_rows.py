@@ -39,7 +39,6 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def conversation_row(conversation_id: str, found: ThreadSummary) -> ConversationRow:
-    """A conversation as in the list of them."""
     given = found.described.title if found.described else None
     return ConversationRow(
         conversation_id=conversation_id,
@@ -56,7 +55,6 @@ def conversation_row(conversation_id: str, found: ThreadSummary) -> Conversation
 
 
 def message_row(conversation_id: str, saved: MessageSaved) -> MessageRow:
-    """A message as it was saved."""
     return MessageRow(
         id=saved.message_id,
         conversation_id=conversation_id,

@@ -10,20 +10,17 @@ from msgspec import Meta
 from contracts import http
 from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
 from gateway.http import strict_json
-from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.problem_responses import Refusal, invalid, printable
 
 _TEXT = ("\x00", "\ufffd")  # Postgres cannot hold it
-_FIELDS = ("title", "metadata")
-_TOO_MANY = f"There may be {MAX_PAIRS} pairs."
-_KEY = f"A key is 1 to {MAX_KEY} characters."
-
-
+_NOT_BLANK = {"pattern": "[^\\s\\x1c-\\x1f\\x85]"}
+_TITLE = Meta(min_length=1, max_length=MAX_TITLE, extra_json_schema=_NOT_BLANK)
 _PAIRS = Meta(
+    max_length=2 * MAX_PAIRS,
     extra_json_schema={
-        "maxProperties": 2 * MAX_PAIRS,
         "propertyNames": {"minLength": 1, "maxLength": MAX_KEY},
         "additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE},
-    }
+    },
 )
 
 
@@ -31,19 +28,16 @@ class DescriptionChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """What is set of a conversation; what is left out stays as it is."""
 
     title: Annotated[
-        str | msgspec.UnsetType | None,
-        Meta(
-            description="Not blank; null: the beginning of the first message again.",
-            extra_json_schema={"minLength": 1, "maxLength": MAX_TITLE, "pattern": "[^\\s\\x1c-\\x1f\\x85]"},
-        ),
+        Annotated[str, _TITLE] | msgspec.UnsetType | None,
+        Meta(description="Not blank; null: the beginning of the first message again."),
     ] = msgspec.UNSET
     metadata: Annotated[
-        Annotated[dict[str, str | None], _PAIRS] | None,
+        Annotated[dict[str, Any], _PAIRS] | msgspec.UnsetType | None,
         Meta(
             description=f"Merged with the pairs that are there, which may be {MAX_PAIRS} in all; null as a "
             "value removes its pair, null as the metadata removes all.",
         ),
-    ] = {}
+    ] = msgspec.UNSET
 
 
 DescriptionData = Annotated[
@@ -66,8 +60,7 @@ DescriptionData = Annotated[
 
 
 def too_many_pairs() -> Refusal:
-    """400."""
-    return invalid("metadata", _TOO_MANY)
+    return invalid("metadata", f"There may be {MAX_PAIRS} pairs.")
 
 
 def key_of(text: str) -> str | None:
@@ -76,52 +69,27 @@ def key_of(text: str) -> str | None:
     return key if 1 <= len(key) <= MAX_KEY else None
 
 
-def decode(_: Any, data: bytes) -> DescriptionChanges:
-    """The body of a request. Raises Refusal: 400."""
-    fields = strict_json.members_of(data)
-    unknown = [name for name in fields if name not in _FIELDS]
-    if unknown:
-        raise invalid(strict_json.printable(unknown[0]), "This field is not known.")
-    if not fields:
-        raise Refusal(
-            "invalid_request",
-            "The body sets nothing.",
-            fields=[
-                http.FieldError(field=name, message="This field or the other is required.")
-                for name in _FIELDS
-            ],
-        )
-    return DescriptionChanges(_title(fields), _metadata(fields.get("metadata", {})))
-
-
-def _title(fields: dict[str, Any]) -> str | msgspec.UnsetType | None:
-    if "title" not in fields:
-        return msgspec.UNSET
-    title = fields["title"]
-    if title is None:
-        return None
-    if not isinstance(title, str) or not title.strip() or len(title) > MAX_TITLE:
-        raise invalid(
-            "title", f"This is null, or a text of {MAX_TITLE} characters at most that is not blank."
-        )
-    return title.replace(*_TEXT)
-
-
-def _metadata(given: Any) -> dict[str, str | None] | None:
-    if given is None:
-        return None
-    if not isinstance(given, dict):
-        raise invalid("metadata", "This must be an object of texts.")
-    if len(given) > 2 * MAX_PAIRS:
-        raise too_many_pairs()
-    return dict(_pair(name, value) for name, value in given.items())
+def decode(kind: Any, data: bytes) -> DescriptionChanges:
+    """The body of a request, whose metadata are set. Raises Refusal: 400."""
+    given = strict_json.decode(kind, data)
+    if given.title is msgspec.UNSET and given.metadata is msgspec.UNSET:
+        either = "This field or the other is required."
+        fields = [http.FieldError(field=name, message=either) for name in ("title", "metadata")]
+        raise Refusal("invalid_request", "The body sets nothing.", fields=fields)
+    title = given.title.replace(*_TEXT) if isinstance(given.title, str) else given.title
+    if isinstance(title, str) and not title.strip():
+        raise invalid("title", "The title is blank.")
+    metadata = given.metadata
+    if isinstance(metadata, dict):
+        metadata = dict(_pair(name, value) for name, value in metadata.items())
+    return DescriptionChanges(title, metadata)
 
 
 def _pair(name: str, value: Any) -> tuple[str, str | None]:
-    field = f"metadata.{strict_json.printable(name)}"
+    field = f"metadata.{printable(name)}"
     key = key_of(name)
     if key is None:
-        raise invalid(field, _KEY)
+        raise invalid(field, f"A key is 1 to {MAX_KEY} characters.")
     if value is None:
         return key, None
     if not isinstance(value, str) or len(value) > MAX_VALUE:

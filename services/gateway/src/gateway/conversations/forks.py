@@ -1,6 +1,6 @@
 """POST /v1/conversations/{id}/fork: a new conversation with the past of another one."""
 
-from typing import Annotated, Any, NoReturn, assert_never
+from typing import Annotated, NoReturn, assert_never
 
 import msgspec
 from litestar import post
@@ -20,7 +20,6 @@ from gateway.chat.admitted_request import has_idempotency_key
 from gateway.conversations.conversation_access import VERSION, ConversationId, ShownThread, shown
 from gateway.conversations.conversation_rows import EXAMPLE_FORK
 from gateway.gateway_request import GatewayRequest
-from gateway.http import strict_json
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
@@ -57,18 +56,6 @@ ForkData = Annotated[
 ]
 
 
-def decode(_: Any, data: bytes) -> ForkBody:
-    """The body of a request. Raises Refusal: 400."""
-    fields = strict_json.members_of(data)
-    unknown = [name for name in fields if name != "at"]
-    if unknown:
-        raise invalid(strict_json.printable(unknown[0]), "This field is not known.")
-    at = fields.get("at")
-    if not isinstance(at, str | None):
-        raise invalid("at", _WRONG_PLACE)
-    return ForkBody(at)
-
-
 @post(
     "/{conversation_id:str}/fork",
     status_code=201,
@@ -77,7 +64,6 @@ def decode(_: Any, data: bytes) -> ForkBody:
     description="It has copies, with ids of their own: either can be deleted without the other.",
     response_description="The new conversation.",
     guards=[within_write_bounds, within_reads_at_once, has_idempotency_key],
-    decode=decode,
 )
 @described(
     *("conversation_not_found", "conversation_busy", "conversation_too_large"),
@@ -85,9 +71,7 @@ def decode(_: Any, data: bytes) -> ForkBody:
     examples={"fork": EXAMPLE_FORK},
 )
 async def fork(
-    request: GatewayRequest,
-    conversation_id: ConversationId,
-    data: ForkData = None,
+    request: GatewayRequest, conversation_id: ConversationId, data: ForkData = None
 ) -> JsonAnswer[ConversationRow]:
     """POST /v1/conversations/{conversation_id}/fork: one fork for an Idempotency-Key.
 

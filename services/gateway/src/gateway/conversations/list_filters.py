@@ -1,7 +1,7 @@
 """Which conversations a list has: by agent, time, title, metadata, and the conversation that they fork."""
 
 import re
-from typing import Any
+from functools import partial
 
 from contracts import ids
 from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
@@ -11,6 +11,7 @@ from gateway.conversations.description_body import key_of
 from gateway.http import query
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import invalid
+from gateway.openapi.described import parameter
 
 _PREFIX = "metadata."
 
@@ -29,19 +30,18 @@ METADATA = {
         "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
     },
 }
-
-
-def _parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": description, "schema": {"type": "string", **schema}}
-
-
+_filter = partial(parameter, "query")
 PARAMETERS = (
     METADATA,
-    _parameter("forked_from", "Only forks of this conversation.", format="uuid"),
-    _parameter("agent_id", "Only conversations whose last message is this agent's.", format="uuid"),
-    _parameter("created_after", "Only those created at this time (RFC 3339) or later.", format="date-time"),
-    _parameter("created_before", "Only those created before this time (RFC 3339).", format="date-time"),
-    _parameter(
+    _filter("forked_from", "Only forks of this conversation.", format="uuid"),
+    _filter("agent_id", "Only conversations whose last message is this agent's.", format="uuid"),
+    parameter(
+        "query", "created_after", "Only those created at this time (RFC 3339) or later.", format="date-time"
+    ),
+    parameter(
+        "query", "created_before", "Only those created before this time (RFC 3339).", format="date-time"
+    ),
+    _filter(
         "title",
         "Only those whose title contains this text, in upper or lower case.",
         minLength=1,

@@ -39,7 +39,7 @@ from gateway.conversations.description_body import DescriptionData
 from gateway.conversations.forks import fork
 from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
-from gateway.http.paging import CURSOR, LIMIT, PageRequest, next_cursor, paging_of
+from gateway.http.paging import CURSOR, LIMIT, PageRequest, next_cursor, paged_by, paging_of
 from gateway.http.problem_responses import Refusal
 from gateway.http.query import known_query
 from gateway.openapi.described import described
@@ -48,11 +48,6 @@ PAGE_BYTES = 1024 * 1024
 """A page of messages ends with the one that reaches this, as stored."""
 
 _Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-@described(parameters=[LIMIT, CURSOR])
-async def _provide_list_paging(request: GatewayRequest) -> PageRequest:
-    return paging_of(request.exchange, tuple[str, str])
 
 
 @described(parameters=[LIMIT, CURSOR])
@@ -70,13 +65,12 @@ async def _provide_message_paging(
     description="The list may lag by a moment; one conversation never does.",
     response_description="A page of them.",
     guards=[within_reads_at_once],
-    dependencies={"paging": Provide(_provide_list_paging)},
+    dependencies={"paging": paged_by(tuple[str, str])},
 )
 @described(parameters=list_filters.PARAMETERS, examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
     request: GatewayRequest, paging: NamedDependency[PageRequest]
 ) -> ConversationPage:
-    """GET /v1/conversations."""
     limit = paging.limit
     rows = await conversations_of(
         request.services.pool,
@@ -115,9 +109,7 @@ async def get_conversation(
 )
 @described("conversation_not_found", "conversation_full", headers=VERSION, examples={"conversation": EXAMPLE})
 async def describe(
-    request: GatewayRequest,
-    conversation_id: ConversationId,
-    data: DescriptionData,
+    request: GatewayRequest, conversation_id: ConversationId, data: DescriptionData
 ) -> JsonAnswer[ConversationRow]:
     """PATCH /v1/conversations/{conversation_id}: by its Idempotency-Key once, whatever was set since.
 
@@ -132,7 +124,7 @@ async def describe(
         account_id=request.auth.account_id,
         conversation_id=conversation_id,
         title=data.title,
-        metadata=data.metadata,
+        metadata={} if data.metadata is msgspec.UNSET else data.metadata,
         keyed=request.idempotency_key.text is not None,
     )
     command = await request.idempotency_key.claim_command(services.claims, command)

@@ -1,9 +1,11 @@
 """One HTTP request and its answer, as all of the gateway shares it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
+
+from litestar.connection import ASGIConnection
 
 from directory.caller import AgentSummary
 from gateway.http.body_reader import BodyReader
@@ -31,6 +33,8 @@ SEND_SECONDS = 15.0
 _PIECE_BYTES = 64 * 1024
 
 T = TypeVar("T")
+Connection = ASGIConnection[Any, Any, Any, Any]
+"""What a guard gets: the request, before its body is read."""
 
 
 class ClientGone(Exception):  # noqa: N818 - an outcome
@@ -105,11 +109,6 @@ class Exchange:
         """Enter a context that is left when the request has been answered, or is about to be refused."""
         return await self.held.enter_async_context(context)
 
-    async def disconnected(self) -> None:
-        """Return when the client has gone. Only after the request's body was read."""
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-
     def watch(self, gone: Callable[[], None]) -> None:
         """Have `gone` called if the client goes before the answer's end. Only after the body was read."""
         self.scope["extensions"][GONE]["watch"](gone)
@@ -127,7 +126,6 @@ class Exchange:
         self.scope["extensions"][ABORT]["abort"]()
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Send the status line and the headers."""
         self.status = status
         await self.send(
             {"type": "http.response.start", "status": status, "headers": [*headers, *self.headers]}
@@ -138,7 +136,7 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def answer(
-        self, status: int, media_type: bytes, data: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
+        self, status: int, media_type: bytes, data: bytes, headers: Sequence[tuple[bytes, bytes]]
     ) -> None:
         """Send a complete answer, and return when the client has taken it, but for what buffers hold.
 
@@ -159,16 +157,12 @@ class Exchange:
                 await self.body(piece, more=True)
         except TimeoutError:
             self.abort()
-            await self.disconnected()
+            while (await self.receive())["type"] != "http.disconnect":
+                pass
             raise ClientGone from None
-
-    async def json(self, data: bytes, status: int = 200) -> None:
-        """Send a complete JSON answer."""
-        await self.answer(status, b"application/json", data)
 
 
 def of(scope: Any) -> Exchange:
-    """The Exchange that the middleware made for this request."""
     exchange = scope["state"][ATTRIBUTE]
     assert isinstance(exchange, Exchange)
     return exchange

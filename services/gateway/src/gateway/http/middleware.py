@@ -31,7 +31,6 @@ class RequestMiddleware:
         self._reader = BodyReader()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The ASGI application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

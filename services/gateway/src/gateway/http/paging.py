@@ -8,23 +8,26 @@ from litestar.di import Provide
 
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 
-LIMIT = {
-    "name": "limit",
-    "in": "query",
-    "description": "The most that a page holds; one of messages may end before it, by bytes.",
-    "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-}
-CURSOR = {
-    "name": "cursor",
-    "in": "query",
-    "description": "The `next_cursor` of the page before; empty or absent for the first page.",
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]*$"},
-}
+LIMIT = parameter(
+    "query",
+    "limit",
+    "The most that a page holds; one of messages may end before it, by bytes.",
+    type="integer",
+    minimum=1,
+    maximum=MAX_LIMIT,
+    default=DEFAULT_LIMIT,
+)
+CURSOR = parameter(
+    "query",
+    "cursor",
+    "The `next_cursor` of the page before; empty or absent for the first page.",
+    pattern="^[A-Za-z0-9_-]*$",
+)
 
 NextCursor = Annotated[str | None, msgspec.Meta(description="Null on the last page.")]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from contracts import errors, http, wire
+from contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound, Unavailable, Use
 from contracts.http import problem
 from contracts.values import ApprovalNeeded
 from gateway.http.exchange import Exchange
@@ -15,6 +16,7 @@ _LINGER_BYTES = 16 * 1024 * 1024
 _LINGER_SECONDS = 2.0
 # RFC 9110 section 11.6.1 asks for a challenge with every 401; the scheme is our own.
 _CHALLENGE = (b"www-authenticate", b'X-Api-Key realm="agent-chat"')
+_BEARER = (b"www-authenticate", b'Bearer realm="agent-chat"')
 
 
 Words = Callable[["Refusal", str], tuple[list[tuple[bytes, bytes]], bytes]]
@@ -63,20 +65,49 @@ def invalid(field: str, message: str) -> Refusal:
     )
 
 
-def _body_of(refusal: Refusal, trace_id: str) -> bytes:
-    """The problem document."""
-    document = problem(refusal.row.code, refusal.detail, trace_id, refusal.fields, refusal.approvals)
-    return wire.encode(msgspec.structs.replace(document, conversation_id=refusal.conversation_id))
+def printable(name: str) -> str:
+    """A caller's own name for a field as it can be sent back: short, and with a UTF-8 form."""
+    return name[:100].encode("utf-8", "replace").decode()
+
+
+def refusal_of(error: AdminError) -> Refusal:
+    """An outcome of a library as a problem document."""
+    match error:
+        case NotFound():
+            return Refusal("not_found", f"There is {error}.")
+        case Conflict():
+            return Refusal("conflict", _sentence(error.reason), fields=[_use(use) for use in error.uses])
+        case Invalid():
+            name = "cursor" if error.field == "after" else error.field  # libraries page by `after`
+            field = http.FieldError(field=printable(name), message=error.reason)
+            return Refusal("invalid_request", f"{error}.", fields=[field] if error.field else [])
+        case Disallowed():
+            return Refusal(error.code)
+        case Unavailable():
+            return Refusal("overloaded", _sentence(str(error)))
+        case _:
+            raise error
+
+
+def _use(use: Use) -> http.FieldError:
+    names = f": {', '.join(use.names)}" if use.names else ""
+    more = ", ..." if use.names and use.count > len(use.names) else ""
+    return http.FieldError(field=use.kind.replace(" ", "_"), message=f"{use.count}{names}{more}")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
 
 
 def head_of(refusal: Refusal, trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
     """Our own words, as `Words`."""
-    data = _body_of(refusal, trace_id)
+    document = problem(refusal.row.code, refusal.detail, trace_id, refusal.fields, refusal.approvals)
+    data = wire.encode(msgspec.structs.replace(document, conversation_id=refusal.conversation_id))
     return headers_of(refusal, MEDIA_TYPE, data, _CHALLENGE), data
 
 
 def headers_of(
-    refusal: Refusal, media_type: bytes, data: bytes, challenge: tuple[bytes, bytes]
+    refusal: Refusal, media_type: bytes, data: bytes, challenge: tuple[bytes, bytes] = _BEARER
 ) -> list[tuple[bytes, bytes]]:
     """Those that every wording has; `challenge` goes with a 401 that brings none of its own."""
     headers = [(b"content-type", media_type), (b"content-length", str(len(data)).encode()), *refusal.headers]

@@ -9,10 +9,8 @@ from litestar import Request
 from litestar.handlers import HTTPRouteHandler
 
 from contracts import http
-from gateway.http import query
 from gateway.http.exchange import Exchange, of
-from gateway.http.problem_responses import Refusal, invalid
-from gateway.http.strict_json import printable
+from gateway.http.problem_responses import Refusal, invalid, printable
 from gateway.openapi.described import description_of, descriptions_before
 
 MAX_QUERY_BYTES = 16 * 1024
@@ -69,7 +67,6 @@ def position_of(cursor: str) -> bytes:
 
 
 def wrong_cursor() -> Refusal:
-    """400."""
     return invalid("cursor", "This is not a cursor that the service has given out.")
 
 
@@ -82,14 +79,14 @@ def check_query(exchange: Exchange, known: frozenset[str] = frozenset()) -> None
     """Raises Refusal where the query has other parameters; a name that ends with "." is a prefix of some."""
     if not exchange.scope["query_string"]:
         return
-    given = query.fields(exchange, "replace")
+    given = fields(exchange, "replace")
     unknown = [name for name in given if name not in known and f"{name.partition('.')[0]}." not in known]
     if unknown:
         those = f"Known here: {', '.join(sorted(known))}." if known else "There are none here."
         message = f"This parameter is not known. {those}"
-        fields = [http.FieldError(field=printable(name), message=message) for name in unknown]
-        named = ", ".join(field.field for field in fields)
-        raise Refusal("invalid_request", f"{named}: {message}", fields=fields)
+        wrong = [http.FieldError(field=printable(name), message=message) for name in unknown]
+        named = ", ".join(each.field for each in wrong)
+        raise Refusal("invalid_request", f"{named}: {message}", fields=wrong)
 
 
 @cache

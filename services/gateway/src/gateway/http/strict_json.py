@@ -6,19 +6,18 @@ The time that a body takes is bounded by its bytes and MAX_VALUES; a large one i
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
+from administration.checked_input import read_json
+from contracts.admin_errors import Invalid
 from contracts.text import is_storable
 from gateway.http.body_reader import ShareExceeded
-from gateway.http.exchange import ClientGone, Exchange, of
-from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.exchange import ClientGone, Connection, Exchange, of
+from gateway.http.problem_responses import Refusal, invalid, printable, refusal_of
 from gateway.openapi.described import described
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -30,10 +29,7 @@ LARGE_BODY_BYTES = 16 * 1024
 BODY_SECONDS = 10.0
 
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_PATH = re.compile(r" - at `\$\.?(.*?)`$")
-_MISSING = re.compile(r"missing required field `(.*?)`")
 _MOST_QUOTES = 4 * MAX_VALUES  # two strings to a member
-_text = msgspec.json.Decoder(str | None)
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 T = TypeVar("T")
@@ -79,33 +75,17 @@ async def in_turn(exchange: Exchange, data: bytes, work: Callable[[], T], *, cou
         raise Refusal("rate_limited", _MANY_BYTES, retry_after=exceeded.seconds) from None
 
 
-async def read_json(exchange: Exchange, parse: Callable[[bytes], T], max_bytes: int = MAX_BODY_BYTES) -> T:
-    """What `parse` makes of this request's body, once `check` has let it pass.
-
-    Raises Refusal: 415, 413, 400, 429; ClientGone; what `parse` raises.
-    """
-    data = await receive_json(exchange, max_bytes)
-
-    def read() -> T:
-        check(data)
-        return parse(data)
-
-    return await in_turn(exchange, data, read, counted=True)
-
-
 def decode(kind: Any, data: bytes) -> Any:
     """The value of the type `kind` in `data`, checked. Raises Refusal: 400, which names the field."""
     check(data)
-    return decoded(_decoder(kind), data)
-
-
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+    try:
+        return read_json(kind, data)
+    except Invalid as error:
+        raise refusal_of(Invalid(error.field or "body", error.reason)) from None
 
 
 @described("message_too_large")
-async def without_body(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def without_body(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard: a body is of no use and is read away, so that the connection can go on.
 
     Raises Refusal: 413, 400; ClientGone.
@@ -113,9 +93,9 @@ async def without_body(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRo
     await discard(of(connection.scope))
 
 
-async def discard(exchange: Exchange, max_bytes: int = MAX_BODY_BYTES) -> None:
+async def discard(exchange: Exchange) -> None:
     """Read a body that is of no use. Raises Refusal: 413, 400; ClientGone."""
-    await _receive(exchange, max_bytes, lambda _: None)
+    await _receive(exchange, MAX_BODY_BYTES, lambda _: None)
 
 
 def check(data: bytes) -> Any:
@@ -155,41 +135,16 @@ def object_of(data: bytes) -> dict[str, msgspec.Raw]:
         raise Refusal("invalid_request", f"The body is not valid JSON: {error}") from None
 
 
-def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    """The value in `data`, which `check` has let pass. Raises Refusal, which names the field."""
-    try:
-        return decoder.decode(data)
-    except msgspec.ValidationError as error:
-        text = str(error)
-        found, missing = _PATH.search(text), _MISSING.search(text)
-        place = [each[1] for each in (found, missing) if each and each[1]]
-        raise invalid(".".join(place) or "body", _PATH.sub("", text) + ".") from None
-    except msgspec.DecodeError as error:
-        raise Refusal("invalid_request", f"The body is not valid JSON: {error}") from None
-
-
 def members_of(data: bytes) -> dict[str, Any]:
     """The members of the JSON object in `data`, which is checked: texts as they are, numbers as 0.
 
-    `check` has read them already, unless msgspec has to say what is wrong. Raises Refusal.
+    Raises Refusal.
     """
     found = check(data)
-    if isinstance(found, dict):
-        return found
-    return {name: _text_or_zero(raw) for name, raw in object_of(data).items()}
-
-
-def _text_or_zero(raw: msgspec.Raw) -> str | int | None:
-    try:
-        text: str | None = _text.decode(raw)
-    except msgspec.DecodeError:
-        return 0
-    return text
-
-
-def printable(name: str) -> str:
-    """A caller's own name for a field as it can be sent back: short, and with a UTF-8 form."""
-    return name[:100].encode("utf-8", "replace").decode()
+    if not isinstance(found, dict):
+        object_of(data)  # says what is wrong
+        raise Refusal("invalid_request", "The body is not valid JSON.")
+    return found
 
 
 def _check_media_type(exchange: Exchange) -> None:

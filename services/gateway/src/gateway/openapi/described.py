@@ -20,8 +20,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     `parameters` are Parameter Objects of what it reads strictly, where Litestar must not read it. `headers`
     are Header Objects: of a handler those of its success, of others those of all answers after them.
-    `content` has the schemas of the success by media type, where its type does not have it, `examples` values
-    to encode, or texts, by their names.
+    `content` has the schemas of the success by media type, where its type does not have it; a type in them is
+    a reference to its component. `examples` are values to encode, or texts, by their names.
     """
 
     refusals: tuple[str, ...] = ()
@@ -38,21 +38,40 @@ def described(
     content: Mapping[str, Any] | None = None,
     examples: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
-    """Describe a guard, a provider, or a handler (below Litestar's own decorator); twice adds up."""
+    """Describe a guard, a provider, or a handler (below Litestar's own decorator)."""
+    description = Description(
+        refusals=refusals,
+        parameters=tuple(parameters),
+        headers=headers or {},
+        content=content or {},
+        examples=examples or {},
+    )
 
     def describe(function: F) -> F:
-        before = description_of(function)
-        added = Description(
-            refusals=(*refusals, *before.refusals),
-            parameters=(*parameters, *before.parameters),
-            headers={**before.headers, **(headers or {})},
-            content=content or before.content,
-            examples=examples or before.examples,
-        )
-        setattr(function, _ATTRIBUTE, added)
+        setattr(function, _ATTRIBUTE, description)
         return function
 
     return describe
+
+
+def parameter(
+    where: str, name: str, description: str, *, required: bool = False, example: Any = None, **schema: Any
+) -> dict[str, Any]:
+    """A Parameter Object. Its value is a string where `schema`, the keywords of its schema, has no `type`."""
+    found = {"name": name, "in": where, "schema": {"type": "string", **schema}}
+    said = {"description": description, "required": required, "example": example}
+    return found | {name: value for name, value in said.items() if value}
+
+
+def event_of(*kinds: type, named: bool = False) -> dict[str, Any]:
+    """The schema of a stream's event: its data is one of these, in JSON; `named`: with a line `event:`."""
+    data = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": {"oneOf": [*kinds]} if len(kinds) > 1 else kinds[0],
+    }
+    properties = {"event": {"type": "string"}, "data": data} if named else {"data": data}
+    return {"type": "object", "required": [*properties], "properties": properties}
 
 
 def description_of(function: Any) -> Description:

@@ -5,16 +5,12 @@ from typing import Any
 
 from contracts import errors
 from contracts.examples import AGENT
-from gateway.admin import admin_openapi as described
+from gateway.admin.handlers import router
 from gateway.chat.chat_body import MAX_MESSAGE_BYTES
-from gateway.openapi import openapi_schemas
 from gateway.openapi.documented_refusals import elsewhere
 from gateway.openapi.generated import generate
+from gateway.openapi.openapi_schemas import TYPES, components, referred
 from gateway.protocols import wording_at
-from gateway.protocols.ag_ui import run as ag_ui
-from gateway.protocols.ai_sdk import ai_sdk_chat as ai_sdk
-from gateway.protocols.openai import completions as openai
-from gateway.protocols.openai.responses import create as responses
 from gateway.routes import ROUTES
 from gateway.webhooks import routes as webhooks
 
@@ -28,21 +24,32 @@ problem document (RFC 9457), whose `code` is the same as that of a stream's `err
 An address that does not exist is answered with 404 `not_found`, a method that an address does not have with
 405 `method_not_allowed` and Allow. No CORS header is ever sent, since a key does not belong in a browser."""
 
-_TAGS = (
-    {"name": "chat", "description": "Ask an agent, and cancel what was asked."},
-    {"name": "conversations", "description": "Read conversations back, and delete them."},
-    {"name": "approvals", "description": "Tool calls that a person has to allow, and what is decided."},
-    {
-        "name": "webhooks",
-        "description": "Where an account receives what happens (Standard Webhooks 1.0.0).",
+_TAGS = {
+    "chat": "Ask an agent, and cancel what was asked.",
+    "conversations": "Read conversations back, and delete them.",
+    "approvals": "Tool calls that a person has to allow, and what is decided.",
+    "webhooks": "Where an account receives what happens (Standard Webhooks 1.0.0).",
+    "service": "What needs no key.",
+    "openai": "Agents as models, for clients of OpenAI's API.",
+    "ai-sdk": "Agents for the AI SDK's `useChat`.",
+    "ag-ui": "Agents for clients of AG-UI.",
+}
+_ADMIN_TAG = {"admin": "For operators: served where AGENTCHAT_ADMIN_TOKEN is set, to who sends that token."}
+_SCHEMES = {
+    "key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Api-Key",
+        "description": "The account's key, `sk-ac-` and 43 characters. No other scheme counts.",
     },
-    {"name": "service", "description": "What needs no key."},
-)
-_KEY = {
-    "type": "apiKey",
-    "in": "header",
-    "name": "X-Api-Key",
-    "description": "The account's key, `sk-ac-` and 43 characters. No other scheme counts.",
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The account's key, for other protocols.",
+    },
+}
+_ADMIN_SCHEME = {
+    "admin": {"type": "http", "scheme": "bearer", "description": "The token in AGENTCHAT_ADMIN_TOKEN."}
 }
 
 
@@ -51,41 +58,23 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
 
     `agent_id` is the agent of the examples, where one is known that exists.
     """
-    paths, generated = generate(ROUTES)
-    tags: list[Any] = [*_TAGS, openai.TAG, ai_sdk.TAG, ag_ui.TAG]
-    schemes: dict[str, Any] = {"key": _KEY, **openai.SECURITY_SCHEMES}
-    types = tuple(
-        dict.fromkeys(
-            (
-                *openapi_schemas.TYPES,
-                *webhooks.TYPES,
-                *openai.TYPES,
-                *responses.TYPES,
-                *ai_sdk.TYPES,
-                *ag_ui.TYPES,
-                *generated,
-            )
-        )
-    )
-    if admin:
-        paths |= described.paths()
-        tags.append(described.TAG)
-        schemes |= described.SECURITY_SCHEMES
-        types = (*types, *(kind for kind in described.TYPES if kind not in types))
+    paths, generated = generate([*ROUTES, router()] if admin else ROUTES)
+    tags = {**_TAGS, **(_ADMIN_TAG if admin else {})}
+    types = dict.fromkeys((*TYPES, *generated))
     complete = {
         "openapi": "3.1.0",
         "info": {"title": "Agent Chat Service", "version": "1", "description": _ABOUT},
-        "tags": tags,
+        "tags": [{"name": name, "description": description} for name, description in tags.items()],
         "security": [{"key": []}],
-        "paths": paths,
-        "webhooks": webhooks.webhooks(),
+        "paths": referred(paths, types),
+        "webhooks": referred(webhooks.webhooks(), types),
         "components": {
-            "schemas": openapi_schemas.components(types),
             "responses": {
-                "NotFound": elsewhere("not_found", wording_at("/")),
-                "MethodNotAllowed": elsewhere("method_not_allowed", wording_at("/")),
+                "NotFound": referred(elsewhere("not_found", wording_at("/")), types),
+                "MethodNotAllowed": referred(elsewhere("method_not_allowed", wording_at("/")), types),
             },
-            "securitySchemes": schemes,
+            "securitySchemes": {**_SCHEMES, **(_ADMIN_SCHEME if admin else {})},
+            "schemas": components(types),
         },
         "x-error-codes": {
             row.code: {"status": row.status, "title": row.title, "advice": row.advice}

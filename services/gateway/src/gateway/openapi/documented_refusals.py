@@ -8,7 +8,6 @@ from contracts import errors, http
 from contracts.examples import TRACE
 from gateway.http import problem_responses
 from gateway.http.problem_responses import Wording
-from gateway.openapi.openapi_schemas import ref
 
 TRACE_ID = {
     "X-Trace-Id": {
@@ -60,9 +59,8 @@ def refusals(
             answers[status] = _refusal(row.status, more)
         answers[status]["description"] += ("; " if answers[status]["description"] else "") + row.title
         media_type, example = _example(row.code, wording.words)
-        content = answers[status]["content"].setdefault(
-            media_type, {"schema": _schema_of(wording.body), "examples": {}}
-        )
+        schema = {"type": "string"} if wording.body is str else wording.body
+        content = answers[status]["content"].setdefault(media_type, {"schema": schema, "examples": {}})
         content["examples"][row.code] = {"value": example}
     return answers
 
@@ -98,7 +96,3 @@ def _example(code: str, words: problem_responses.Words) -> tuple[str, Any]:
     headers, data = words(refusal, TRACE)
     media_type = dict(headers)[b"content-type"].decode()
     return media_type, data.decode() if media_type.startswith("text/") else json.loads(data)
-
-
-def _schema_of(body: type) -> dict[str, Any]:
-    return {"type": "string"} if body is str else ref(body)

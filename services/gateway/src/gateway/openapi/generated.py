@@ -18,7 +18,6 @@ from contracts import wire
 from gateway.gateway_request import GatewayRequest
 from gateway.openapi.described import Description, description_of, descriptions_before
 from gateway.openapi.documented_refusals import EVERYWHERE, OF_BODIES, TRACE_ID, refusals
-from gateway.openapi.openapi_schemas import ref
 from gateway.protocols import wording_at
 
 Json = dict[str, Any]
@@ -44,8 +43,8 @@ class Structs(OpenAPISchemaPlugin):
         return reference
 
 
-def generate(routes: Sequence[ControllerRouterHandler]) -> tuple[Json, tuple[type, ...]]:
-    """The path items of these routes, and the Structs that they refer to."""
+def generate(routes: Sequence[ControllerRouterHandler]) -> tuple[Json, dict[type, None]]:
+    """The path items of these routes, and the Structs to which Litestar made references."""
     structs = Structs()
     config = OpenAPIConfig(title="", version="")
     app = Litestar(
@@ -55,7 +54,7 @@ def generate(routes: Sequence[ControllerRouterHandler]) -> tuple[Json, tuple[typ
     for path, method, handler in _handlers(app):
         if path in paths and method in paths[path]:
             paths[path][method] = _completed(paths[path][method], path, handler)
-    return paths, tuple(structs.types)
+    return paths, structs.types
 
 
 def _handlers(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
@@ -87,7 +86,7 @@ def _body(handler: HTTPRouteHandler) -> Json:
     if data is None:
         return {}
     kind = data.inner_types[0] if data.is_optional else data
-    schema, body = ref(kind.annotation), data.kwarg_definition
+    schema, body = kind.annotation, data.kwarg_definition
     assert isinstance(body, BodyKwarg)
     content: Json = {"schema": {"allOf": [schema, body.schema_extra]} if body.schema_extra else schema}
     content["examples"] = {
@@ -113,7 +112,7 @@ def _answers(
         if other in answers and other != "400":  # which Litestar adds for errors that it does not meet here
             answers[other]["content"] |= answer["content"]
             answers[other]["description"] = f"{answer['description']}; {answers[other]['description']}"
-    more = {other: {**answer, "headers": TRACE_ID} for other, answer in generated.items() if other == "204"}
+    more = {other: {**answer, "headers": TRACE_ID} for other, answer in generated.items() if other < "300"}
     return dict(sorted({**answers, **more, status: success}.items()))
 
 

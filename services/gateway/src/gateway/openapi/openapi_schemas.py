@@ -1,7 +1,7 @@
 """The components: JSON Schemas of the types, with what their Python types cannot say."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,20 +11,13 @@ from gateway.chat.chat_body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
 
 FORM1 = (http.MetaEvent, http.SourcesEvent, http.DeltaEvent, http.DoneEvent, http.ErrorEvent)
 FORM2 = (http.StartEvent, http.DeltaEvent, http.ToolCallEvent, http.MessageDoneEvent, http.ErrorEvent)
-TYPES: tuple[type, ...] = (
-    http.ChatBody,
-    http.DecisionBody,
-    http.ChatReply,
-    http.Problem,
-    *FORM1,
-    *(event for event in FORM2 if event not in FORM1),
-)
+TYPES: tuple[type, ...] = (*FORM1, *(event for event in FORM2 if event not in FORM1))
 
 _UUID = {"format": "uuid"}
 _TIME = {"format": "date-time"}
 _TRACE = {"pattern": "^[0-9a-f]{32}$"}
 _CODE = {"enum": [*errors.ERRORS]}
-# By the name of the property, in the components that the caller reads.
+# By the name of the property, where it is no number.
 _READ = {
     "conversation_id": _UUID,
     "agent_id": _UUID,
@@ -45,6 +38,7 @@ _SAID: dict[tuple[str, str], dict[str, Any]] = {
         "description": "The conversation to go on with; absent or null starts a new one.",
     },
     ("ChatBody", "prompt"): {
+        "maxLength": MAX_PROMPT_BYTES,
         "description": "Takes the place of the agent's system prompt for this request only; at most "
         f"{MAX_PROMPT_BYTES} bytes of UTF-8.",
     },
@@ -64,12 +58,26 @@ _SAID: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-def ref(kind: type | str) -> dict[str, Any]:
+def ref(name: str) -> dict[str, Any]:
     """A reference to a component."""
-    return {"$ref": f"#/components/schemas/{kind if isinstance(kind, str) else kind.__name__}"}
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
-def page_of(item: dict[str, Any]) -> dict[str, Any]:
+def referred(described: Any, types: dict[type, None]) -> Any:
+    """A part of the document with a reference for each type in it, which is added to `types`."""
+    match described:
+        case type():
+            types[described] = None
+            return ref(described.__name__)
+        case dict():
+            return {name: referred(value, types) for name, value in described.items()}
+        case list() | tuple():
+            return [referred(value, types) for value in described]
+        case _:
+            return described
+
+
+def page_of(item: Any) -> dict[str, Any]:
     """The schema of a page of `item`."""
     return {
         "type": "object",
@@ -81,22 +89,14 @@ def page_of(item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def components(types: tuple[type, ...]) -> dict[str, Any]:
+def components(types: Iterable[type]) -> dict[str, Any]:
     """Every component by its name."""
     _, found = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     for name, schema in found.items():
         for field, property_ in schema.get("properties", {}).items():
-            if name in _OURS:
-                property_ |= _READ.get(field, {}) if name != "ChatBody" else {}
-                property_ |= _SAID.get((name, field), {})
-    found["ChatBody"]["properties"]["conversation_id"]["anyOf"] = [
-        {"type": "string", **_UUID},
-        {"type": "null"},
-    ]
-    found["ChatBody"]["properties"]["prompt"]["anyOf"] = [
-        {"type": "string", "maxLength": MAX_PROMPT_BYTES},
-        {"type": "null"},
-    ]
+            if property_.get("type") != "integer":
+                property_ |= _READ.get(field, {})
+            property_ |= _SAID.get((name, field), {})
     for schema in found.values():
         _for_generators(schema)
     found["EventOfForm1"] = _events("The JSON of one event of a stream in form 1.", FORM1)
@@ -129,18 +129,8 @@ def _inner(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield schema[name]
 
 
-_OURS = {kind.__name__ for kind in TYPES} | {
-    "Message",
-    "ToolCall",
-    "Source",
-    "ConversationRow",
-    "ForkedFrom",
-    "MessageRow",
-}
-
-
 def _events(description: str, form: tuple[type[http.StreamEvent], ...]) -> dict[str, Any]:
-    names = {str(kind.__struct_config__.tag): ref(kind) for kind in form}
+    names = {str(kind.__struct_config__.tag): ref(kind.__name__) for kind in form}
     mapping = {tag: each["$ref"] for tag, each in names.items()}
     return {
         "description": description,

@@ -3,7 +3,6 @@
 from typing import Any
 
 from litestar import Request
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from contracts.examples import AGENT
@@ -11,18 +10,13 @@ from contracts.ids import is_uuid
 from gateway.access.auth import REFUSALS, authenticate, bearer_or
 from gateway.chat.admitted_request import admitted_request
 from gateway.gateway_request import GatewayRequest
-from gateway.http.exchange import of
+from gateway.http.exchange import Connection, of
 from gateway.http.problem_responses import Refusal
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 
-_AGENT = {
-    "name": "agent",
-    "in": "path",
-    "required": True,
-    "description": "The agent's id, or a name that it alone has.",
-    "schema": {"type": "string"},
-    "example": AGENT,
-}
+_AGENT = parameter(
+    "path", "agent", "The agent's id, or a name that it alone has.", required=True, example=AGENT
+)
 CONVERSATION_ID = {
     "X-Conversation-Id": {
         "schema": {"type": "string", "format": "uuid"},
@@ -34,7 +28,7 @@ SECURITY = [{"key": list[str]()}, {"bearer": list[str]()}]
 
 
 @described(*REFUSALS, parameters=[_AGENT])
-async def has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def has_key(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard: a key that counts, in X-Api-Key or as a bearer token; an agent's id is looked up with it.
 
     Raises Refusal, DatabaseUnavailable.
@@ -46,9 +40,8 @@ async def has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHa
 
 @described("agent_not_found")
 async def check_agent(connection: Request[Any, Any, Any]) -> None:
-    """Before the body is read: the header and the agent are right. Raises Refusal: 400, 404."""
+    """Before the body is read: there is such an agent. Raises Refusal: 404."""
     request = admitted_request(connection)
-    request.idempotency_key.check()
     request.agent_id = await agent_of(request)
 
 

@@ -5,7 +5,6 @@ JSON or as server-sent events in the form that X-Stream-Form chooses.
 from typing import Any
 
 from litestar import Request, Router, post
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from contracts import http, ids, sse, wire
@@ -18,6 +17,7 @@ from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
 from gateway.chat.launch_run import RUN_REFUSALS, whole
 from gateway.chat.run_request import RunRequest
 from gateway.chat.start import start
+from gateway.http.exchange import Connection
 from gateway.http.problem_responses import Refusal
 from gateway.http.query import known_query
 from gateway.openapi.described import described
@@ -53,15 +53,14 @@ STREAMS = {name: b"".join(map(wire.encode_sse, events)).decode() for name, event
 
 @described("agent_not_found")
 async def check_head(connection: Request[Any, Any, Any]) -> None:
-    """Before the body is read: the headers, the query, and the agent. Raises Refusal: 400, 404."""
+    """Before the body is read: the query and the agent. Raises Refusal: 400, 404."""
     request = admitted_request(connection)
-    request.idempotency_key.check()
     await known_query(request)
     request.agent_id = check_agent(request.exchange).agent_id
 
 
 @described("plan_upgrade_required", parameters=[STREAM_FORM])
-async def has_form(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def has_form(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard: the plan has the form of stream that is asked for. Raises Refusal: 400, 403."""
     request = admitted_request(connection)
     check_plan(_form_of(request), request.auth)
@@ -96,7 +95,6 @@ def run_request(request: AdmittedRequest, body: http.ChatBody, form: str) -> Run
 )
 @described(*RUN_REFUSALS, examples=REPLIES)
 async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
-    """Wait for the complete reply."""
     started = await start(request, run_request(request, data, "json"))
     finished, _ = await whole(started.run)
     return http.ChatReply(
@@ -118,13 +116,8 @@ async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
     "`delta` events, joined, are the reply; the last event is one `done` or one `error`.",
     guards=[has_form],
 )
-@described(
-    *RUN_REFUSALS,
-    content={"text/event-stream": EVENT},
-    examples=STREAMS,
-)
+@described(*RUN_REFUSALS, content={"text/event-stream": EVENT}, examples=STREAMS)
 async def stream_chat(request: AdmittedRequest, data: ChatData) -> EventStream:
-    """The events as they come."""
     form = _form_of(request)
     started = await start(request, run_request(request, data, form))
     claim, run = started.claim, started.run

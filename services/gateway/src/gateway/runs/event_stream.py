@@ -5,38 +5,20 @@ The caller follows the run, outside of anything that a disconnect ends (docs/cha
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
-
-from litestar import Response
-from litestar.types import Scope
 
 from contracts import sse
 from contracts.timings import PING_SECONDS
-from gateway.http.exchange import SEND_SECONDS, Exchange, of
+from gateway.http.exchange import SEND_SECONDS, Exchange
+from gateway.http.http_responses import DirectResponse
 from gateway.runs.run_follower import RunFollower
 from runtime import failpoints
 
 
-class EventStream(Response[None]):
+class EventStream(DirectResponse[None]):
     """A stream as an answer. What one call of `take` returns goes out in one write."""
 
     def __init__(self, run: RunFollower, take: Callable[[], bytes]) -> None:
         super().__init__(None)
-        self._run = run
-        self._take = take
-
-    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """The application that sends it, on the connection itself."""
-
-        async def send(scope: Scope, *_: Any, **__: Any) -> None:
-            await _Writing(of(scope), self._run, self._take).serve()
-
-        return send
-
-
-class _Writing:
-    def __init__(self, exchange: Exchange, run: RunFollower, take: Callable[[], bytes]) -> None:
-        self._exchange = exchange
         self._run = run
         self._take = take
         self._time = asyncio.get_running_loop().time
@@ -45,8 +27,9 @@ class _Writing:
         self._ping = False
         self._wrote = False  # since the last tick, past the task
 
-    async def serve(self) -> None:
-        """Send the whole answer; returns after the final event, or when the client has gone."""
+    async def send_to(self, exchange: Exchange) -> None:
+        """Return after the final event, or when the client has gone."""
+        self._exchange = exchange
         await self._exchange.start(200, [*sse.HEADERS])
         self._run.on_tick = self._tick
         self._run.on_updates = self._write

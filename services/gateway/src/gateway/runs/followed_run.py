@@ -93,7 +93,6 @@ class FollowedRun:
             await asyncio.wait([self._catching_up])
 
     def deliver(self, frame: frames.Frame) -> None:
-        """Apply one frame."""
         if not self.view.misses_text:
             self._look_at = self._clock.time() + SILENCE_SECONDS
         self._put(self.view.feed(frame))
@@ -122,7 +121,6 @@ class FollowedRun:
         self._look()
 
     async def close(self) -> None:
-        """Stop following."""
         self._closed = True
         await self._subscription.close()
         tasks = (self._catching_up, self._repairing, self._notifying)

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
 
-from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from bus import Bus
@@ -13,6 +11,7 @@ from contracts.cursors import Cursor
 from contracts.timings import STREAMS_DRAIN_SECONDS
 from contracts.updates import Broken
 from conversations.event_store.log import Log
+from gateway.http.exchange import Connection
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 from gateway.runs.after_pause import AfterPause
@@ -165,6 +164,6 @@ class Runs:
 
 
 @described("server_shutdown")
-async def accepts_runs(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def accepts_runs(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard: this process is not about to stop. Raises Refusal: 503."""
     connection.app.state.services.runs.check()

@@ -14,17 +14,14 @@ class TextProgress:
         self._digest = hashlib.sha256()
 
     def add(self, text: str) -> None:
-        """The next piece."""
         self.length += len(text)
         self._digest.update(text.encode())
 
     @property
     def sha256(self) -> str:
-        """The hex digest of its UTF-8 bytes."""
         return self._digest.hexdigest()
 
     def begins(self, text: str) -> bool:
-        """Whether `text` begins with it."""
         beginning = text[: self.length]
         if len(beginning) < self.length:
             return False
@@ -73,7 +70,6 @@ class ToolProgress:
             self._returned.add(call_id)
 
     def __len__(self) -> int:
-        """How many calls have returned."""
         return len(self._returned)
 
     def finished(self) -> tuple[ToolCall, ...]:

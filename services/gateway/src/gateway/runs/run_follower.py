@@ -72,7 +72,6 @@ class RunFollower:
         self._is_set = False
 
     def notify(self) -> None:
-        """There may be something to take."""
         if self.ended or self.on_updates is None or not self.on_updates():
             self.nudge()
 
@@ -83,6 +82,5 @@ class RunFollower:
             self._waiter.set_result(None)
 
     def leave(self) -> None:
-        """Its client has left."""
         self.gone = True
         self.nudge()

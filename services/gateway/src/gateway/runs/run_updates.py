@@ -4,22 +4,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from contracts import sse
+from contracts import sse, updates
 from contracts.cursors import BEGUN, ENDED, SOURCED, Cursor, digest_of, shortened
-from contracts.updates import (
-    Broken,
-    Finished,
-    NextRound,
-    RetrievedSources,
-    Started,
-    Text,
-    ToolEnded,
-    ToolStarted,
-    Update,
-)
 from gateway.runs.progress import TextProgress
 
-EXPIRED = Broken("cursor_expired", "The reply was begun again after this cursor.", local=True)
+EXPIRED = updates.Broken("cursor_expired", "The reply was begun again after this cursor.", local=True)
 _NOTHING = Cursor(stage=0, calls=0, length=0, digest=digest_of(""))
 _WAITING_UPDATES = 256
 _WAITING_CHARACTERS = 64 * 1024
@@ -35,28 +24,26 @@ class UpdateQueue:
 
     def __init__(self) -> None:
         self.ended = False
-        self._waiting: list[Update] = []
+        self._waiting: list[updates.Update] = []
         self._joining: list[str] = []  # text after the last of these, which is text
         self._characters = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, updates: Iterable[Update]) -> None:
-        """What comes next."""
-        for update in updates:
-            if isinstance(update, Text):
+    def add(self, new: Iterable[updates.Update]) -> None:
+        for update in new:
+            if isinstance(update, updates.Text):
                 self._characters += len(update.text)
-                if self._is_full() and isinstance(self._waiting[-1], Text):
+                if self._is_full() and isinstance(self._waiting[-1], updates.Text):
                     self._joining.append(update.text)
                     continue
-            elif isinstance(update, Finished | Broken):
+            elif isinstance(update, updates.Finished | updates.Broken):
                 self.ended = True
             self._join()
             self._waiting.append(update)
 
-    def take(self) -> list[Update]:
-        """What has come since the last call."""
+    def take(self) -> list[updates.Update]:
         self._join()
         taken, self._waiting = self._waiting, []
         self._characters = 0
@@ -69,8 +56,8 @@ class UpdateQueue:
 
     def _join(self) -> None:
         """Join what was held back all at once: piece by piece is quadratic."""
-        if self._joining and isinstance(last := self._waiting[-1], Text):
-            self._waiting[-1] = Text("".join((last.text, *self._joining)))
+        if self._joining and isinstance(last := self._waiting[-1], updates.Text):
+            self._waiting[-1] = updates.Text("".join((last.text, *self._joining)))
             self._joining.clear()
 
 
@@ -79,7 +66,7 @@ class MarkedUpdate:
 
     __slots__ = ("_data", "cursor", "update")
 
-    def __init__(self, update: Update, cursor: Cursor | None) -> None:
+    def __init__(self, update: updates.Update, cursor: Cursor | None) -> None:
         self.update = update
         self.cursor = cursor
         self._data: dict[sse.Form, bytes] = {}
@@ -103,34 +90,33 @@ class UpdateHistory:
     @property
     def text(self) -> str:
         """The reply as far as it is here."""
-        return "".join(entry.update.text for entry in self.entries if isinstance(entry.update, Text))
+        return "".join(entry.update.text for entry in self.entries if isinstance(entry.update, updates.Text))
 
     @property
     def is_local(self) -> bool:
         """Whether it ended for a reason of this gateway: another reader may get more."""
         return bool(self.entries) and self.entries[-1].cursor is None
 
-    def add(self, updates: Iterable[Update]) -> None:
-        """What comes next."""
-        for update in updates:
-            self.ended = isinstance(update, Finished | Broken)
+    def add(self, new: Iterable[updates.Update]) -> None:
+        for update in new:
+            self.ended = isinstance(update, updates.Finished | updates.Broken)
             self.entries.append(MarkedUpdate(update, self._place_after(update)))
 
-    def _place_after(self, update: Update) -> Cursor | None:
+    def _place_after(self, update: updates.Update) -> Cursor | None:
         match update:
-            case Started():
+            case updates.Started():
                 self.cursor = replace(self.cursor, stage=BEGUN)
-            case RetrievedSources():
+            case updates.RetrievedSources():
                 self.cursor = replace(self.cursor, stage=SOURCED)
-            case Text():
+            case updates.Text():
                 self._progress.add(update.text)
                 length, digest = self._progress.length, shortened(self._progress.sha256)
                 self.cursor = replace(self.cursor, length=length, digest=digest)
-            case ToolStarted():
+            case updates.ToolStarted():
                 self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
-            case ToolEnded() | NextRound():
+            case updates.ToolEnded() | updates.NextRound():
                 pass
-            case Broken() if update.local:
+            case updates.Broken() if update.local:
                 return None
             case _:
                 self.cursor = replace(self.cursor, stage=ENDED)
@@ -161,7 +147,7 @@ class ReadPosition:
         return self._is_lost
 
     @property
-    def first(self) -> Update | None:
+    def first(self) -> updates.Update | None:
         """The run's first update, whether it was taken or not; None before there is one."""
         return self._history.entries[0].update if self._history.entries else None
 
@@ -170,8 +156,7 @@ class ReadPosition:
         """Whether what can be taken now is the last."""
         return self._history.ended or self.is_lost
 
-    def take(self) -> list[Update]:
-        """What has come since the last call."""
+    def take(self) -> list[updates.Update]:
         return [entry.update for entry in self.take_marked()]
 
     def take_marked(self) -> list[MarkedUpdate]:
@@ -196,17 +181,17 @@ def _after(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
     if after is None:
         return entry
     match update:
-        case Started():
+        case updates.Started():
             is_known = True
-        case RetrievedSources():
+        case updates.RetrievedSources():
             is_known = cursor.stage >= SOURCED or cursor.length > 0 or cursor.calls > 0
-        case Text():
+        case updates.Text():
             is_known = after.length <= cursor.length
             if not is_known and after.length - len(update.text) < cursor.length:
-                update = Text(update.text[cursor.length - after.length :])
-        case ToolStarted():
+                update = updates.Text(update.text[cursor.length - after.length :])
+        case updates.ToolStarted():
             is_known = after.calls <= cursor.calls
-        case ToolEnded() | NextRound():
+        case updates.ToolEnded() | updates.NextRound():
             is_known = after.is_within(cursor)
         case _:
             is_known = cursor.stage == ENDED

@@ -6,8 +6,7 @@ An extension next to the specification's POST, whose streams stay without ids (d
 import asyncio
 from typing import Any
 
-from litestar import Request, get
-from litestar.di import NamedDependency, Provide
+from litestar import get
 
 from contracts import cursors, sse
 from contracts.cursors import CURSOR_PATTERN
@@ -15,38 +14,32 @@ from contracts.examples import CONVERSATION, MESSAGE, TOOL_CALL, TRACE
 from contracts.timings import ACCEPT_SECONDS
 from contracts.updates import Broken, Finished, Started, Text, ToolStarted, Update
 from conversations.queries.find_run import FoundRun
-from directory.caller import Caller
 from gateway.access.admission import within_read_rate
-from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.access.auth import KEY, has_key
 from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
-from gateway.chat.launch_run import TURN_SECONDS, wait_for
-from gateway.gateway_services import GatewayServices, services_of
+from gateway.chat.launch_run import TURN_SECONDS, refused_by, wait_for
+from gateway.gateway_request import GatewayRequest
 from gateway.http import query
-from gateway.http.exchange import Exchange, of
+from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 from gateway.openapi.openapi_schemas import EVENT
 from gateway.runs.event_stream import EventStream
 from gateway.runs.followed_runs import accepts_runs
 from gateway.runs.run_follower import RunFollower
 from gateway.runs.run_updates import UpdateHistory
-from gateway.traces.owned_run import TraceId, no_such_run, run_of
+from gateway.traces.owned_run import TraceId, follow, no_such_run, run_of
 
 CURSOR_HEADER = "Last-Event-ID"
 
 
-_LAST_EVENT_ID = {
-    "name": CURSOR_HEADER,
-    "in": "header",
-    "description": "The id of the last event that was read; the stream goes on after it.",
-    "schema": {"type": "string", "pattern": CURSOR_PATTERN},
-}
+_LAST_EVENT_ID = "The id of the last event that was read; the stream goes on after it."
 _PARAMETERS = (
     {**STREAM_FORM, "description": "As for the stream; without it the form that the run was asked in."},
-    _LAST_EVENT_ID,
-    {**_LAST_EVENT_ID, "name": "cursor", "in": "query", "description": "The same; the header wins."},
+    parameter("header", CURSOR_HEADER, _LAST_EVENT_ID, pattern=CURSOR_PATTERN),
+    parameter("query", "cursor", "The same; the header wins.", pattern=CURSOR_PATTERN),
 )
 _EVENT: dict[str, Any] = {
     **EVENT,
@@ -80,7 +73,6 @@ def _example(form: sse.Form) -> str:
     "come, then for as long as the conversation exists. Nothing where the cursor is that of the last event.",
     guards=[has_key, within_read_rate, without_body, accepts_runs],
     before_request=known_query,
-    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[KEY],
     tags=["chat"],
 )
@@ -90,23 +82,26 @@ def _example(form: sse.Form) -> str:
     content={"text/event-stream": _EVENT},
     examples={"form 1": _example("form1"), "form 2": _example("form2")},
 )
-async def events(
-    request: Request[Any, Any, Any], caller: NamedDependency[Caller], trace_id: TraceId
-) -> EventStream:
+async def events(request: GatewayRequest, trace_id: TraceId) -> EventStream:
     """The run's events, each with the id of the place after it, from the beginning or from after a cursor.
 
     404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
     """
-    parts, exchange = services_of(request), of(request.scope)
+    services, exchange, caller = request.services, request.exchange, request.auth
     asked = form_of(exchange)
     check_plan(asked, caller)
-    cursor = _cursor(exchange)
-    found = await run_of(parts, caller, trace_id)
-    run = await _follow(parts, exchange, caller, trace_id, found, cursor)
+    given = _cursor(exchange)
+    found = await run_of(services, caller, trace_id)
+    cursor = cursors.parse_cursor(given, trace_id) if given else None
+    if given and cursor is None:
+        raise _expired()
+    await exchange.enter(services.account_bounds.streaming(caller))
+    place = found.conversation_id
+    run = await follow(request, trace_id, place, begun_at=found.begun_at, outputs=False, cursor=cursor)
     await _begun(run, ACCEPT_SECONDS if found.begun_at else TURN_SECONDS)
     if run.position.is_lost:
         raise _expired()
-    form = asked or await _first_form(parts, caller, trace_id, found)
+    form = asked or await _first_form(request, trace_id, found)
     check_plan(form, caller)
     exchange.answer_as(trace_id)
     encoder = sse.Encoder(form, found.conversation_id, trace_id)
@@ -114,33 +109,12 @@ async def events(
     return EventStream(run, lambda: b"".join(entry.data(form, encoder) for entry in take()))
 
 
-async def _follow(
-    parts: GatewayServices, exchange: Exchange, caller: Caller, trace_id: str, found: FoundRun, cursor: str
-) -> RunFollower:
-    """Follow the run, until the request has been answered. Raises Refusal, BusUnavailable."""
-    position = cursors.parse_cursor(cursor, trace_id) if cursor else None
-    if cursor and position is None:
-        raise _expired()
-    await exchange.enter(parts.account_bounds.streaming(caller))
-    after_version = 0 if found.begun_at is None else found.begun_at - 1
-    following = parts.runs.follow(
-        trace_id,
-        found.conversation_id,
-        streaming=True,
-        from_beginning=True,
-        cursor=position,
-        after_version=after_version,
-    )
-    run = await exchange.enter(following)
-    exchange.watch(run.leave)
-    return run
-
-
-async def _first_form(parts: GatewayServices, caller: Caller, trace_id: str, found: FoundRun) -> sse.Form:
+async def _first_form(request: GatewayRequest, trace_id: str, found: FoundRun) -> sse.Form:
     """That of the request that began the run; the deployment's where that requested none of our streams."""
     if found.form is None:  # it was in line
-        found = await run_of(parts, caller, trace_id)
-    return next((form for form in sse.FORMS if form == found.form), default_form(parts.stream_form))
+        found = await run_of(request.services, request.auth, trace_id)
+    default = default_form(request.services.stream_form)
+    return next((form for form in sse.FORMS if form == found.form), default)
 
 
 async def _begun(run: RunFollower, seconds: float) -> None:
@@ -154,7 +128,7 @@ async def _begun(run: RunFollower, seconds: float) -> None:
     if isinstance(first, Broken):
         if first.code == "conversation_not_found":  # erased meanwhile
             raise no_such_run()
-        raise Refusal(first.code, first.message, approvals=first.approvals)
+        raise refused_by(first)
 
 
 def _cursor(exchange: Exchange) -> str:

@@ -1,4 +1,4 @@
-"""The run that a path names, if it is the caller's."""
+"""The run that a path names, if it is the caller's, and how it is followed."""
 
 from typing import Annotated
 
@@ -6,11 +6,15 @@ from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
 from contracts import ids
+from contracts.cursors import Cursor
 from contracts.examples import TRACE
 from conversations.queries.find_run import FoundRun, find_run
 from directory.caller import Caller
+from gateway.gateway_request import GatewayRequest
 from gateway.gateway_services import GatewayServices
 from gateway.http.problem_responses import Refusal
+from gateway.runs.after_pause import AfterPause
+from gateway.runs.run_follower import RunFollower
 
 TraceId = Annotated[
     str,
@@ -31,6 +35,36 @@ async def run_of(parts: GatewayServices, caller: Caller, trace_id: str) -> Found
     if found is None or found.account_id != caller.account_id:
         raise no_such_run()
     return found
+
+
+async def follow(
+    request: GatewayRequest,
+    trace_id: str,
+    conversation_id: str,
+    *,
+    begun_at: int | None = None,
+    outputs: bool = True,
+    cursor: Cursor | None = None,
+    after_pause: AfterPause | None = None,
+) -> RunFollower:
+    """Follow a run from its beginning, wherever it stands, until the request has been answered.
+
+    `begun_at`: the version of its conversation with which it begins, if known; the rest as `Runs.follow` has
+    it. Raises Stopping, BusUnavailable.
+    """
+    following = request.services.runs.follow(
+        trace_id,
+        conversation_id,
+        streaming=True,
+        outputs=outputs,
+        from_beginning=True,
+        cursor=cursor,
+        after_pause=after_pause,
+        after_version=0 if begun_at is None else begun_at - 1,
+    )
+    run = await request.exchange.enter(following)
+    request.exchange.watch(run.leave)
+    return run
 
 
 def no_such_run() -> Refusal:

@@ -1,5 +1,1 @@
 """/v1/webhook_endpoints: an account's endpoints (`routes`), their deliveries, tests and replays."""
-
-from gateway.webhooks.routes import ROUTER
-
-__all__ = ["ROUTER"]

@@ -16,9 +16,9 @@ from gateway.http import query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problem_responses import invalid
 from gateway.http.strict_json import without_body
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 from gateway.webhooks import webhook_examples
-from gateway.webhooks.webhook_input import DeliveryId, EndpointId, refused
+from gateway.webhooks.webhook_input import DeliveryId, EndpointId
 from runtime.postgres import Pool
 from webhooks import deliveries
 
@@ -27,12 +27,7 @@ TEST_SECONDS = 20.0
 
 _LOOK_SECONDS = 0.1
 _STATUSES = get_args(DeliveryStatus)
-_STATUS = {
-    "name": "status",
-    "in": "query",
-    "description": "Only those of this status.",
-    "schema": {"type": "string", "enum": _STATUSES},
-}
+_STATUS = parameter("query", "status", "Only those of this status.", enum=_STATUSES)
 
 
 TestData = Annotated[
@@ -63,23 +58,19 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
     examples={"last": DeliveryPage(data=(webhook_examples.DELIVERED,), next_cursor=None)},
 )
 async def list_of_endpoint(
-    request: GatewayRequest,
-    endpoint_id: EndpointId,
-    paging: NamedDependency[PageRequest],
+    request: GatewayRequest, endpoint_id: EndpointId, paging: NamedDependency[PageRequest]
 ) -> DeliveryPage:
-    """GET /v1/webhook_endpoints/{endpoint_id}/deliveries."""
     status: Any = query.parameters(request.exchange, "status").get("status")
     if status is not None and status not in _STATUSES:
         raise invalid("status", f"This must be one of {', '.join(_STATUSES)}.")
-    with refused():
-        rows, more = await deliveries.page(
-            request.services.pool,
-            request.auth.account_id,
-            endpoint_id,
-            status=status,
-            before=paging.after,
-            limit=paging.limit,
-        )
+    rows, more = await deliveries.page(
+        request.services.pool,
+        request.auth.account_id,
+        endpoint_id,
+        status=status,
+        before=paging.after,
+        limit=paging.limit,
+    )
     return DeliveryPage(data=tuple(rows), next_cursor=next_cursor(more))
 
 
@@ -91,9 +82,7 @@ async def list_of_endpoint(
 )
 @described("not_found", examples={"delivered": webhook_examples.DELIVERED})
 async def get_one(request: GatewayRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
-    """GET /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}."""
-    with refused():
-        return await deliveries.get(request.services.pool, request.auth.account_id, endpoint_id, delivery_id)
+    return await deliveries.get(request.services.pool, request.auth.account_id, endpoint_id, delivery_id)
 
 
 @post(
@@ -106,11 +95,9 @@ async def get_one(request: GatewayRequest, endpoint_id: EndpointId, delivery_id:
 )
 @described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
 async def resend(request: GatewayRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
-    """POST /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}/resend."""
     pool = request.services.pool
-    with refused():
-        found = await deliveries.get(pool, request.auth.account_id, endpoint_id, delivery_id)
-        return await deliveries.resend(pool, request.auth.account_id, found.id)
+    found = await deliveries.get(pool, request.auth.account_id, endpoint_id, delivery_id)
+    return await deliveries.resend(pool, request.auth.account_id, found.id)
 
 
 @post(
@@ -124,9 +111,7 @@ async def resend(request: GatewayRequest, endpoint_id: EndpointId, delivery_id: 
 )
 @described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
 async def resend_by_id(request: GatewayRequest, delivery_id: DeliveryId) -> Delivery:
-    """POST /v1/webhook_endpoints/deliveries/{delivery_id}/resend."""
-    with refused():
-        return await deliveries.resend(request.services.pool, request.auth.account_id, delivery_id)
+    return await deliveries.resend(request.services.pool, request.auth.account_id, delivery_id)
 
 
 @post(
@@ -138,16 +123,11 @@ async def resend_by_id(request: GatewayRequest, delivery_id: DeliveryId) -> Deli
     response_description="The delivery, with its first attempt if that came about within 20 seconds.",
     guards=[within_reads_at_once],
 )
-@described(
-    *("not_found", "conflict"),
-    examples={"delivered": webhook_examples.DELIVERED},
-)
+@described(*("not_found", "conflict"), examples={"delivered": webhook_examples.DELIVERED})
 async def test(request: GatewayRequest, endpoint_id: EndpointId, data: TestData) -> Delivery:
-    """POST /v1/webhook_endpoints/{endpoint_id}/test."""
     pool = request.services.pool
-    with refused():
-        made = await deliveries.test(pool, request.auth.account_id, endpoint_id, data.type)
-        return await _attempted(pool, request.auth.account_id, endpoint_id, made)
+    made = await deliveries.test(pool, request.auth.account_id, endpoint_id, data.type)
+    return await _attempted(pool, request.auth.account_id, endpoint_id, made)
 
 
 @post(
@@ -158,18 +138,13 @@ async def test(request: GatewayRequest, endpoint_id: EndpointId, data: TestData)
     description="Those of the endpoint's types, under their own ids, next to what happens meanwhile.",
     response_description="The replay has begun.",
 )
-@described(
-    *("not_found", "conflict"),
-    examples={"begun": webhook_examples.REPLAY},
-)
+@described(*("not_found", "conflict"), examples={"begun": webhook_examples.REPLAY})
 async def replay(request: GatewayRequest, endpoint_id: EndpointId, data: ReplayData) -> Replay:
-    """POST /v1/webhook_endpoints/{endpoint_id}/replay."""
     if data.to < data.from_:
         raise invalid("to", "This must not be below `from`.")
-    with refused():
-        return await deliveries.replay(
-            request.services.pool, request.auth.account_id, endpoint_id, data.from_, data.to
-        )
+    return await deliveries.replay(
+        request.services.pool, request.auth.account_id, endpoint_id, data.from_, data.to
+    )
 
 
 async def _attempted(pool: Pool, account_id: str, endpoint_id: str, made: Delivery) -> Delivery:

@@ -24,10 +24,9 @@ from gateway.gateway_request import GatewayRequest
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
-from gateway.openapi.described import described
-from gateway.openapi.openapi_schemas import ref
+from gateway.openapi.described import described, parameter
 from gateway.webhooks import delivery_handlers, webhook_examples
-from gateway.webhooks.webhook_input import EndpointId, check_address, decode, refused, sealer_of
+from gateway.webhooks.webhook_input import EndpointId, check_address, sealer_of
 from webhooks import endpoints
 
 NewEndpointData = Annotated[NewEndpoint, BodyKwarg(examples=[Example(id="thin", value=webhook_examples.NEW)])]
@@ -50,17 +49,10 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
     summary="Create an endpoint, which receives what happens from now on.",
     response_description="The endpoint, and its secret, which is shown this once.",
 )
-@described(
-    *("address_refused", "conflict"),
-    examples={"issued": webhook_examples.ISSUED},
-)
+@described(*("address_refused", "conflict"), examples={"issued": webhook_examples.ISSUED})
 async def create(request: GatewayRequest, data: NewEndpointData) -> IssuedEndpoint:
-    """POST /v1/webhook_endpoints."""
-    await check_address(request, data.url, request.auth.account_id)
-    with refused():
-        return await endpoints.create(
-            request.services.pool, sealer_of(request), request.auth.account_id, data
-        )
+    await check_address(request, data.url)
+    return await endpoints.create(request.services.pool, sealer_of(request), request.auth.account_id, data)
 
 
 @get(
@@ -72,7 +64,6 @@ async def create(request: GatewayRequest, data: NewEndpointData) -> IssuedEndpoi
 )
 @described(examples={"last": EndpointPage(data=(webhook_examples.SHOWN,), next_cursor=None)})
 async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageRequest]) -> EndpointPage:
-    """GET /v1/webhook_endpoints."""
     limit = paging.limit
     rows = await endpoints.page(
         request.services.pool, request.auth.account_id, after=paging.after, limit=limit + 1
@@ -89,9 +80,7 @@ async def list_of_account(request: GatewayRequest, paging: NamedDependency[PageR
 )
 @described("not_found", examples={"enabled": webhook_examples.SHOWN})
 async def get_one(request: GatewayRequest, endpoint_id: EndpointId) -> Endpoint:
-    """GET /v1/webhook_endpoints/{endpoint_id}."""
-    with refused():
-        return await endpoints.get(request.services.pool, request.auth.account_id, endpoint_id)
+    return await endpoints.get(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @patch(
@@ -101,16 +90,11 @@ async def get_one(request: GatewayRequest, endpoint_id: EndpointId) -> Endpoint:
     description="Enabled again, it gets what happened while it was disabled.",
     response_description="The endpoint as it is now.",
 )
-@described(
-    *("not_found", "address_refused"),
-    examples={"enabled": webhook_examples.SHOWN},
-)
+@described(*("not_found", "address_refused"), examples={"enabled": webhook_examples.SHOWN})
 async def update(request: GatewayRequest, endpoint_id: EndpointId, data: ChangesData) -> Endpoint:
-    """PATCH /v1/webhook_endpoints/{endpoint_id}."""
     if data.url is not msgspec.UNSET:
-        await check_address(request, data.url, request.auth.account_id)
-    with refused():
-        return await endpoints.change(request.services.pool, request.auth.account_id, endpoint_id, data)
+        await check_address(request, data.url)
+    return await endpoints.change(request.services.pool, request.auth.account_id, endpoint_id, data)
 
 
 @delete(
@@ -122,9 +106,7 @@ async def update(request: GatewayRequest, endpoint_id: EndpointId, data: Changes
 )
 @described("not_found")
 async def remove(request: GatewayRequest, endpoint_id: EndpointId) -> None:
-    """DELETE /v1/webhook_endpoints/{endpoint_id}."""
-    with refused():
-        await endpoints.delete(request.services.pool, request.auth.account_id, endpoint_id)
+    await endpoints.delete(request.services.pool, request.auth.account_id, endpoint_id)
 
 
 @post(
@@ -138,11 +120,9 @@ async def remove(request: GatewayRequest, endpoint_id: EndpointId) -> None:
 )
 @described("not_found", examples={"issued": webhook_examples.ISSUED})
 async def rotate(request: GatewayRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
-    """POST /v1/webhook_endpoints/{endpoint_id}/rotate_secret."""
-    with refused():
-        return await endpoints.rotate_secret(
-            request.services.pool, sealer_of(request), request.auth.account_id, endpoint_id
-        )
+    return await endpoints.rotate_secret(
+        request.services.pool, sealer_of(request), request.auth.account_id, endpoint_id
+    )
 
 
 ROUTER = Router(
@@ -152,11 +132,8 @@ ROUTER = Router(
     before_request=known_query,
     security=[SECURITY],
     tags=["webhooks"],
-    opt={"decode": decode},
 )
 
-
-TYPES: tuple[type, ...] = (*WEBHOOKS.values(),)
 
 _HEADERS = {
     "webhook-id": "The id of the message: the same at each attempt, and each time that it is sent again.",
@@ -173,15 +150,12 @@ def webhooks() -> dict[str, Any]:
 
 def _sent(type_: EventType) -> dict[str, Any]:
     kind = WEBHOOKS[type_.partition(".")[0]]
-    headers = [
-        {"name": name, "in": "header", "required": True, "description": text, "schema": {"type": "string"}}
-        for name, text in _HEADERS.items()
-    ]
+    headers = [parameter("header", name, text, required=True) for name, text in _HEADERS.items()]
     return {
         "summary": kind.__doc__,
         "tags": ["webhooks"],
         "security": [],
         "parameters": headers,
-        "requestBody": {"required": True, "content": {"application/json": {"schema": ref(kind)}}},
+        "requestBody": {"required": True, "content": {"application/json": {"schema": kind}}},
         "responses": {"2XX": {"description": "It was received. Whatever else comes, it is sent again."}},
     }

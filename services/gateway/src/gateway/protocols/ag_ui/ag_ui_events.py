@@ -6,37 +6,11 @@ Each round that says or calls something is a message of the assistant; what its 
 from collections.abc import Iterable
 from typing import Any
 
-from contracts import ids, wire
-from contracts.updates import (
-    Broken,
-    Finished,
-    NextRound,
-    RetrievedSources,
-    Started,
-    Text,
-    ToolEnded,
-    ToolStarted,
-    Update,
-)
+from contracts import errors, ids, updates
+from contracts import wire as json
 from contracts.values import Elicitation
-from gateway.protocols.ag_ui import ag_ui_refusals
-from gateway.protocols.ag_ui.wire import (
-    Custom,
-    Event,
-    Interrupt,
-    Outcome,
-    RunError,
-    RunFinished,
-    RunStarted,
-    TextMessageContent,
-    TextMessageEnd,
-    TextMessageStart,
-    TokenUsage,
-    ToolCallArgs,
-    ToolCallEnd,
-    ToolCallResult,
-    ToolCallStart,
-)
+from gateway.http.problem_responses import Refusal, headers_of
+from gateway.protocols.ag_ui import wire
 
 ANSWER: dict[str, Any] = {
     "type": "object",
@@ -74,76 +48,76 @@ class AgUiEvents:
         self._reply_id = self._message_id = ids.reply_id(trace_id)
         self._text_is_open = False
 
-    def encode(self, updates: Iterable[Update]) -> bytes:
+    def encode(self, new: Iterable[updates.Update]) -> bytes:
         """The bytes of these updates, whose tools' returns have their outputs."""
-        return b"".join(self._bytes(update) for update in updates)
+        return b"".join(self._bytes(update) for update in new)
 
-    def _bytes(self, update: Update) -> bytes:
+    def _bytes(self, update: updates.Update) -> bytes:
         match update:
-            case Text():
-                event = TextMessageContent(message_id=self._message_id, delta=update.text)
-                return self._begin_text() + wire.encode_sse(event)
-            case Started():
-                started = RunStarted(thread_id=self._thread_id, run_id=self._run_id)
-                return _sent(started, Custom(name="run", value=self._ids))
-            case RetrievedSources():
-                return _sent(Custom(name="sources", value=update.sources))
-            case ToolStarted():
+            case updates.Text():
+                event = wire.TextMessageContent(message_id=self._message_id, delta=update.text)
+                return self._begin_text() + json.encode_sse(event)
+            case updates.Started():
+                started = wire.RunStarted(thread_id=self._thread_id, run_id=self._run_id)
+                return _sent(started, wire.Custom(name="run", value=self._ids))
+            case updates.RetrievedSources():
+                return _sent(wire.Custom(name="sources", value=update.sources))
+            case updates.ToolStarted():
                 return self._end_text() + _sent(*self._called(update))
-            case ToolEnded():
+            case updates.ToolEnded():
                 return _sent(_returned(update))
-            case NextRound():
+            case updates.NextRound():
                 before = self._end_text()
                 self._message_id = f"{self._reply_id}-{update.number}"
                 return before
-            case Finished():
+            case updates.Finished():
                 return self._end_text() + _sent(self._finished(update))
-            case Broken(code="cancelled") if self._is_1_0:
-                return self._end_text() + _sent(self._ended(Outcome(type="cancelled")))
-            case Broken(code="approval_required"):
-                waits = Outcome(type="interrupt", interrupts=tuple(self._interrupts(update)))
+            case updates.Broken(code="cancelled") if self._is_1_0:
+                return self._end_text() + _sent(self._ended(wire.Outcome(type="cancelled")))
+            case updates.Broken(code="approval_required"):
+                waits = wire.Outcome(type="interrupt", interrupts=tuple(self._interrupts(update)))
                 return self._end_text() + _sent(self._ended(waits))
-            case Broken():
-                return _sent(ag_ui_refusals.event(update.code, update.message))
+            case updates.Broken():
+                return _sent(_failure(update))
 
     def _begin_text(self) -> bytes:
         if self._text_is_open:
             return b""
         self._text_is_open = True
-        return _sent(TextMessageStart(message_id=self._message_id, role="assistant"))
+        return _sent(wire.TextMessageStart(message_id=self._message_id, role="assistant"))
 
     def _end_text(self) -> bytes:
         if not self._text_is_open:
             return b""
         self._text_is_open = False
-        return _sent(TextMessageEnd(message_id=self._message_id))
+        return _sent(wire.TextMessageEnd(message_id=self._message_id))
 
-    def _called(self, call: ToolStarted) -> tuple[Event, ...]:
+    def _called(self, call: updates.ToolStarted) -> tuple[wire.Event, ...]:
         return (
-            ToolCallStart(
+            wire.ToolCallStart(
                 tool_call_id=call.call_id, tool_call_name=call.name, parent_message_id=self._message_id
             ),
-            ToolCallArgs(tool_call_id=call.call_id, delta=wire.encode(call.input).decode()),
-            ToolCallEnd(tool_call_id=call.call_id),
+            wire.ToolCallArgs(tool_call_id=call.call_id, delta=json.encode(call.input).decode()),
+            wire.ToolCallEnd(tool_call_id=call.call_id),
         )
 
-    def _finished(self, finished: Finished) -> RunFinished:
+    def _finished(self, finished: updates.Finished) -> wire.RunFinished:
         total, output = finished.message.token_count, finished.usage.output_tokens
-        usage = TokenUsage(input_tokens=total - output, output_tokens=output, total_tokens=total)
-        return RunFinished(
+        usage = wire.TokenUsage(input_tokens=total - output, output_tokens=output, total_tokens=total)
+        return wire.RunFinished(
             thread_id=self._thread_id,
             run_id=self._run_id,
             usage=(usage,),
             result=None if finished.cut is None else {"cut": finished.cut},
         )
 
-    def _ended(self, outcome: Outcome) -> RunFinished:
-        return RunFinished(thread_id=self._thread_id, run_id=self._run_id, outcome=outcome)
+    def _ended(self, outcome: wire.Outcome) -> wire.RunFinished:
+        return wire.RunFinished(thread_id=self._thread_id, run_id=self._run_id, outcome=outcome)
 
-    def _interrupts(self, waits: Broken) -> Iterable[Interrupt]:
+    def _interrupts(self, waits: updates.Broken) -> Iterable[wire.Interrupt]:
         for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
             asks = approval.elicitation
-            yield Interrupt(
+            yield wire.Interrupt(
                 id=approval.id,
                 reason="tool_call" if asks is None else "input_required",
                 tool_call_id=call_id,
@@ -154,12 +128,24 @@ class AgUiEvents:
             )
 
 
-def _sent(*events: Event) -> bytes:
-    return b"".join(map(wire.encode_sse, events))
+def _sent(*events: wire.Event) -> bytes:
+    return b"".join(map(json.encode_sse, events))
 
 
-def _returned(returned: ToolEnded) -> ToolCallResult:
-    return ToolCallResult(
+def refusal_words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """A refusal as RUN_ERROR (`gateway.http.problem_responses.Words`)."""
+    data = json.encode(wire.RunError(message=refusal.detail, code=refusal.row.code))
+    return headers_of(refusal, b"application/json", data), data
+
+
+def _failure(broken: updates.Broken) -> wire.RunError:
+    """A code that the table does not hold must not reach a caller."""
+    row = errors.error(broken.code)
+    return wire.RunError(message=broken.message or row.title, code=row.code)
+
+
+def _returned(returned: updates.ToolEnded) -> wire.ToolCallResult:
+    return wire.ToolCallResult(
         message_id=f"result-{returned.call_id}",
         tool_call_id=returned.call_id,
         content=returned.output or "null",
@@ -167,15 +153,23 @@ def _returned(returned: ToolEnded) -> ToolCallResult:
     )
 
 
-EXAMPLE = (
-    RunStarted(thread_id="thread-7", run_id="run-1"),
-    TextMessageStart(message_id="m", role="assistant"),
-    TextMessageContent(message_id="m", delta="It has shipped."),
-    TextMessageEnd(message_id="m"),
-    RunFinished(
-        thread_id="thread-7",
-        run_id="run-1",
-        usage=(TokenUsage(input_tokens=412, output_tokens=57, total_tokens=469),),
+_STARTED = wire.RunStarted(thread_id="thread-7", run_id="run-1")
+_EXAMPLES = {
+    "text": (
+        _STARTED,
+        wire.TextMessageStart(message_id="m", role="assistant"),
+        wire.TextMessageContent(message_id="m", delta="It has shipped."),
+        wire.TextMessageEnd(message_id="m"),
+        wire.RunFinished(
+            thread_id="thread-7",
+            run_id="run-1",
+            usage=(wire.TokenUsage(input_tokens=412, output_tokens=57, total_tokens=469),),
+        ),
     ),
-)
-FAILED = (EXAMPLE[0], RunError(message="The model provider did not answer in time", code="provider_timeout"))
+    "failed": (
+        _STARTED,
+        wire.RunError(message="The model provider did not answer in time", code="provider_timeout"),
+    ),
+}
+EXAMPLES = {name: _sent(*events).decode() for name, events in _EXAMPLES.items()}
+"""Streams, for the OpenAPI document."""

@@ -26,24 +26,24 @@ class Custom(Event, frozen=True, kw_only=True, tag="CUSTOM"):
     value: Any
 
 
-class TextMessageStart(Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_START"):
+class _OfMessage(Event, frozen=True, kw_only=True):
+    message_id: str
+
+
+class TextMessageStart(_OfMessage, frozen=True, kw_only=True, tag="TEXT_MESSAGE_START"):
     """The text of a round begins."""
 
-    message_id: str
     role: str
 
 
-class TextMessageContent(Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_CONTENT"):
+class TextMessageContent(_OfMessage, frozen=True, kw_only=True, tag="TEXT_MESSAGE_CONTENT"):
     """More of it; never empty."""
 
-    message_id: str
     delta: str
 
 
-class TextMessageEnd(Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_END"):
+class TextMessageEnd(_OfMessage, frozen=True, kw_only=True, tag="TEXT_MESSAGE_END"):
     """It is complete."""
-
-    message_id: str
 
 
 class ToolCallStart(Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):

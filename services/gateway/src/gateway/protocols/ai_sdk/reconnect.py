@@ -14,11 +14,11 @@ from gateway.http.http_responses import JsonAnswer
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.protocols.agent_address import SECURITY, agent_of, has_key
-from gateway.protocols.ai_sdk.ai_sdk_chat import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
+from gateway.protocols.ai_sdk.ai_sdk_chat import CONTENT, EXAMPLE, STREAM_HEADERS, VERSION
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.event_stream import EventStream
 from gateway.runs.followed_runs import accepts_runs
-from gateway.traces.owned_run import run_of
+from gateway.traces.owned_run import follow, run_of
 
 _ChatId = Annotated[
     str,
@@ -39,14 +39,10 @@ _ChatId = Annotated[
     responses={204: ResponseSpec(None, description="No reply of this chat is under way.")},
     guards=[has_key, within_read_rate, without_body, accepts_runs],
     security=SECURITY,
-    tags=[TAG["name"]],
+    tags=["ai-sdk"],
 )
 @described(
-    "agent_not_found",
-    "not_found",
-    content=CONTENT,
-    headers=STREAM_HEADERS,
-    examples={"text": EXAMPLE},
+    "agent_not_found", "not_found", content=CONTENT, headers=STREAM_HEADERS, examples={"text": EXAMPLE}
 )
 async def reconnect(request: GatewayRequest, chat_id: _ChatId) -> EventStream | JsonAnswer[None]:
     """200 for a run under way, else 204: what has ended the client has, or asks its own backend for."""
@@ -59,17 +55,7 @@ async def reconnect(request: GatewayRequest, chat_id: _ChatId) -> EventStream | 
     if found.begun_at is None or not await services.log.is_under_way(found.conversation_id, trace_id):
         return JsonAnswer(None, status_code=204)
     await exchange.enter(services.account_bounds.streaming(request.auth))
-    run = await exchange.enter(
-        services.runs.follow(
-            trace_id,
-            found.conversation_id,
-            streaming=True,
-            outputs=True,
-            from_beginning=True,
-            after_version=found.begun_at - 1,
-        )
-    )
-    exchange.watch(run.leave)
+    run = await follow(request, trace_id, found.conversation_id, begun_at=found.begun_at)
     exchange.answer_as(trace_id)
     exchange.headers += (VERSION, (b"x-conversation-id", found.conversation_id.encode()))
     chunks = AiSdkChunks(trace_id, found.conversation_id)

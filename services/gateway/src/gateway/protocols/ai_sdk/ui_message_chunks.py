@@ -5,39 +5,11 @@ from typing import Any
 
 import msgspec
 
-from contracts import ids, wire
-from contracts.updates import (
-    Broken,
-    Finished,
-    NextRound,
-    RetrievedSources,
-    Started,
-    Text,
-    ToolEnded,
-    ToolStarted,
-    Update,
-)
-from contracts.values import Cut
-from gateway.protocols.ai_sdk import ai_sdk_refusals
-from gateway.protocols.ai_sdk.wire import (
-    Chunk,
-    DataElicitation,
-    ElicitationData,
-    Error,
-    Finish,
-    FinishStep,
-    SourceUrl,
-    Start,
-    StartStep,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolApprovalRequest,
-    ToolInputAvailable,
-    ToolOutputAvailable,
-    ToolOutputDenied,
-    ToolOutputError,
-)
+from contracts import errors, ids, updates
+from contracts import wire as json
+from contracts.values import Cut, Source
+from gateway.http.problem_responses import Refusal, headers_of
+from gateway.protocols.ai_sdk import wire
 from gateway.runs.after_pause import AfterPause
 
 _DONE = b"data: [DONE]\n\n"
@@ -58,89 +30,111 @@ class AiSdkChunks:
         self._round = 1
         self._text: str | None = None  # the id of the text part that is open
 
-    def encode(self, updates: Iterable[Update]) -> bytes:
+    def encode(self, new: Iterable[updates.Update]) -> bytes:
         """The bytes of these updates, whose tools' returns have their outputs."""
-        return b"".join(self._bytes(update) for update in updates)
+        return b"".join(self._bytes(update) for update in new)
 
-    def _bytes(self, update: Update) -> bytes:
+    def _bytes(self, update: updates.Update) -> bytes:
         match update:
-            case Text():
+            case updates.Text():
                 return self._say(update.text)
-            case Started():
-                return _sent(self._start(), *(StartStep() for _ in range(self._in_step)))
-            case RetrievedSources():
+            case updates.Started():
+                return _sent(self._start(), *(wire.StartStep() for _ in range(self._in_step)))
+            case updates.RetrievedSources():
                 return _sent(
-                    *(SourceUrl(source_id=each.id, url=each.url, title=each.title) for each in update.sources)
+                    *(
+                        wire.SourceUrl(source_id=each.id, url=each.url, title=each.title)
+                        for each in update.sources
+                    )
                 )
-            case ToolStarted():
+            case updates.ToolStarted():
                 return self._end_text() + _sent(_called(update))
-            case ToolEnded():
+            case updates.ToolEnded():
                 return _sent(self._returned(update))
-            case NextRound():
+            case updates.NextRound():
                 before = self._end_step()
                 self._round, self._in_step = update.number, True
-                return before + _sent(StartStep())
-            case Finished():
+                return before + _sent(wire.StartStep())
+            case updates.Finished():
                 return self._end_step() + _sent(_finish(update)) + _DONE
-            case Broken(code="approval_required"):
+            case updates.Broken(code="approval_required"):
                 return self._end_text() + _sent(*_asked(update)) + self._end_step() + _WAITS
-            case Broken():
-                return _sent(Error(error_text=ai_sdk_refusals.sentence(update.code, update.message)))
+            case updates.Broken():
+                return _sent(_failure(update))
 
-    def _start(self) -> Start:
+    def _start(self) -> wire.Start:
         known = {"conversationId": self._conversation_id, "traceId": self._trace_id}
-        return Start(message_id=ids.reply_id(self._trace_id), message_metadata=known)
+        return wire.Start(message_id=ids.reply_id(self._trace_id), message_metadata=known)
 
     def _say(self, text: str) -> bytes:
         begun = b""
         if self._text is None:
             self._text = str(self._round)
-            begun = _sent(TextStart(id=self._text))
-        return begun + wire.encode_sse(TextDelta(id=self._text, delta=text))
+            begun = _sent(wire.TextStart(id=self._text))
+        return begun + json.encode_sse(wire.TextDelta(id=self._text, delta=text))
 
-    def _returned(self, returned: ToolEnded) -> Chunk:
+    def _returned(self, returned: updates.ToolEnded) -> wire.Chunk:
         call = None if self._after_pause is None else self._after_pause.calls.get(returned.call_id)
         if call is not None and call.is_denied:
-            return ToolOutputDenied(tool_call_id=returned.call_id)
+            return wire.ToolOutputDenied(tool_call_id=returned.call_id)
         return _returned(returned)
 
     def _end_step(self) -> bytes:
         ended = self._end_text()
         if self._in_step:
             self._in_step = False
-            ended += _sent(FinishStep())
+            ended += _sent(wire.FinishStep())
         return ended
 
     def _end_text(self) -> bytes:
         if self._text is None:
             return b""
         ended, self._text = self._text, None
-        return _sent(TextEnd(id=ended))
+        return _sent(wire.TextEnd(id=ended))
 
 
-def _sent(*chunks: Chunk) -> bytes:
-    return b"".join(map(wire.encode_sse, chunks))
+def _sent(*chunks: wire.Chunk) -> bytes:
+    return b"".join(map(json.encode_sse, chunks))
 
 
-_WAITS = _sent(Finish(finish_reason="tool-calls")) + _DONE
+def _source(source: Source) -> wire.SourceUrl:
+    return wire.SourceUrl(source_id=source.id, url=source.url, title=source.title)
 
 
-def _asked(waits: Broken) -> Iterable[Chunk]:
+def refusal_words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """A refusal for a client that shows people the complete body (`gateway.http.problem_responses.Words`).
+
+    So it is one line: our code, a colon, and a sentence.
+    """
+    data = f"{refusal.row.code}: {refusal.detail}".encode()
+    return headers_of(refusal, b"text/plain", data), data
+
+
+def _failure(broken: updates.Broken) -> wire.Error:
+    """In the same words. A code that the table does not hold must not reach a caller."""
+    row = errors.error(broken.code)
+    return wire.Error(error_text=f"{row.code}: {broken.message or row.title}")
+
+
+_WAITS = _sent(wire.Finish(finish_reason="tool-calls")) + _DONE
+
+
+def _asked(waits: updates.Broken) -> Iterable[wire.Chunk]:
     for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
         if (asks := approval.elicitation) is not None:
-            fields = ElicitationData(
+            fields = wire.ElicitationData(
                 approval_id=approval.id,
                 tool_call_id=call_id,
                 message=asks.message,
                 requested_schema=asks.requested_schema,
                 url=asks.url,
             )
-            yield DataElicitation(id=approval.id, data=fields)
-        yield ToolApprovalRequest(approval_id=approval.id, tool_call_id=call_id)
+            yield wire.DataElicitation(id=approval.id, data=fields)
+        yield wire.ToolApprovalRequest(approval_id=approval.id, tool_call_id=call_id)
 
 
-def _called(call: ToolStarted) -> ToolInputAvailable:
-    return ToolInputAvailable(
+def _called(call: updates.ToolStarted) -> wire.ToolInputAvailable:
+    return wire.ToolInputAvailable(
         tool_call_id=call.call_id,
         tool_name=call.name,
         input=call.input,
@@ -149,13 +143,13 @@ def _called(call: ToolStarted) -> ToolInputAvailable:
     )
 
 
-def _returned(returned: ToolEnded) -> ToolOutputAvailable | ToolOutputError:
+def _returned(returned: updates.ToolEnded) -> wire.ToolOutputAvailable | wire.ToolOutputError:
     output = returned.output or "null"
     fields: Any = {"tool_call_id": returned.call_id, "provider_executed": True, "dynamic": True}
     if returned.is_error:
         value = msgspec.json.decode(output)
-        return ToolOutputError(error_text=value if isinstance(value, str) else output, **fields)
-    return ToolOutputAvailable(output=_on_one_line(output), **fields)
+        return wire.ToolOutputError(error_text=value if isinstance(value, str) else output, **fields)
+    return wire.ToolOutputAvailable(output=_on_one_line(output), **fields)
 
 
 def _on_one_line(output: str) -> msgspec.Raw:
@@ -165,7 +159,7 @@ def _on_one_line(output: str) -> msgspec.Raw:
     return msgspec.Raw(output.encode())
 
 
-def _finish(finished: Finished) -> Finish:
+def _finish(finished: updates.Finished) -> wire.Finish:
     total, output = finished.message.token_count, finished.usage.output_tokens
     usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
-    return Finish(finish_reason=_FINISH[finished.cut], message_metadata={"usage": usage})
+    return wire.Finish(finish_reason=_FINISH[finished.cut], message_metadata={"usage": usage})

@@ -4,15 +4,25 @@
 departs from OpenAI: docs/integrate/openai.md; why: decision 35.
 """
 
+from litestar import Router
+
 from gateway.http.problem_responses import Wording
 from gateway.protocols.openai import responses
 from gateway.protocols.openai.azure import canonical
-from gateway.protocols.openai.completions import complete
+from gateway.protocols.openai.completions import complete, has_bearer_key
 from gateway.protocols.openai.model_list import get_model, list_models
 from gateway.protocols.openai.openai_refusals import words
 from gateway.protocols.openai.wire import OpenAIError
 
 __all__ = ["HANDLERS", "WORDING", "canonical"]
 
-HANDLERS = (complete, list_models, get_model, *responses.HANDLERS)
+HANDLERS = (
+    Router(
+        "/openai/v1",
+        route_handlers=[complete, list_models, get_model, *responses.HANDLERS],
+        guards=[has_bearer_key],
+        security=[{"bearer": list[str]()}],
+        tags=["openai"],
+    ),
+)
 WORDING = Wording(prefix="/openai/", words=words, body=OpenAIError)

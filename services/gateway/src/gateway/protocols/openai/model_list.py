@@ -13,43 +13,36 @@ from gateway.access.admission import within_read_rate
 from gateway.gateway_request import GatewayRequest
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
-from gateway.protocols.openai.completions import SECURITY, TAG, has_bearer_key
 from gateway.protocols.openai.wire import Model, ModelList
 
 _EXAMPLE = Model(id="Shop assistant", created=1795253400, name="Shop assistant")
 _ModelName = Annotated[
     str,
     PathParameter(
-        description="The agent's id, or a name that it alone has.",
-        examples=[Example(value=AGENT)],
+        description="The agent's id, or a name that it alone has.", examples=[Example(value=AGENT)]
     ),
 ]
 
 
 @get(
-    "/openai/v1/models",
+    "/models",
     operation_id="listModels",
     summary="List the account's agents.",
     response_description="The enabled agents of the account.",
-    guards=[has_bearer_key, within_read_rate, within_reads_at_once],
-    security=[SECURITY],
-    tags=[TAG["name"]],
+    guards=[within_read_rate, within_reads_at_once],
 )
 @described(examples={"one": ModelList(data=(_EXAMPLE,))})
 async def list_models(request: GatewayRequest) -> ModelList:
-    """All of them."""
     agents = await named_agents(request.services.pool, request.auth.account_id)
     return ModelList(data=tuple(map(_model, agents)))
 
 
 @get(
-    "/openai/v1/models/{model:str}",
+    "/models/{model:str}",
     operation_id="getModel",
     summary="Get one of them.",
     response_description="The agent.",
-    guards=[has_bearer_key, within_read_rate],
-    security=[SECURITY],
-    tags=[TAG["name"]],
+    guards=[within_read_rate],
 )
 @described("agent_not_found", examples={"one": _EXAMPLE})
 async def get_model(request: GatewayRequest, model: _ModelName) -> Model:

@@ -2,20 +2,15 @@
 
 import re
 
-from gateway.access import auth
 from gateway.chat.client_history import ClientHistory, check_name
 from gateway.http.exchange import Exchange
 from gateway.http.problem_responses import invalid
+from gateway.openapi.described import parameter
 
 _NAMES = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
 _KEY = re.compile(rb"[!-~]{1,255}\Z")
 _COUNT = b"x-stainless-retry-count"
 _NUMBER = re.compile(rb"[0-9]{1,4}\Z")
-
-
-def api_key_of(exchange: Exchange) -> str:
-    """Our key, as OpenAI's clients send theirs, or as Azure's do. Raises Refusal: 401."""
-    return auth.bearer_or(exchange, b"api-key")
 
 
 def conversation_key_of(exchange: Exchange) -> str | None:
@@ -36,13 +31,12 @@ def tries_of(exchange: Exchange) -> int | None:
 
 
 _HEADER = "X-OpenWebUI-Task"
-TASK = {
-    "name": _HEADER,
-    "in": "header",
-    "description": "If not empty, the request is a task of Open WebUI's, such as title_generation: it is "
-    "answered without tools and knowledge, in a conversation that no list has.",
-    "schema": {"type": "string"},
-}
+TASK = parameter(
+    "header",
+    _HEADER,
+    "If not empty, the request is a task of Open WebUI's, such as title_generation: it is answered without "
+    "tools and knowledge, in a conversation that no list has.",
+)
 # The templates of Open WebUI 0.12 (`config.py`) begin and end alike: for titles, tags, follow-ups, queries.
 _BEGINS, _ENDS = "### Task:", "</chat_history>"
 

@@ -10,7 +10,6 @@ from contracts.values import ApprovalNeeded
 from gateway.http.problem_responses import Refusal, headers_of
 from gateway.protocols.openai.wire import ErrorObject, OpenAIError
 
-_CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat"')
 _NO_USE = (b"x-should-retry", b"false")
 # Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
 # run whose model calls were paid for, and which the orchestrator tried again where that helps
@@ -38,11 +37,7 @@ _ADVICE = {
     "context_too_long": "Show less of the conversation.",
     "internal_error": "Try again; name the answer's X-Trace-Id when you ask.",
 }
-_TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-}
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 def words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
@@ -53,7 +48,7 @@ def words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], 
     own = refusal.detail == refusal.row.advice
     message = _ADVICE.get(refusal.row.code, refusal.detail) if own else refusal.detail
     data = wire.encode(OpenAIError(error=_problem(refusal.row, message, param, refusal.approvals)))
-    headers = headers_of(refusal, b"application/json", data, _CHALLENGE)
+    headers = headers_of(refusal, b"application/json", data)
     return [*headers, _NO_USE] if _is_final(refusal.row) else headers, data
 
 

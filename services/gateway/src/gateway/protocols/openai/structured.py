@@ -5,9 +5,10 @@ A schema is checked by the rules for agents' own. The reply is checked by the wo
 
 import asyncio
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from contracts import wire
 from contracts.admin_errors import Invalid
@@ -19,44 +20,35 @@ from runtime.postgres import Pool
 MAX_BYTES = 16 * 1024
 """Of a request's schema: it is stored with the run, and may have to stand in the prompt."""
 
-_NAMED: dict[str, Any] = {
-    "name": {"type": "string"},
-    "schema": {"type": "object", "description": "Draft 2020-12, an object at its root, up to 16 KiB."},
-    "strict": {"type": ["boolean", "null"]},
-}
-_OTHERS: list[dict[str, Any]] = [
-    {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["text", "json_object"]}}},
-    {"type": "null"},
-]
-NESTED: dict[str, Any] = {
-    "description": "What the reply is to be.",
-    "anyOf": [
-        {
-            "type": "object",
-            "required": ["type", "json_schema"],
-            "properties": {
-                "type": {"const": "json_schema"},
-                "json_schema": {"type": "object", "required": ["name", "schema"], "properties": _NAMED},
-            },
-        },
-        *_OTHERS,
-    ],
-}
-"""`response_format` in OpenAPI."""
-FLAT: dict[str, Any] = {
-    "description": "What the text is to be.",
-    "anyOf": [
-        {
-            "type": "object",
-            "required": ["type", "name", "schema"],
-            "properties": {"type": {"const": "json_schema"}, **_NAMED},
-        },
-        *_OTHERS,
-    ],
-}
-"""`text.format` in OpenAPI."""
 _ANY_OBJECT = {"type": "object"}
 _NOT_ALLOWED = "The agent has allow_request_schema off: it gives JSON of its own output_schema only."
+
+
+_TYPE = Meta(extra_json_schema={"enum": ["text", "json_object", "json_schema"]})
+
+
+class RequestedSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A JSON Schema that the reply is to fit."""
+
+    name: str
+    schema: Annotated[dict[str, Any], Meta(description="Draft 2020-12, an object at its root, up to 16 KiB.")]
+    strict: bool | None = None
+
+
+class CompletionFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reply is to be, of Chat Completions: with the type json_schema there is one."""
+
+    type: Annotated[str, _TYPE] = "text"
+    json_schema: RequestedSchema | None = None
+
+
+class TextFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """What the text is to be, of Responses: with the type json_schema there are a name and a schema."""
+
+    type: Annotated[str, _TYPE] = "text"
+    name: str | None = None
+    schema: Annotated[dict[str, Any] | None, Meta(description="As that of a chat completion.")] = None
+    strict: bool | None = None
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -66,34 +58,24 @@ class Wanted(msgspec.Struct, frozen=True):
     schema: dict[str, Any] | None = None
 
 
-def wanted_by(given: dict[str, Any] | None, field: str, nested: str | None = None) -> Wanted | None:
-    """None for text. `nested` is the member of `given` that has name and schema. Raises Refusal: 400."""
-    match (given or {}).get("type", "text"):
-        case "text":
+def wanted_by(given: CompletionFormat | TextFormat | None, field: str) -> Wanted | None:
+    """None for text. Raises Refusal: 400."""
+    match given:
+        case None | CompletionFormat(type="text") | TextFormat(type="text"):
             return None
-        case "json_object":
+        case CompletionFormat(type="json_object") | TextFormat(type="json_object"):
             return Wanted(field)
-        case "json_schema":
-            assert given is not None
-            if nested is None:
-                return _by_schema(given, field)
-            return _by_schema(given.get(nested), f"{field}.{nested}")
-        case _:
-            raise invalid(field, "Its type must be text, json_object or json_schema.")
-
-
-def _by_schema(named: Any, field: str) -> Wanted:
-    if not isinstance(named, dict):
-        raise invalid(field, "This must be an object with a name and a schema.")
-    if not isinstance(named.get("name"), str):
-        raise invalid(f"{field}.name", "A schema has a name.")
-    if not isinstance(named.get("strict"), bool | None):
-        raise invalid(f"{field}.strict", "This must be true or false.")
-    schema = named.get("schema")
-    if not isinstance(schema, dict):
-        raise invalid(f"{field}.schema", "This must be a JSON Schema.")
-    # Clients name older drafts, such as zod draft-07; what they use of them means the same in 2020-12.
-    return Wanted(f"{field}.schema", {name: value for name, value in schema.items() if name != "$schema"})
+        case CompletionFormat(type="json_schema", json_schema=None):
+            raise invalid(f"{field}.json_schema", "This must be an object with a name and a schema.")
+        case CompletionFormat(type="json_schema", json_schema=RequestedSchema(schema=schema)):
+            return Wanted(f"{field}.json_schema.schema", _undated(schema))
+        case TextFormat(type="json_schema", name=None):
+            raise invalid(f"{field}.name", "A schema has a name.")
+        case TextFormat(type="json_schema", schema=None):
+            raise invalid(f"{field}.schema", "This must be a JSON Schema.")
+        case TextFormat(type="json_schema", schema=schema):
+            return Wanted(f"{field}.schema", _undated(schema))
+    raise invalid(field, "Its type must be text, json_object or json_schema.")
 
 
 async def schema_of(
@@ -125,6 +107,7 @@ async def schema_of(
 
 
 def _undated(schema: dict[str, Any] | None) -> dict[str, Any]:
+    """Clients name older drafts, such as zod draft-07; what they use of them means the same in 2020-12."""
     return {name: value for name, value in (schema or {}).items() if name != "$schema"}
 
 

@@ -4,35 +4,25 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-import msgspec
 from litestar import post
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from contracts.examples import CONVERSATION, TRACE
 from contracts.updates import Broken
 from conversations.claims.idempotency import Claim
 from conversations.queries import shown_history
-from gateway.chat import client_history, resume_run
-from gateway.chat.admitted_request import AdmittedRequest, check_idempotency_key
-from gateway.chat.client_history import ClientHistory, storable
+from gateway.chat import resume_run
+from gateway.chat.admitted_request import AdmittedRequest
+from gateway.chat.client_history import ClientHistory, as_shown, storable
 from gateway.chat.launch_run import RUN_REFUSALS, ended, refused_by
 from gateway.chat.run_request import RunRequest
 from gateway.chat.start import start
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import invalid
-from gateway.openapi.described import described
-from gateway.openapi.openapi_schemas import ref
+from gateway.openapi.described import described, event_of
 from gateway.protocols.agent_address import CONVERSATION_ID
 from gateway.protocols.openai.completion_body import hash_of
-from gateway.protocols.openai.completions import (
-    CONVERSATION_KEY,
-    SECURITY,
-    TAG,
-    admitted,
-    agent_named,
-    attempt_of,
-    has_bearer_key,
-)
+from gateway.protocols.openai.completions import CONVERSATION_KEY, admitted, agent_named, attempt_of
 from gateway.protocols.openai.openai_headers import TASK, conversation_key_of, is_open_webui_task
 from gateway.protocols.openai.responses import previous_response, wire
 from gateway.protocols.openai.responses.items import (
@@ -50,27 +40,11 @@ from gateway.protocols.openai.responses.response_body import (
     history_of,
 )
 from gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
-from gateway.protocols.openai.responses.wire import EVENTS, Response
 from gateway.protocols.openai.structured import schema_of, wanted_by
 from gateway.runs.after_pause import PausePoint
 from gateway.runs.event_stream import EventStream
 
-TYPES: tuple[type, ...] = (Response, *EVENTS)
-_EVENT = {
-    "type": "string",
-    "contentMediaType": "application/json",
-    "contentSchema": {"oneOf": [ref(kind) for kind in EVENTS]},
-}
-CONTENT = {
-    "application/json": ref(Response),
-    "text/event-stream": {
-        "type": "object",
-        "required": ["event", "data"],
-        "properties": {"event": {"type": "string"}, "data": _EVENT},
-    },
-}
-
-
+CONTENT = {"application/json": wire.Response, "text/event-stream": event_of(*wire.EVENTS, named=True)}
 _EXAMPLE = wire.Response(
     id=previous_response.response_id(TRACE),
     created_at=1795253400,
@@ -93,7 +67,7 @@ _EXAMPLE = wire.Response(
 
 async def _run_request(request: AdmittedRequest, body: CreateResponse) -> RunRequest:
     """What the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
-    received, limit, pool = await request.body(), request.auth.plan.max_message_bytes, request.services.pool
+    received, limit = await request.body(), request.auth.plan.max_message_bytes
     account_id, exchange = request.auth.account_id, request.exchange
     check_fit(body)
     verdicts = verdicts_of(body.input)
@@ -114,25 +88,19 @@ async def _run_request(request: AdmittedRequest, body: CreateResponse) -> RunReq
     named = _conversation_of(body) or body.previous_response_id or (reference and reference.response)
     name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
     hash_of_texts = partial(shown_history.hash_of, account_id, agent_id, name)
-    all_new = "\n\n".join(each.content for each in given.messages)
     requested = _asked(
         body,
         agent_id,
-        message=given.message if named is None else all_new,
         unlisted=is_task or body.store is False,
-        instructions=given.instructions,
-        shown_sha256=hash_of_texts(given.digests.messages),
         attempted=attempt_of(request, body_hash, named or key),
         is_task=is_task,
-        output_schema=await schema_of(pool, account_id, agent_id, wanted),
+        output_schema=await schema_of(request.services.pool, account_id, agent_id, wanted),
     )
-    if named is not None:
-        place = await _place(request, body, reference)
-        return replace(requested, **msgspec.structs.asdict(place))
-    requested = replace(requested, history=given.history)
-    if key is None:
-        return requested
-    return await client_history.find_conversation(pool, requested, given, account_id, key, hash_of_texts)
+    if named is None:
+        return await as_shown(request, requested, given, key, hash_of_texts)
+    all_new = "\n\n".join(each.content for each in given.messages)
+    requested = await as_shown(request, requested, given, None, hash_of_texts)
+    return replace(requested, message=all_new, **asdict(await _place(request, body, reference)))
 
 
 def _asked(body: CreateResponse, agent_id: str, **fields: Any) -> RunRequest:
@@ -161,7 +129,7 @@ async def _place(
 
 
 @post(
-    "/openai/v1/responses",
+    "/responses",
     status_code=200,
     operation_id="createResponse",
     summary="Send a message, get the response.",
@@ -169,10 +137,7 @@ async def _place(
     response_description="The response; as events where `stream` is true, of which the last is "
     "`response.completed`, `response.incomplete`, `response.failed` or `error`.",
     request_class=AdmittedRequest,
-    guards=[has_bearer_key, admitted],
-    before_request=check_idempotency_key,
-    security=[SECURITY],
-    tags=[TAG["name"]],
+    guards=[admitted],
 )
 @described(
     *("agent_not_found", "conversation_too_large", *RUN_REFUSALS, *resume_run.REFUSALS),

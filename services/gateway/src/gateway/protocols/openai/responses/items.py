@@ -9,7 +9,7 @@ from contracts import wire
 from contracts.http import DecisionBody
 from gateway.chat.run_request import Reason, Verdict
 from gateway.http.problem_responses import Refusal, invalid
-from gateway.protocols.openai.completion_messages import (
+from gateway.protocols.openai.completion_body import (
     OpenAiFunction,
     OpenAiMessage,
     OpenAiPart,
@@ -17,7 +17,6 @@ from gateway.protocols.openai.completion_messages import (
 )
 
 _ANSWER = "mcp_approval_response"
-_TEXTS = ("input_text", "output_text", "text")
 _OURS = (
     *("mcp_call", "mcp_list_tools", "mcp_approval_request", _ANSWER),
     *("reasoning", "compaction"),
@@ -27,21 +26,13 @@ _MESSAGE_ID = re.compile(r"msg_([0-9a-f]{32}(?:_[1-9][0-9]{0,8}(?:_[1-9][0-9]?)?
 _CALL_ID = re.compile(r"mcpr?_[!-~]{1,255}\Z")
 
 
-class InputPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a message's content."""
-
-    type: str
-    text: str | None = None
-    refusal: str | None = None
-
-
 class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     """A message, something that a tool of the client's did, or what a person says of one of ours."""
 
     type: str = "message"
     id: str | None = None
     role: str = ""
-    content: str | tuple[InputPart, ...] | None = None
+    content: str | tuple[OpenAiPart, ...] | None = None
     call_id: str = ""
     name: str = ""
     arguments: Any = None
@@ -88,7 +79,6 @@ def split_at_reference(
 
 
 def no_such_item(field: str) -> Refusal:
-    """400."""
     return invalid(field, "There is no such item: only items of this account's responses can be named.")
 
 
@@ -123,7 +113,7 @@ def _message(item: InputItem, place: str) -> OpenAiMessage | None:
     """None for what is not to be read: items of ours, whose conversation has them."""
     match item.type:
         case "message":
-            return OpenAiMessage(role=item.role, content=_content(item.content, place))
+            return OpenAiMessage(role=item.role, content=item.content)
         case "function_call":
             call = OpenAiToolCall(
                 id=item.call_id, function=OpenAiFunction(name=item.name, arguments=item.arguments)
@@ -136,15 +126,3 @@ def _message(item: InputItem, place: str) -> OpenAiMessage | None:
             return None
         case _:
             raise invalid(f"{place}.type", f"Items of type {item.type[:40]} cannot be read here.")
-
-
-def _content(content: str | tuple[InputPart, ...] | None, place: str) -> str | tuple[OpenAiPart, ...] | None:
-    if not isinstance(content, tuple):
-        return content
-    parts = []
-    for part in content:
-        if part.type not in (*_TEXTS, "refusal"):
-            raise invalid(f"{place}.content", f"Only text can be read here, not {part.type[:40]}.")
-        kind = "refusal" if part.type == "refusal" else "text"
-        parts.append(OpenAiPart(type=kind, text=part.text, refusal=part.refusal))
-    return tuple(parts)

@@ -59,7 +59,6 @@ def named_by(given: str) -> Named | None:
 
 
 def shown_id(conversation_id: str) -> str:
-    """The id of a conversation."""
     return f"conv_{conversation_id.replace('-', '')}"
 
 
@@ -75,7 +74,6 @@ async def found_response(services: GatewayServices, caller: Caller, given: str) 
 
 
 def no_such_response() -> Refusal:
-    """404."""
     return Refusal("not_found", "There is no such response.")
 
 

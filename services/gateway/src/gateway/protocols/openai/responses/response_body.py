@@ -17,10 +17,10 @@ from gateway.protocols.openai.completion_body import (
     ToolChoice,
     check_tool_choice,
     one_of,
+    texts_of,
 )
-from gateway.protocols.openai.completion_messages import texts_of
 from gateway.protocols.openai.responses.items import InputItem, messages_of
-from gateway.protocols.openai.structured import FLAT
+from gateway.protocols.openai.structured import TextFormat
 
 
 class NamedConversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class NamedConversation(msgspec.Struct, frozen=True, kw_only=True):
 class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the text is to be."""
 
-    format: Annotated[dict[str, Any] | None, Meta(extra_json_schema=FLAT)] = None
+    format: TextFormat | None = None
 
 
 class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):

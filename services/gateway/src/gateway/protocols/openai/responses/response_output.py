@@ -10,18 +10,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from contracts import updates
 from contracts import wire as json
-from contracts.updates import (
-    Broken,
-    Finished,
-    NextRound,
-    RetrievedSources,
-    Started,
-    Text,
-    ToolEnded,
-    ToolStarted,
-    Update,
-)
 from contracts.values import Cut, Source
 from gateway.protocols.openai import openai_refusals
 from gateway.protocols.openai.citations import Citation, citations, marked
@@ -57,9 +47,9 @@ class ResponseOutput:
         self._text: list[str] = []
         self._calls: dict[str, int] = {}
 
-    def encode(self, updates: Iterable[Update]) -> bytes:
+    def encode(self, new: Iterable[updates.Update]) -> bytes:
         """The events of these updates, whose tools' returns have their outputs."""
-        return b"".join(self._bytes(update) for update in updates)
+        return b"".join(self._bytes(update) for update in new)
 
     @property
     def so_far(self) -> wire.Response:
@@ -67,33 +57,33 @@ class ResponseOutput:
         self._end_message("in_progress")
         return self.response
 
-    def _bytes(self, update: Update) -> bytes:
+    def _bytes(self, update: updates.Update) -> bytes:
         match update:
-            case Text():
+            case updates.Text():
                 return self._say(update.text)
-            case Started():
+            case updates.Started():
                 started = self.response
                 return self._sent(wire.Created, response=started) + self._sent(
                     wire.InProgress, response=started
                 )
-            case RetrievedSources():
+            case updates.RetrievedSources():
                 self._sources = update.sources
                 return b""
-            case ToolStarted():
+            case updates.ToolStarted():
                 return self._end_message() + self._call(update)
-            case ToolEnded():
+            case updates.ToolEnded():
                 return self._return(update)
-            case NextRound():
+            case updates.NextRound():
                 before = self._end_message()
                 self._round = update.number
                 return before
-            case Finished():
+            case updates.Finished():
                 return self._end_message() + self._finish(update)
-            case Broken(code="approval_required"):
+            case updates.Broken(code="approval_required"):
                 return self._end_message() + self._wait(update)
-            case Broken(local=True):
+            case updates.Broken(local=True):
                 return self._break_off(update)
-            case Broken():
+            case updates.Broken():
                 return self._fail(update)
 
     def _sent(self, kind: type[wire.Event], **fields: object) -> bytes:
@@ -156,7 +146,7 @@ class ResponseOutput:
         data += self._sent(wire.PartDone, part=part, **place)
         return data + self._sent(wire.ItemDone, output_index=index, item=item)
 
-    def _call(self, call: ToolStarted, approval_id: str | None = None) -> bytes:
+    def _call(self, call: updates.ToolStarted, approval_id: str | None = None) -> bytes:
         index = self._calls[call.call_id] = len(self.response.output)
         arguments = json.encode(call.input).decode()
         begun = wire.McpCall(
@@ -172,7 +162,7 @@ class ResponseOutput:
         data += self._sent(wire.CallInProgress, **place)
         return data + self._sent(wire.CallArguments, arguments=arguments, **place)
 
-    def _return(self, returned: ToolEnded) -> bytes:
+    def _return(self, returned: updates.ToolEnded) -> bytes:
         begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
         index, output = self._calls[returned.call_id], returned.output or "null"
         place = {"output_index": index, "item_id": f"mcp_{returned.call_id}"}
@@ -190,10 +180,10 @@ class ResponseOutput:
         assert self._after_pause is not None
         call = self._after_pause.calls[call_id]
         return self._call(
-            ToolStarted(call_id, call.name, call.ran_input), self._after_pause.approval_of(call_id)
+            updates.ToolStarted(call_id, call.name, call.ran_input), self._after_pause.approval_of(call_id)
         )
 
-    def _wait(self, waits: Broken) -> bytes:
+    def _wait(self, waits: updates.Broken) -> bytes:
         """The response is over, and another one goes on.
 
         That one counts on from the place where the wait began: these numbers are those of its events too.
@@ -216,7 +206,7 @@ class ResponseOutput:
         self.response = replace(self.response, status="completed")
         return data + self._sent(wire.Completed, response=self.response)
 
-    def _finish(self, finished: Finished) -> bytes:
+    def _finish(self, finished: updates.Finished) -> bytes:
         usage = _usage(finished)
         if finished.cut is None:
             self.response = replace(self.response, status="completed", usage=usage)
@@ -225,7 +215,7 @@ class ResponseOutput:
         self.response = replace(self.response, status="incomplete", usage=usage, incomplete_details=details)
         return self._sent(wire.CutShort, response=self.response)
 
-    def _fail(self, broken: Broken) -> bytes:
+    def _fail(self, broken: updates.Broken) -> bytes:
         """What is open stays so: nothing of it is complete."""
         self._end_message("incomplete")
         for index in self._calls.values():
@@ -240,7 +230,7 @@ class ResponseOutput:
         )
         return self._sent(wire.Failed, response=self.response)
 
-    def _break_off(self, broken: Broken) -> bytes:
+    def _break_off(self, broken: updates.Broken) -> bytes:
         error = openai_refusals.event(broken.code, broken.message).error
         return self._here(
             wire.StreamError, message=error.message, code=error.code or "server_error", error=error
@@ -261,11 +251,11 @@ class ResponseOutput:
 
 
 def response_of(
-    begun: wire.Response, updates: Iterable[Update], after_pause: AfterPause | None = None
+    begun: wire.Response, new: Iterable[updates.Update], after_pause: AfterPause | None = None
 ) -> wire.Response:
     """The response that has begun, as these updates have made it."""
     output = ResponseOutput(begun, _AFTER_ALL, after_pause)
-    output.encode(updates)
+    output.encode(new)
     return output.so_far
 
 
@@ -283,7 +273,7 @@ def _text_of(output: str) -> str:
     return value if isinstance(value, str) else output
 
 
-def _usage(finished: Finished) -> wire.ResponseUsage:
+def _usage(finished: updates.Finished) -> wire.ResponseUsage:
     total, usage = finished.message.token_count, finished.usage
     return wire.ResponseUsage(
         input_tokens=total - usage.output_tokens,

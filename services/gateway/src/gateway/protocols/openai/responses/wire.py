@@ -268,5 +268,4 @@ EVENTS: tuple[type[Event], ...] = (
 
 
 def tag_of(event: Event) -> str:
-    """The name of an event's type."""
     return str(type(event).__struct_config__.tag)
