@@ -1,7 +1,6 @@
 """Both clients against the complete system."""
 
 import json
-import uuid
 from typing import Any
 
 import httpx
@@ -10,18 +9,15 @@ import pytest
 
 from administration.admin_versions import create_agent
 from agentchat_client import (
-    AuthenticationFailed,
     ChatError,
     Conflict,
     Conversation,
     Delta,
     Done,
     HistoryMessage,
-    InvalidRequest,
     MessageDone,
     Meta,
     NotFound,
-    PlanUpgradeRequired,
     Start,
     ToolCall,
 )
@@ -30,7 +26,7 @@ from directory.secrets import Sealer
 from ops import demo, folder_secrets
 from runtime.postgres import connection, open_pool
 from tests.client.conftest import Connect
-from tests.client.driving import AGENT, Driver
+from tests.client.driving import Driver
 from tests.harness import RunningStack
 
 ORDER = "Where is my order ORD-1001?"
@@ -112,32 +108,6 @@ def test_a_thread_goes_on_and_is_read_back(client: Driver) -> None:
     assert thread.message_count == 4
 
 
-@pytest.mark.requirement("CLIENT", "CONV-LIST")
-def test_conversations_are_listed_up_to_a_limit(client: Driver) -> None:
-    made = {client.chat("Hello").conversation_id for _ in range(2)}
-    for _ in range(200):  # the list may lag by a moment
-        listed = {thread.conversation_id for thread in client.conversations(50)}
-        if made <= listed:
-            break
-    assert made <= listed
-    assert len(client.conversations(2)) == 2
-
-
-@pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
-def test_calls_with_one_key_have_one_answer_in_every_form(client: Driver) -> None:
-    key = uuid.uuid4().hex
-    first = client.chat(ORDER, idempotency_key=key)
-    assert client.chat(ORDER, idempotency_key=key) == first
-    for form in (1, 2):
-        result = client.read(ORDER, form=form, idempotency_key=key)
-        assert result.failure is None
-        assert result.stream.text == first.text
-        assert result.stream.trace_id == first.trace_id
-    assert len(client.messages(first.conversation_id)) == 2
-    with pytest.raises(Conflict, match="idempotency_conflict"):
-        client.chat("Another question", idempotency_key=key)
-
-
 @pytest.mark.requirement("CLIENT", "CANCEL-HTTP")
 def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, connect: Connect) -> None:
     found = stack.environment
@@ -150,41 +120,6 @@ def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, co
         client.cancel(result.stream.trace_id)
     with pytest.raises(NotFound):
         client.cancel("0" * 31 + "1")
-
-
-@pytest.mark.requirement("CLIENT", "AUTH-401")
-def test_a_wrong_key_is_refused(stack: RunningStack, connect: Connect) -> None:
-    found = stack.environment
-    wrong = connect(api_key=found.api_key + "x", base_url=found.base_url, agent_id=found.agent_id)
-    with pytest.raises(AuthenticationFailed) as raised:
-        wrong.chat("Hello")
-    assert raised.value.code == "invalid_api_key"
-    assert raised.value.trace_id is not None
-    assert found.api_key not in repr(raised.value)
-    with pytest.raises(AuthenticationFailed):
-        wrong.read("Hello")
-    with pytest.raises(AuthenticationFailed):
-        wrong.conversations()
-
-
-@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
-def test_refusals_name_their_code_and_fields(client: Driver) -> None:
-    with pytest.raises(NotFound) as unknown:
-        client.chat("Hello", AGENT)
-    assert unknown.value.code == "conversation_not_found"
-    with pytest.raises(NotFound, match="agent_not_found"):
-        client.chat("Hello", agent_id=AGENT)
-    with pytest.raises(InvalidRequest) as empty:
-        client.chat("")
-    assert [error.field for error in empty.value.errors] == ["message"]
-
-
-@pytest.mark.requirement("CLIENT", "PLAN-403")
-def test_form_2_on_the_starter_plan_asks_for_an_upgrade(stack: RunningStack, connect: Connect) -> None:
-    found = stack.environment
-    starter = connect(api_key=found.starter_api_key, base_url=found.base_url, agent_id=found.starter_agent_id)
-    with pytest.raises(PlanUpgradeRequired):
-        starter.read("Hello", form=2)
 
 
 @pytest.mark.requirement("CLIENT", "CONV-LIST", "CONV-GET")

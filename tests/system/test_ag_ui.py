@@ -113,50 +113,6 @@ async def test_a_run_is_known_by_its_id(make_agent: MakeAgent) -> None:
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
 
 
-async def test_sources_are_a_custom_event_before_the_text(policies: Caller) -> None:
-    told = events(await ask(policies, given("sources", "run-1", "May I return an order?")))
-    names = [event.get("name") or event["type"] for event in told]
-    assert names[:4] == ["RUN_STARTED", "run", "sources", "TEXT_MESSAGE_START"]
-    assert told[2]["value"][0]["url"]
-
-
-async def test_a_thread_that_was_edited_is_a_conversation_of_its_own(make_agent: MakeAgent) -> None:
-    caller = await make_agent("demo-echo")
-    first = await ask(caller, given("edited", "run-1", "one"))
-    reply = text_of(events(first))
-    second = await ask(caller, given("edited", "run-2", "one", reply, "two"))
-    edited = await ask(caller, given("edited", "run-3", "uno", reply, "two"))
-    assert second.headers["x-conversation-id"] == first.headers["x-conversation-id"]
-    assert edited.headers["x-conversation-id"] != first.headers["x-conversation-id"]
-    assert len(await caller.messages(edited.headers["x-conversation-id"])) == 2, "nobody has said that here"
-
-
-@pytest.mark.requirement("FORK-SHOWN")
-async def test_a_thread_whose_last_message_was_edited_goes_on_in_a_fork(make_agent: MakeAgent) -> None:
-    caller = await make_agent("demo-shop-1", shop=True)
-    first = await ask(caller, given("forked", "run-1", QUESTION))
-    reply = text_of(events(first))
-    await ask(caller, given("forked", "run-2", QUESTION, reply, "Thanks!"))
-    edited = await ask(caller, given("forked", "run-3", QUESTION, reply, "Hm."))
-    fork = edited.headers["x-conversation-id"]
-    said = [each["content"] for each in await caller.messages(fork)]
-    assert said[:3] == [QUESTION, reply, "Hm."]
-    onward = await ask(caller, given("forked", "run-4", QUESTION, reply, "Hm.", said[3], "And now?"))
-    assert onward.headers["x-conversation-id"] == fork
-    source = first.headers["x-conversation-id"]
-    assert (await caller.get(f"/v1/conversations/{fork}")).json()["forked_from"]["conversation_id"] == source
-    answer = await caller.http.delete(
-        f"{caller.base_url}/v1/conversations/{source}", headers=bearer_of(caller)
-    )
-    assert answer.status_code == 204
-    fresh = await ask(caller, given("forked", "run-5", QUESTION, reply, "Once more."))
-    assert fresh.headers["x-conversation-id"] not in (fork, source)
-
-
-def bearer_of(caller: Caller) -> dict[str, str]:
-    return {"X-Api-Key": caller.headers["X-Api-Key"]}
-
-
 async def test_what_is_wrong_is_a_run_error(caller: Caller) -> None:
     address, good, key = url(caller), given("wrong", "run-1", "hi"), bearer(caller)
     for response, status, code in (

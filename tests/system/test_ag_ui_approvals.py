@@ -78,18 +78,6 @@ async def test_its_clients_are_asked_and_go_on(make_agent: MakeAgent, package: s
     assert "approval_forbidden" in told["forbidden"]["error"]
 
 
-async def test_what_cannot_be_decided_is_a_run_error(make_agent: MakeAgent, starter: Caller) -> None:
-    caller, other = [await make_agent("demo-shop-1", shop=True, asks=True) for _ in range(2)]
-    interrupt = await asked_of(caller, "wrong")
-    unknown = resolved("0192f0c1-7d11-7aaa-8bbb-0000000000f1")
-    for asker, entry in ((caller, unknown), (other, resolved(interrupt)), (starter, resolved(interrupt))):
-        assert refused(await ask(asker, answering("wrong", "r", entry))) == (404, "not_found")
-    onward = await ask(
-        caller, given("wrong", "onward", QUESTION, "Let me look up ORD-1001 for you.\n\n", "Hm?")
-    )
-    assert refused(onward) == (409, "approval_pending")
-
-
 async def test_an_answer_sent_again_is_safe_and_another_is_refused(make_agent: MakeAgent) -> None:
     caller = await make_agent("demo-shop-1", shop=True, asks=True)
     interrupt = await asked_of(caller, "again")

@@ -1,6 +1,5 @@
 """Tool calls that a person has to allow, by the AI SDK: by its own client, and on the wire."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
-from tests.system.test_ai_sdk import ask, chunks, said, text_of
+from tests.system.test_ai_sdk import ask, chunks, said
 
 pytestmark = pytest.mark.requirement("APPROVAL-CLIENTS")
 
@@ -86,26 +85,3 @@ async def test_what_cannot_be_decided_is_refused(make_agent: MakeAgent, starter:
     many = answering(approval_id)
     many["parts"] *= 65
     assert refused(await ask(caller, many)) == (400, "invalid_request")
-
-
-async def test_two_who_answer_alike_are_told_the_same_and_the_tool_runs_once(make_agent: MakeAgent) -> None:
-    caller = await make_agent("demo-shop-1", shop=True, asks=True)
-    approval_id = await asked_of(caller, "twice")
-    one, other = await asyncio.gather(
-        *(ask(caller, said(QUESTION), answering(approval_id), id="twice") for _ in range(2))
-    )
-    assert text_of(chunks(one)) == text_of(chunks(other)) != ""
-    assert [each["type"] for each in chunks(one)[:3]] == ["start", "tool-output-available", "start-step"]
-    assert one.headers["x-trace-id"] == other.headers["x-trace-id"]
-    conversation = one.headers["x-conversation-id"]
-    assert len(await caller.messages(conversation)) == 2
-
-
-async def test_nobody_answers_in_time(make_agent: MakeAgent) -> None:
-    caller = await make_agent("demo-shop-1", shop=True, asks=True, approval_seconds=1)
-    approval_id = await asked_of(caller, "expired")
-    async with asyncio.timeout(60):
-        while (await caller.get(f"/v1/approvals/{approval_id}")).json()["status"] == "pending":  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.2)
-    answer = await ask(caller, said(QUESTION), answering(approval_id), id="expired")
-    assert refused(answer) == (410, "approval_expired")

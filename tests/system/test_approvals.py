@@ -142,18 +142,6 @@ async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both
     assert (listed["id"], listed["decision"]["input"]) == (approval_id, changed)
 
 
-@pytest.mark.requirement("APPROVAL-ONCE")
-async def test_two_decisions_at_once_on_two_gateways_come_to_one(at_both: list[Caller]) -> None:
-    problem = await waiting(at_both[0], 1033)
-    approval_id = problem["approvals"][0]["id"]
-    answers = await asyncio.gather(decide(at_both[0], approval_id), decide(at_both[1], approval_id, "denied"))
-    assert sorted(each.status_code for each in answers) == [200, 409]
-    won = next(each.json()["status"] for each in answers if each.status_code == 200)
-    assert (await decide(at_both[1], approval_id, won)).status_code == 200
-    read = await reply_of(at_both[0], problem["trace_id"])
-    assert b'"type":"done"' in read
-
-
 @pytest.mark.requirement("APPROVAL-DECIDE")
 async def test_what_cannot_be_decided_is_refused_with_a_sentence(
     two: RunningStack, shop: Caller, http: httpx.AsyncClient

@@ -1,14 +1,10 @@
 """Cancelling over HTTP, at whichever of two gateways, and messages that wait for a busy thread."""
 
 import asyncio
-import random
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
-import msgspec
 import pytest
 from psycopg import AsyncConnection
 
@@ -18,7 +14,6 @@ from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, events_of, text_of
 
 SLOW = "demo-load?deltas=600&delay_ms=50"  # half a minute
-ENDS = (events.RunCompleted, events.RunFailed, events.RunCancelled)
 
 
 @pytest.fixture
@@ -98,113 +93,6 @@ async def test_queued_messages_are_answered_in_order_but_for_a_cancelled_one(
     said = [(entry["role"], entry["content"]) for entry in await plain.messages(thread)]
     expected = [(role, f"message {n}") for n in (1, 2, 4, 5, 6) for role in ("user", "assistant")]
     assert said == [("user", "message 0"), *expected]
-
-
-@pytest.mark.requirement("CONV-BUSY", "CANCEL-HTTP", "IDEMPOTENCY", "STREAM-CONCAT", "RUN-ENDS")
-@pytest.mark.parametrize("seed", range(1))
-async def test_whatever_is_sent_repeated_and_cancelled_at_once_each_request_has_one_run_and_one_end(
-    make_agent: MakeAgent, gateways: list[str], log: Log, seed: int
-) -> None:
-    dice = random.Random(seed)
-    agent = await make_agent("demo-load?deltas=15&delay_ms=10")
-    opening = [await agent.chat(f"open {seed}") for _ in range(2)]
-    threads = [reply.json()["conversation_id"] for reply in opening]
-    plans = [_plan(dice, [*threads, None]) for _ in range(24)]
-    done = await asyncio.gather(*(_carry_out(agent, gateways, plan) for plan in plans))
-    accepted = {answer.trace_id: answer.thread for answers in done for answer in answers if answer.thread}
-    for answers in done:  # one run for a key, and one answer
-        assert len({answer.trace_id for answer in answers if answer.thread}) <= 1
-        assert len({answer.outcome for answer in answers}) == 1, answers
-    for thread in {*threads, *accepted.values()}:
-        await _check_thread(log, thread, {trace for trace, its in accepted.items() if its == thread})
-    for answer in (answer for answers in done for answer in answers if answer.thread):
-        run = (await log.conversation(answer.thread or "")).run(answer.trace_id)
-        assert run is not None
-        assert (answer.outcome == "done") == (run.state == "completed"), answer
-        if answer.text is not None:
-            assert answer.text == run.text, answer
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """One message, asked for once or more; who streams it first may cancel it so many seconds later."""
-
-    message: str
-    thread: str | None
-    ways: tuple[str, ...]  # of asking, by turns at the gateways, each after its pause in seconds
-    pauses: tuple[float, ...]
-    cancel_after: float | None
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    """`thread` is None where the request was refused; `text` is what a stream told."""
-
-    trace_id: str
-    outcome: str
-    thread: str | None = None
-    text: str | None = None
-
-
-def _plan(dice: random.Random, threads: list[str | None]) -> _Plan:
-    count = dice.choice([1, 1, 2, 3])
-    cancels = dice.random() < 0.5
-    ways = [dice.choice(["json", "stream"]) for _ in range(count)]
-    return _Plan(
-        message=uuid.UUID(int=dice.getrandbits(128)).hex + uuid.uuid4().hex,
-        thread=dice.choice(threads),
-        ways=("stream", *ways[1:]) if cancels else tuple(ways),
-        pauses=tuple(dice.random() * 0.6 for _ in range(count)),
-        cancel_after=dice.random() * 0.2 if cancels else None,
-    )
-
-
-async def _carry_out(agent: Caller, gateways: list[str], plan: _Plan) -> list[_Answer]:
-    key = uuid.uuid4().hex
-
-    async def ask(number: int) -> _Answer:
-        await asyncio.sleep(plan.pauses[number])
-        at = agent.at(gateways[number % 2])
-        at.headers["Idempotency-Key"] = key
-        body: dict[str, Any] = {"conversation_id": plan.thread}
-        if plan.ways[number] == "json":
-            return _of_json(await at.chat(plan.message, **body))
-        async with at.opened(plan.message, **body) as response:
-            if response.status_code != 200:
-                await response.aread()
-                return _of_json(response)
-            if plan.cancel_after is not None and number == 0:
-                await asyncio.sleep(plan.cancel_after)
-                cancelled = await _cancel(agent.at(gateways[1]), response.headers["x-trace-id"])
-                assert cancelled.status_code in (202, 409), cancelled.text
-            return _of_stream(response, [event async for event in events_of(response)])
-
-    return await asyncio.gather(*(ask(number) for number in range(len(plan.ways))))
-
-
-def _of_json(response: httpx.Response) -> _Answer:
-    trace_id, body = response.headers["x-trace-id"], response.json()
-    if response.status_code == 200:
-        return _Answer(trace_id, "done", body["conversation_id"], body["message"]["content"])
-    return _Answer(trace_id, body["code"])
-
-
-def _of_stream(response: httpx.Response, told: list[dict[str, Any]]) -> _Answer:
-    outcome = "done" if told[-1]["type"] == "done" else told[-1]["code"]
-    trace_id = response.headers["x-trace-id"]
-    assert told[0]["trace_id"] == trace_id
-    return _Answer(trace_id, outcome, told[0]["conversation_id"], text_of(told))
-
-
-async def _check_thread(log: Log, thread: str, accepted: set[str]) -> None:
-    """Each run has one message and one end, all of it before the next run begins."""
-    stored = await log.events(thread)
-    begun = Counter(e.trace_id for e in stored if isinstance(e, events.MessageSaved) and e.role == "user")
-    ended = Counter(e.trace_id for e in stored if isinstance(e, ENDS))
-    assert set(begun.values()) == set(ended.values()) == {1}
-    assert begun.keys() == ended.keys() >= accepted
-    order = list(dict.fromkeys(event.trace_id for event in stored))
-    assert [event.trace_id for event in stored] == sorted(
-        (event.trace_id for event in stored), key=order.index
-    )
 
 
 async def _trace_of(log: Log, message: str) -> str:

@@ -138,19 +138,6 @@ async def test_a_table_is_booked_once_through_the_death_of_every_worker(town: To
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_refusal_is_the_tools_to_answer(town: Town, version: str) -> None:
-    restaurant = town.restaurants[version]
-    before = list(restaurant.booked)
-    caller = await town.agent(version, "book", {"day": "Friday"})
-    problem = await waiting(caller)
-    (needed,) = problem["approvals"]
-    assert (await decide(caller, needed["id"], "denied")).status_code == 200
-    done = await next_of(caller, problem["trace_id"], needed["id"])
-    assert "decline" in done["tool_calls"][0]["output"]
-    assert restaurant.booked == before
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 async def test_a_link_comes_to_the_caller_who_says_that_it_was_opened(town: Town, version: str) -> None:
     restaurant = town.restaurants[version]
     restaurant.paid = False
@@ -166,15 +153,6 @@ async def test_a_link_comes_to_the_caller_who_says_that_it_was_opened(town: Town
     assert (await decide(caller, needed["id"])).status_code == 200
     done = await next_of(caller, problem["trace_id"], needed["id"])
     assert json.loads(done["tool_calls"][0]["output"]) == {"result": "Paid."}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_a_server_that_may_not_ask_is_told_so_and_the_run_goes_on(town: Town, version: str) -> None:
-    caller = await town.agent(version, "book", {"day": "Sunday"}, elicitation=False)
-    answer = await caller.chat("A table, please.")
-    assert answer.status_code == 200, answer.text
-    (call,) = answer.json()["tool_calls"]
-    assert "error" in json.loads(call["output"])
 
 
 async def test_the_demos_shop_asks_for_a_country_that_nobody_has_said(

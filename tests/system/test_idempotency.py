@@ -10,7 +10,7 @@ import pytest
 from contracts import events
 from conversations.event_store.log import open_log
 from tests.harness import RunningStack
-from tests.system.calling import Caller, MakeAgent, text_of
+from tests.system.calling import Caller, MakeAgent
 
 pytestmark = pytest.mark.requirement("IDEMPOTENCY")
 
@@ -20,22 +20,6 @@ def _keyed(caller: Caller, key: str) -> Caller:
     again = caller.at(caller.base_url)
     again.headers["Idempotency-Key"] = key
     return again
-
-
-async def test_a_reply_with_tools_is_the_same_under_its_idempotency_key(
-    stack: RunningStack, caller: Caller
-) -> None:
-    ask, key = "Where is my order ORD-1001?", uuid.uuid4().hex
-    here, there = (_keyed(caller.at(url), key) for url in stack.environment.gateway_urls)
-    live = await here.stream(ask, form=2)
-    assert await there.stream(ask, form=2) == live
-    assert "tool_call" in [event["type"] for event in live]
-    assert text_of(await there.stream(ask, form=1)) == text_of(live)
-    reply = (await there.chat(ask)).json()
-    assert reply["message"] == live[-1]["message"]
-    assert reply["tool_calls"] == live[-1]["tool_calls"]
-    thread = reply["conversation_id"]
-    assert [message["role"] for message in await caller.messages(thread)] == ["user", "assistant"]
 
 
 async def test_retries_after_their_gateway_was_killed_are_answered_once(

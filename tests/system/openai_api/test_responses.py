@@ -210,33 +210,6 @@ async def test_one_in_the_background_is_asked_for_later_and_cancelled(
     assert again.model_dump()["output"][-1]["status"] == "incomplete"
 
 
-async def test_a_reply_that_was_cut_or_failed_says_so(talk_to: TalkTo, make_agent: MakeAgent) -> None:
-    cut = await ask(
-        talk_to(await make_agent("demo-echo", parameters={"max_tokens": 3})), "one two three four five"
-    )
-    assert cut.status == "incomplete"
-    assert cut.incomplete_details is not None
-    assert cut.incomplete_details.reason == "max_output_tokens"
-    failing = talk_to(await make_agent("demo-echo?fail=400"), max_retries=0)
-    with pytest.raises(openai.InternalServerError) as refused:
-        await ask(failing, "hi")
-    assert refused.value.code == "provider_error"
-    *_, last = await streamed(failing, "hi")
-    error = last.response.error
-    assert (last.type, last.response.status, error.code) == ("response.failed", "failed", "server_error")
-    assert error.service_code == "provider_error"
-
-
-async def test_sources_are_annotations_of_the_text(talk_to: TalkTo, policies: Caller) -> None:
-    events = await streamed(talk_to(policies), "May I return an order?")
-    noted = [event.annotation for event in events if event.type == "response.output_text.annotation.added"]
-    text = events[-1].response.output[0].content[0]
-    assert noted
-    assert [note["url"] if isinstance(note, dict) else note.url for note in noted] == [
-        note.url for note in text.annotations
-    ]
-
-
 @pytest.mark.parametrize(
     ("asked", "param"),
     [
