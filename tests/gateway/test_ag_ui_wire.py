@@ -20,12 +20,11 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import Message, ShownMessage, Usage
-from gateway.chat.client_history import ClientHistory, check_name
+from gateway.chat.client_history import ClientHistory
 from gateway.chat.run_request import Verdict
 from gateway.http import strict_json
-from gateway.http.problem_responses import Refusal
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from gateway.protocols.ag_ui.run import RunAgentInput, check_run_id, history_of, verdicts_of
+from gateway.protocols.ag_ui.run import RunAgentInput, history_of, verdicts_of
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
 pytestmark = pytest.mark.requirement("AG-UI")
@@ -40,13 +39,7 @@ RESOLVED = {"interruptId": "2", "status": "resolved"}
 
 
 def parse(*messages: dict[str, Any], **fields: Any) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
-    return read({**RUN, "messages": messages, **fields})
-
-
-def read(fields: dict[str, Any]) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
-    body = strict_json.decode(RunAgentInput, msgspec.json.encode(fields))
-    check_run_id(body.run_id)
-    check_name("threadId", body.thread_id)
+    body = strict_json.decode(RunAgentInput, msgspec.json.encode({**RUN, "messages": messages, **fields}))
     return None if body.resume else history_of(body, None), verdicts_of(body)
 
 
@@ -90,33 +83,6 @@ def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         ShownMessage("assistant", "Wait.Found."),
         ShownMessage("user", "a\nb"),
     )
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"runId": "r", "messages": [HI]}, "threadId"),
-        ({**RUN}, "messages"),
-        ({**RUN, "messages": []}, "messages"),
-        ({**RUN, "runId": " ", "messages": [HI]}, "runId"),
-        ({**RUN, "runId": "r" * 256, "messages": [HI]}, "runId"),
-        ({**RUN, "threadId": "undefined", "messages": [HI]}, "threadId"),
-        ({**RUN, "messages": [HI], "resume": [CANCELLED]}, "resume"),
-        ({**RUN, "messages": [], "resume": [CANCELLED, RESOLVED]}, "resume[1].payload"),
-        ({**RUN, "messages": [], "resume": [RESOLVED | {"payload": {}}]}, "resume[0].payload.approved"),
-        ({**RUN, "messages": [], "resume": [{"interruptId": "1", "status": "x"}]}, "resume[0].status"),
-        ({**RUN, "messages": [HI, {"role": "tool", "content": "1", "toolCallId": "c"}]}, "messages"),
-        ({**RUN, "messages": [HI, {"role": "assistant", "toolCalls": []}]}, "messages"),
-        ({**RUN, "messages": [{"role": "owner", "content": "x"}, HI]}, "messages[0].role"),
-        ({**RUN, "messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content"),
-        ({**RUN, "messages": [{"role": "user", "content": 1}]}, "messages[0].content"),
-    ],
-)
-def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
-    with pytest.raises(Refusal) as refusal:
-        read(fields)
-    (field,) = refusal.value.fields
-    assert (refusal.value.row.code, field.field) == ("invalid_request", param)
 
 
 def test_each_round_is_a_message_and_its_tools_follow_it() -> None:

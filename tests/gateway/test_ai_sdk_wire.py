@@ -19,9 +19,7 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import Message, ShownMessage, Usage
-from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
-from gateway.http.problem_responses import Refusal
 from gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, history_of, name_of, verdicts_of
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.after_pause import AfterPause, PausePoint
@@ -38,18 +36,10 @@ HI = message("user", "hi")
 
 
 def parse(*messages: dict[str, Any], **fields: Any) -> UiChat:
-    return decoded({"id": "c", "messages": messages, **fields})
-
-
-def decoded(fields: dict[str, Any]) -> UiChat:
-    body = strict_json.decode(UiChat, msgspec.json.encode(fields))
-    assert isinstance(body, UiChat)
+    body: UiChat = strict_json.decode(
+        UiChat, msgspec.json.encode({"id": "c", "messages": messages, **fields})
+    )
     return body
-
-
-def read(fields: dict[str, Any]) -> tuple[str | None, ClientHistory]:
-    body = decoded(fields)
-    return name_of(body), history_of(body, None)
 
 
 def events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
@@ -84,30 +74,6 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         ShownMessage("assistant", "Wait.Found."),
         ShownMessage("user", "a\nb"),
     )
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({}, "messages"),
-        ({"messages": []}, "messages"),
-        ({"messages": [message("system", "x")]}, "messages"),
-        ({"messages": [HI, message("assistant", "x")]}, "messages"),
-        ({"messages": [message("user", " \n")]}, "messages"),
-        ({"messages": [message("owner", "x"), HI]}, "messages[0].role"),
-        ({"messages": [{"role": "user", "content": "x"}]}, "messages[0].parts"),
-        ({"messages": [message("user", parts=[{"type": "file", "url": "data:,"}])]}, "messages[0].parts"),
-        ({"messages": [HI], "trigger": "resume"}, "trigger"),
-        ({"messages": [HI], "id": "undefined"}, "id"),
-        ({"messages": [HI], "id": " "}, "id"),
-        ({"messages": [HI], "id": 7}, "id"),
-    ],
-)
-def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
-    with pytest.raises(Refusal) as refusal:
-        read(fields)
-    (field,) = refusal.value.fields
-    assert (refusal.value.row.code, field.field) == ("invalid_request", param)
 
 
 def test_rounds_are_steps_and_each_text_is_a_part() -> None:

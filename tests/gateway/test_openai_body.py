@@ -9,7 +9,6 @@ from contracts.updates import Broken, Finished, Started, Text
 from contracts.values import Message, ShownMessage
 from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
-from gateway.http.problem_responses import Refusal
 from gateway.protocols.openai.completion_answers import CompletionChunks
 from gateway.protocols.openai.completion_body import ChatCompletion, hash_of, texts_of
 
@@ -25,13 +24,6 @@ def body_of(*messages: dict[str, Any], **fields: Any) -> bytes:
 def shown_in(data: bytes) -> ClientHistory:
     body = strict_json.decode(ChatCompletion, data)
     return texts_of(body.messages, "messages").history_for("messages", None)
-
-
-def refused(data: bytes) -> tuple[str, str]:
-    with pytest.raises(Refusal) as refusal:
-        shown_in(data)
-    (field,) = refusal.value.fields
-    return refusal.value.row.code, field.field
 
 
 def called(name: str, arguments: Any, call_id: str = "1") -> dict[str, Any]:
@@ -64,33 +56,6 @@ def test_what_tools_elsewhere_did_is_told_in_words() -> None:
         ShownMessage("assistant", "So: three.[Tool call c: x]"),
         ShownMessage("user", "hi"),
     )
-
-
-@pytest.mark.parametrize(
-    ("messages", "param"),
-    [
-        ([], "messages"),
-        ([{"role": "system", "content": "x"}], "messages"),
-        ([HI, {"role": "assistant", "content": "x"}], "messages"),
-        ([HI, {"role": "tool", "content": "x"}], "messages[1].role"),
-        ([{"role": "user", "content": " \n"}], "messages"),
-        ([{"role": "owner", "content": "x"}, HI], "messages[0].role"),
-        ([{"role": "user", "content": 1}], "messages[0].content"),
-        ([{"content": "x"}], "messages[0].role"),
-        ([{"role": "assistant", "tool_calls": {}}, HI], "messages[0].tool_calls"),
-        ([{"role": "tool", "content": [{"type": "image_url"}]}, HI], "messages[0].content"),
-    ],
-)
-def test_messages_that_cannot_be_answered_are_refused_by_their_place(messages: Any, param: str) -> None:
-    data = msgspec.json.encode({"model": "m", "messages": messages})
-    assert refused(data) == ("invalid_request", param)
-
-
-def test_a_field_that_is_missing_or_wrong_is_named() -> None:
-    assert refused(b'{"messages":[]}') == ("invalid_request", "model")
-    assert refused(b'{"model":"m"}') == ("invalid_request", "messages")
-    assert refused(b"[]") == ("invalid_request", "body")
-    assert refused(b'{"model":"m","messages":[],"stream":"yes"}') == ("invalid_request", "stream")
 
 
 def test_a_request_is_known_by_all_its_fields_but_how_it_is_answered() -> None:

@@ -88,19 +88,3 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     assert told["failing"]["status"] == told["refused"]["status"] == "error"
     assert told["failing"]["message"].startswith("provider_error: ")
     assert told["refused"]["message"].startswith("invalid_api_key: ")
-
-
-async def test_what_is_wrong_is_said_in_one_line(caller: Caller) -> None:
-    address = url(caller)
-    for response, status, code in (
-        (await caller.http.post(address, json={}, headers={}), 401, "missing_api_key"),
-        (await caller.http.post(address, json={}, headers=key(caller)), 400, "invalid_request"),
-        (await caller.http.post(address, content=b"x", headers=key(caller)), 415, "unsupported_media_type"),
-        (await caller.http.get(address, headers=key(caller)), 405, "method_not_allowed"),
-        (await caller.http.get(f"{address}/c/stream"), 401, "missing_api_key"),
-        (await caller.http.get(f"{address}/null/stream", headers=key(caller)), 400, "invalid_request"),
-        (await caller.http.get(f"{caller.base_url}/ai-sdk/v2"), 404, "not_found"),
-    ):
-        assert (response.status_code, response.text.partition(": ")[0]) == (status, code)
-        assert response.headers["content-type"] == "text/plain"
-        assert len(response.text.splitlines()) == 1

@@ -32,11 +32,3 @@ async def test_azures_client_talks_to_an_agent(echo: Caller, has_deployment: boo
         with pytest.raises(openai.NotFoundError) as unknown:
             await client.models.retrieve("none")
         assert unknown.value.code == "model_not_found"
-
-
-async def test_what_azure_has_and_we_do_not_is_refused_in_openais_shape(echo: Caller) -> None:
-    headers = {"api-key": echo.headers["X-Api-Key"]}
-    agent = echo.headers["X-Agent-Id"]
-    for path in (f"/openai/deployments/{agent}/embeddings", "/openai/deployments//chat/completions"):
-        answer = await echo.http.post(echo.base_url + path, json={}, headers=headers)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")

@@ -142,18 +142,3 @@ async def test_what_tools_of_the_client_returned_is_told_to_the_agent(talk_to: T
     with pytest.raises(openai.BadRequestError) as refused:
         await talk.client.chat.completions.create(model=talk.model, messages=asked[:3])
     assert refused.value.param == "messages[2].role"
-
-
-@pytest.mark.parametrize(
-    "key", ["", "undefined", "null", "None", "[object Object]", "{{CHAT_ID}}", "c-${id}", "x" * 256]
-)
-async def test_what_can_be_no_name_for_a_conversation_is_refused(echo: Caller, key: str) -> None:
-    for header in ("X-Conversation-Id", "X-OpenWebUI-Chat-Id"):
-        headers = {"Authorization": f"Bearer {echo.headers['X-Api-Key']}", header: key}
-        body = {"model": echo.headers["X-Agent-Id"], "messages": [{"role": "user", "content": "hi"}]}
-        url = f"{echo.base_url}/openai/v1/chat/completions"
-        refused = await echo.http.post(url, json=body, headers=headers)
-        error = refused.json()["error"]
-        assert refused.status_code == 400
-        assert error["param"] == header
-        assert error["code"] == "invalid_request"

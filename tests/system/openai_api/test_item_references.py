@@ -67,16 +67,6 @@ async def test_a_call_alone_names_no_reply(talk_to: TalkTo, shop: Caller) -> Non
     assert refused.value.param == "input[1].id"
 
 
-@pytest.mark.parametrize("unknown", ["msg_1", "rs_abc", "", "msg_" + "0" * 31 + "1_1"])
-async def test_what_we_did_not_give_is_refused_by_its_place(
-    talk_to: TalkTo, shop: Caller, unknown: str
-) -> None:
-    talk = talk_to(shop)
-    with pytest.raises(openai.BadRequestError) as refused:
-        await ask(talk, [user("Hello"), {"type": "item_reference", "id": unknown}, user("Thanks")])
-    assert refused.value.param == "input[1].id"
-
-
 async def test_anothers_reply_is_not_found(talk_to: TalkTo, shop: Caller, starter: Caller) -> None:
     first = await ask(talk_to(starter), "Hello")
     with pytest.raises(openai.BadRequestError) as refused:

@@ -210,31 +210,6 @@ async def test_one_in_the_background_is_asked_for_later_and_cancelled(
     assert again.model_dump()["output"][-1]["status"] == "incomplete"
 
 
-@pytest.mark.parametrize(
-    ("asked", "param"),
-    [
-        ({"input": []}, "input"),
-        ({"input": " "}, "input"),
-        ({"input": [{"role": "assistant", "content": "x"}]}, "input"),
-        ({"input": [{"type": "image_generation_call"}]}, "input[0].type"),
-        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content"),
-        ({"input": [{"type": "function_call_output", "call_id": "1", "output": "x"}]}, "input[0].role"),
-        ({"input": [{"type": "mcp_approval_response"}]}, "input[0].approve"),
-        ({"input": "hi", "tool_choice": "required"}, "tool_choice"),
-        ({"input": "hi", "prompt": {"id": "p"}}, "prompt"),
-        ({"input": "hi", "previous_response_id": "resp_x"}, "previous_response_id"),
-        ({"input": "hi", "conversation": "mine"}, "conversation"),
-        ({"input": "hi", "conversation": "c", "previous_response_id": "r"}, "previous_response_id"),
-    ],
-)
-async def test_what_is_wrong_is_refused_by_its_place(
-    talk_to: TalkTo, echo: Caller, asked: dict[str, Any], param: str
-) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
-        await talk_to(echo).client.responses.create(model=echo.headers["X-Agent-Id"], **asked)
-    assert refused.value.param == param
-
-
 async def test_responses_of_others_and_unknown_ones_are_not_found(
     talk_to: TalkTo, echo: Caller, starter: Caller
 ) -> None:

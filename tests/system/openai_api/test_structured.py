@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import msgspec
 import openai
 import pytest
 from pydantic import BaseModel
@@ -106,34 +105,3 @@ async def test_a_reply_that_does_not_fit_is_no_reply(talk_to: TalkTo, make_agent
         talk, by_schema({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})
     )
     assert done.choices[0].message.content == '{"a":"b"}'
-
-
-@pytest.mark.parametrize(
-    ("wanted", "param"),
-    [
-        ({"type": "json_schema"}, "response_format.json_schema"),
-        ({"type": "json_schema", "json_schema": {"schema": OWN}}, "response_format.json_schema.name"),
-        (by_schema(OWN, strict="yes"), "response_format.json_schema.strict"),
-        (by_schema({"type": "array"}), "response_format.json_schema.schema.type"),
-        (
-            by_schema({"type": "object", "properties": {"a": {"$ref": "http://x/"}}}),
-            "response_format.json_schema.schema.properties.a.$ref",
-        ),
-        (by_schema({"type": "object", "description": "x" * 17_000}), "response_format.json_schema.schema"),
-        (by_schema({"type": "object", "description": "\0"}), "response_format.json_schema.schema"),
-    ],
-)
-async def test_a_schema_that_is_none_is_refused_by_its_place(
-    talk_to: TalkTo, echo: Caller, wanted: dict[str, Any], param: str
-) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
-        await complete(talk_to(echo), msgspec.to_builtins(wanted))
-    assert refused.value.param == param
-
-
-async def test_a_tool_of_the_clients_cannot_be_forced(talk_to: TalkTo, echo: Caller) -> None:
-    tool = {"type": "function", "function": {"name": "Where", "parameters": OWN}}
-    forced = {"type": "function", "function": {"name": "Where"}}
-    with pytest.raises(openai.BadRequestError) as refused:
-        await complete(talk_to(echo), {"type": "text"}, tools=[tool], tool_choice=forced)
-    assert refused.value.param == "tool_choice"
