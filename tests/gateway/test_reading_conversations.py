@@ -98,24 +98,6 @@ async def test_conversations_come_in_pages_the_newest_first(
         assert row == (await mine.get(f"/v1/conversations/{row['conversation_id']}")).json()
     rows = whole["data"]
     assert await pages(mine, "/v1/conversations", limit=2) == [rows[:2], rows[2:4], rows[4:]]
-    for query in ({"limit": "0"}, {"limit": "101"}, {"limit": "x"}, {"limit": "-1"}, {"limit": "1e1"}):
-        problem = check_problem(await mine.get("/v1/conversations", **query), 400, "invalid_request")
-        assert problem["errors"][0]["field"] == "limit"
-    for cursor in ("x", "bnVsbA", "W10", "ImEi"):
-        check_problem(await mine.get("/v1/conversations", cursor=cursor), 400, "invalid_request")
-
-
-@pytest.mark.requirement("CONV-OWNER")
-async def test_what_is_somebody_elses_is_not_found(
-    client: Client, store: ConversationStore, accounts: Accounts
-) -> None:
-    foreign = await exchange(store, accounts.starter)
-    details = set()
-    for conversation_id in (foreign, ids.new_id(), "thread-1", "%00", "a" * 3000):
-        for path in (f"/v1/conversations/{conversation_id}", f"/v1/conversations/{conversation_id}/messages"):
-            response = await client.get(path)
-            details.add(check_problem(response, 404, "conversation_not_found")["detail"])
-    assert len(details) == 1
 
 
 @pytest.mark.requirement("CONV-GET")

@@ -179,8 +179,9 @@ async def test_what_is_not_shown_is_not_read(
     path = f"/v1/conversations/{own.conversation_id}"
     assert (await client.get(path)).json()["message_count"] == 2
     assert len((await client.get(f"{path}/messages")).json()["data"]) == 2
-    response = await client.get(f"/v1/conversations/{foreign.conversation_id}")
-    check_problem(response, 404, "conversation_not_found")
+    for path in ("", "/messages"):
+        response = await client.get(f"/v1/conversations/{foreign.conversation_id}{path}")
+        check_problem(response, 404, "conversation_not_found")
 
 
 @pytest.mark.requirement("READ-SHARES")

@@ -157,14 +157,6 @@ async def test_no_text_breaks_the_lines(client: Client, worker: Worker) -> None:
     assert [json.loads(line[6:]) for line in lines] == seen
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM2")
-@pytest.mark.parametrize("value", ["", "0", "3", "form1", "1, 2"])
-async def test_another_form_does_not_exist(client: Client, value: str) -> None:
-    response = await client.post("/v1/chat/stream", x_stream_form=value)
-    problem = check_problem(response, 400, "invalid_request")
-    assert problem["errors"][0]["field"] == "X-Stream-Form"
-
-
 @pytest.mark.requirement("CHAT-STREAM-FORM2", "PLAN-403")
 async def test_the_deployment_chooses_the_form_that_a_request_does_not(
     http: httpx.AsyncClient,
