@@ -2,8 +2,11 @@
 
 import asyncio
 import base64
+import contextlib
 import os
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 
 import httpx
 import msgspec
@@ -20,7 +23,7 @@ from runtime.postgres import Pool, connection, open_pool
 from tests.administrator import SEALER, administrator, put_plan
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
-from tests.gateway.process import GatewayProcess
+from tests.gateway.process import GatewayProcess, gateway_process
 from tests.gateway.worker import Worker
 
 
@@ -30,6 +33,10 @@ class Account(msgspec.Struct, frozen=True):
     key_id: str
     agent: str
     second_agent: str
+
+    def at(self, http: httpx.AsyncClient, gateway: GatewayProcess) -> Client:
+        """A caller with its key and its first agent."""
+        return Client(http, gateway.url, self.key, self.agent)
 
 
 class Accounts(msgspec.Struct, frozen=True):
@@ -81,14 +88,27 @@ def environ(migrated_database_url: str, fresh_nats_url: str, redis_url: str) -> 
     }
 
 
+StartGateway = Callable[..., Awaitable[GatewayProcess]]
+
+
+@pytest.fixture
+async def start_gateway(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[StartGateway]:
+    """Starts gateways of the test's own: `hurry` sets constants, other arguments its environment."""
+    async with contextlib.AsyncExitStack() as running:
+
+        async def start(hurry: Mapping[str, float] | None = None, **own: str) -> GatewayProcess:
+            folder = Path(tempfile.mkdtemp(dir=tmp_path))
+            return await running.enter_async_context(gateway_process(folder, environ | own, hurry))
+
+        yield start
+
+
 @pytest.fixture(scope="module")
 async def gateway(
     environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[GatewayProcess]:
-    process = GatewayProcess(tmp_path_factory.mktemp("gateway"), environ)
-    await process.start()
-    yield process
-    await process.stop()
+    async with gateway_process(tmp_path_factory.mktemp("gateway"), environ) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +129,12 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 def client(http: httpx.AsyncClient, gateway: GatewayProcess, accounts: Accounts) -> Client:
-    return Client(http, gateway.url, accounts.free.key, accounts.free.agent)
+    return accounts.free.at(http, gateway)
 
 
 @pytest.fixture
 def starter(http: httpx.AsyncClient, gateway: GatewayProcess, accounts: Accounts) -> Client:
-    return Client(http, gateway.url, accounts.starter.key, accounts.starter.agent)
+    return accounts.starter.at(http, gateway)
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +144,8 @@ async def admin_gateway(
     """A gateway that serves the admin API too."""
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": key}
-    process = GatewayProcess(tmp_path_factory.mktemp("gateway"), environ | own)
-    await process.start()
-    yield process
-    await process.stop()
+    async with gateway_process(tmp_path_factory.mktemp("gateway"), environ | own) as process:
+        yield process
 
 
 @pytest.fixture
@@ -146,7 +164,11 @@ async def account(admin: AdminClient) -> str:
 async def second_gateway(
     environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[GatewayProcess]:
-    process = GatewayProcess(tmp_path_factory.mktemp("gateway-2"), environ)
-    await process.start()
-    yield process
-    await process.stop()
+    async with gateway_process(tmp_path_factory.mktemp("gateway-2"), environ) as process:
+        yield process
+
+
+@pytest.fixture
+def elsewhere(http: httpx.AsyncClient, second_gateway: GatewayProcess, accounts: Accounts) -> Client:
+    """The caller of `client` at another gateway."""
+    return accounts.free.at(http, second_gateway)

@@ -1,10 +1,11 @@
 """A gateway as a process of its own, on real servers."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,16 @@ class GatewayProcess:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def gateway_process(
+    folder: Path, environ: Mapping[str, str], hurry: Mapping[str, float] | None = None
+) -> AsyncIterator[GatewayProcess]:
+    """It runs and is ready while the block runs."""
+    process = GatewayProcess(folder, environ, hurry)
+    await process.start()
+    try:
+        yield process
+    finally:
+        await process.stop()

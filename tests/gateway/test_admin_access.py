@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import jsonschema
@@ -16,7 +15,7 @@ from gateway.access.wrong_keys import WRONG_AT_ONCE
 from gateway.openapi.document import document
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import check_problem
-from tests.gateway.conftest import Accounts
+from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.process import GatewayProcess
 from tests.gateway.sockets import ask
 from tests.system.collector import collector
@@ -61,7 +60,7 @@ async def test_the_two_apis_have_two_keys(admin: AdminClient, accounts: Accounts
 
 @pytest.mark.requirement("ADMIN-GUESSES")
 async def test_an_address_may_try_so_many_wrong_tokens_and_the_right_one_always_counts(
-    http: httpx.AsyncClient, environ: dict[str, str], tmp_path: Path
+    http: httpx.AsyncClient, start_gateway: StartGateway
 ) -> None:
     with collector() as metrics:
         own = {
@@ -69,8 +68,7 @@ async def test_an_address_may_try_so_many_wrong_tokens_and_the_right_one_always_
             "AGENTCHAT_SECRET_KEY": SECRET_KEY,
             "OTEL_EXPORTER_OTLP_ENDPOINT": metrics.endpoint,
         }
-        process = GatewayProcess(tmp_path, environ | own, {"access.wrong_keys.SECONDS_EACH": 3600.0})
-        await process.start()
+        process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0}, **own)
         guesses = [AdminClient(http, process.url, f"wrong-{number}") for number in range(WRONG_AT_ONCE + 4)]
         seen = [(await guess.send("GET", "/accounts")).status_code for guess in guesses]
         assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 3

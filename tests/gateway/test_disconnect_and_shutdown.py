@@ -9,10 +9,10 @@ import httpx
 import psutil
 import pytest
 
-from runtime.postgres import connection, open_pool
+from runtime.postgres import Pool, connection
 from tests.blocking import until_blocked_by
 from tests.gateway.client import Client, accepted, check_problem, slow_socket
-from tests.gateway.conftest import Accounts
+from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.process import GatewayProcess
 from tests.gateway.sockets import connected
 from tests.gateway.worker import Worker
@@ -88,11 +88,10 @@ async def test_disconnected_requests_leave_no_open_files(
 
 @pytest.mark.requirement("STREAM-SHUTDOWN")
 async def test_shutdown_drains_open_requests_in_time(
-    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, tmp_path: Path
+    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
-    process = GatewayProcess(tmp_path, environ)
-    await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    process = await start_gateway()
+    client = accounts.free.at(http, process)
     json_call = asyncio.create_task(client.chat())
     json_turn = await (await worker.next()).accept()
     async with (
@@ -131,11 +130,10 @@ async def deaf(process: GatewayProcess) -> None:
 
 @pytest.mark.requirement("STREAM-SHUTDOWN")
 async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
-    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, tmp_path: Path
+    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
-    process = GatewayProcess(tmp_path, environ)
-    await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    process = await start_gateway()
+    client = accounts.free.at(http, process)
     async with connected(process.port) as first, connected(process.port) as second:
         for sending, path in ((first, "/v1/chat"), (second, "/v1/chat/stream")):
             whole = client.bytes(path, message="slow").replace(b"Host: x", b"Host: x\r\nExpect: 100-continue")
@@ -157,18 +155,12 @@ async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
 
 @pytest.mark.requirement("STREAM-SHUTDOWN", "IDEMPOTENCY")
 async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
-    http: httpx.AsyncClient,
-    environ: dict[str, str],
-    accounts: Accounts,
-    worker: Worker,
-    migrated_database_url: str,
-    tmp_path: Path,
+    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker, pool: Pool
 ) -> None:
-    process = GatewayProcess(tmp_path, environ)
-    await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    process = await start_gateway()
+    client = accounts.free.at(http, process)
     body = b'{"message":"claimed"}'
-    async with open_pool(migrated_database_url) as pool, connection(pool, seconds=20) as conn:
+    async with connection(pool, seconds=20) as conn:
         async with conn.transaction():
             await conn.execute("LOCK TABLE idempotency_keys IN SHARE MODE")  # readable, and no more
             asked = asyncio.create_task(client.post(content=body, idempotency_key="stopping"))
@@ -184,9 +176,8 @@ async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
 
 
 @pytest.mark.requirement("STREAM-SHUTDOWN")
-async def test_shutdown_of_an_idle_gateway_is_immediate(environ: dict[str, str], tmp_path: Path) -> None:
-    process = GatewayProcess(tmp_path, environ)
-    await process.start()
+async def test_shutdown_of_an_idle_gateway_is_immediate(start_gateway: StartGateway) -> None:
+    process = await start_gateway()
     process.signal(signal.SIGTERM)
     async with asyncio.timeout(6):  # with something open it waits for 8 s
         assert await process.wait() == 0

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import msgspec
@@ -17,25 +15,10 @@ from runtime.postgres import open_pool
 from tests.gateway.client import Client, EventReader, accepted, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import FIRST, SECOND, SOURCE, asked, open_events, parsed, read, story
-from tests.gateway.process import GatewayProcess
 from tests.gateway.stored import AT, complete, write
 from tests.gateway.worker import Turn, Worker
 
 pytestmark = pytest.mark.requirement("JOIN")
-
-
-@pytest.fixture(scope="module")
-async def elsewhere(
-    http: httpx.AsyncClient,
-    environ: dict[str, str],
-    accounts: Accounts,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Client]:
-    """The same caller at a second gateway."""
-    process = GatewayProcess(tmp_path_factory.mktemp("gateway-2"), environ)
-    await process.start()
-    yield Client(http, process.url, accounts.free.key, accounts.free.agent)
-    await process.stop()
 
 
 async def test_a_run_out_of_the_log_resumes_behind_each_cursor_at_each_gateway(
@@ -261,33 +244,3 @@ async def test_a_run_that_failed_or_was_cancelled_is_told_again_as_it_ended(
         assert [msgspec.json.decode(data)["type"] for _, data in whole] == ["meta", "delta", "error"]
         assert msgspec.json.decode(whole[-1][1])["code"] == code
         assert whole[-1][0] is not None
-
-
-async def test_a_client_whose_gateway_was_killed_reconnects_to_another(
-    environ: dict[str, str],
-    http: httpx.AsyncClient,
-    elsewhere: Client,
-    worker: Worker,
-    store: ConversationStore,
-    tmp_path: Path,
-) -> None:
-    process = GatewayProcess(tmp_path, environ)
-    await process.start()
-    dying = Client(http, process.url, elsewhere.headers["X-Api-Key"], elsewhere.headers["X-Agent-Id"])
-    async with accepted(elsewhere, worker, 1, "killed") as (turn, first):
-        await write(store, turn.request)
-        await turn.delta("Hello")
-        reader = await open_events(dying, turn.request.trace_id)
-        while (await reader.next())["type"] != "delta":
-            pass
-        await process.stop()
-        with pytest.raises(httpx.RemoteProtocolError):
-            await reader.rest()
-        told = parsed(reader.bytes)
-        rest = await open_events(elsewhere, turn.request.trace_id, after=told[-1][0])
-        await turn.delta(" there.")
-        await turn.complete()
-        await first.rest()
-        await rest.rest()
-        joined = told + parsed(rest.bytes)
-        assert [data for _, data in joined] == [data for _, data in parsed(first.bytes)]

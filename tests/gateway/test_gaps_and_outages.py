@@ -17,8 +17,7 @@ from tests.bus.nats_server import NatsServer
 from tests.conversations.postgres_server import PostgresServer
 from tests.gateway import event_streams, stored
 from tests.gateway.client import Client, accepted, check_problem
-from tests.gateway.conftest import Accounts, make_account
-from tests.gateway.process import GatewayProcess
+from tests.gateway.conftest import Accounts, StartGateway, make_account
 from tests.gateway.worker import Worker
 
 
@@ -36,30 +35,6 @@ async def test_text_that_was_lost_comes_with_the_saved_message(client: Client, w
         seen = await events_read.rest()
     assert text_of(seen) == "Hello"
     assert seen[-1]["type"] == "done"
-
-
-@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
-async def test_live_text_goes_on_behind_frames_that_were_never_sent(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker) as (turn, events_read):
-        await turn.delta("He")
-        turn.seq += 3  # of tools, which could not be sent
-        await turn.delta("ll")
-        await turn.delta("o")
-        live = ""
-        while live != "Hello":
-            live += (await events_read.next()).get("content", "")
-        await turn.complete()
-        assert (await events_read.rest())[-1]["type"] == "done"
-
-
-@pytest.mark.requirement("STREAM-REPAIR")
-async def test_frames_out_of_order_are_told_in_order(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker) as (turn, events_read):
-        for seq, text in ((3, "b"), (2, "a"), (5, "d"), (4, "c")):
-            await turn.say(frames.Delta(seq=seq, attempt=1, round=1, text=text, offset=seq - 2))
-        turn.seq = 5
-        await turn.complete("abcd")
-        assert text_of(await events_read.rest()) == "abcd"
 
 
 @pytest.mark.requirement("STREAM-REPAIR", "CHAT-JSON")
@@ -98,30 +73,6 @@ async def test_a_worker_that_is_replaced_goes_on_in_the_same_stream(client: Clie
     assert text_of(seen) == "Hello"
 
 
-@pytest.mark.requirement("STREAM-TAKEOVER")
-async def test_a_replacement_that_tells_another_story_ends_the_stream(client: Client, worker: Worker) -> None:
-    async with accepted(client, worker) as (turn, events_read):
-        await turn.delta("Hello")
-        await turn.resume(text="Hullo")
-        await turn.delta(" there")
-        seen = await events_read.rest()
-    assert seen[-1]["type"] == "error"
-    assert seen[-1]["code"] == "generation_interrupted"
-    assert text_of(seen) == "Hello"
-
-
-@pytest.mark.requirement("STREAM-TAKEOVER", "CHAT-JSON")
-async def test_a_json_call_does_not_mind_a_replacement(client: Client, worker: Worker) -> None:
-    waiting = asyncio.create_task(client.chat())
-    turn = await worker.next()
-    await turn.accept()
-    await turn.delta("Hello")
-    await turn.resume(text="Hu")
-    await turn.delta("llo")
-    await turn.complete()
-    assert (await waiting).json()["message"]["content"] == "Hullo"
-
-
 @pytest.mark.requirement("UNREADABLE")
 @pytest.mark.parametrize("completed", [False, True])
 async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
@@ -151,14 +102,12 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
 async def test_a_run_survives_a_restart_of_nats(
     http: httpx.AsyncClient,
     nats_server: NatsServer,
-    environ: dict[str, str],
+    start_gateway: StartGateway,
     accounts: Accounts,
     store: ConversationStore,
-    tmp_path: Path,
 ) -> None:
-    process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_NATS_URL": nats_server.url})
-    await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    process = await start_gateway(AGENTCHAT_NATS_URL=nats_server.url)
+    client = accounts.free.at(http, process)
     async with Bus.connect(nats_server.url, name="test-worker") as bus:
         worker = Worker(bus)
         consuming = asyncio.create_task(worker.run())
@@ -185,12 +134,11 @@ async def test_a_run_survives_a_restart_of_nats(
         assert (await waiting).json()["message"]["content"] == "again"
         worker.stop.set()
         await consuming
-    await process.stop()
 
 
 @pytest.mark.requirement("OVERLOADED", "HEALTH")
 async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
-    http: httpx.AsyncClient, environ: dict[str, str], fresh_nats_url: str, worker: Worker, tmp_path: Path
+    http: httpx.AsyncClient, start_gateway: StartGateway, worker: Worker, tmp_path: Path
 ) -> None:
     postgres = PostgresServer(tmp_path)
     await postgres.create()
@@ -198,9 +146,8 @@ async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
     await migrate(postgres.url)
     async with open_pool(postgres.url) as pool:
         account = await make_account(pool, "Unlimited")
-    process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_DATABASE_URL": postgres.url})
-    await process.start()
-    client = Client(http, process.url, account.key, account.agent)
+    process = await start_gateway(AGENTCHAT_DATABASE_URL=postgres.url)
+    client = account.at(http, process)
     loop = asyncio.get_running_loop()
     assert (await client.get("/v1/conversations")).status_code == 200
     postgres.freeze()
@@ -221,5 +168,5 @@ async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
     waiting = asyncio.create_task(client.chat())
     await (await worker.next()).answer("well")
     assert (await waiting).status_code == 200
-    await process.stop()
+    await process.stop()  # before its server
     await postgres.stop()

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,8 +16,7 @@ from limits import Limiter
 from runtime.postgres import Connection, Pool
 from tests.administrator import put_plan
 from tests.gateway.client import Client, check_problem
-from tests.gateway.conftest import Account, Accounts, make_account
-from tests.gateway.process import GatewayProcess
+from tests.gateway.conftest import Account, Accounts, StartGateway, make_account
 from tests.gateway.stored import AT, ended, write
 from tests.gateway.worker import Worker
 
@@ -32,11 +30,6 @@ ONE = Plan(
     form2_streaming=True,
     max_message_bytes=None,
 )
-
-
-@pytest.fixture
-def elsewhere(http: httpx.AsyncClient, second_gateway: GatewayProcess, accounts: Accounts) -> Client:
-    return Client(http, second_gateway.url, accounts.free.key, accounts.free.agent)
 
 
 @pytest.fixture
@@ -257,17 +250,16 @@ async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, w
 
 
 async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
-    environ: dict[str, str],
-    tmp_path: Path,
+    start_gateway: StartGateway,
+    accounts: Accounts,
     client: Client,
     elsewhere: Client,
     worker: Worker,
     conn: Connection,
 ) -> None:
     message = key = ids.new_id()
-    dying = GatewayProcess(tmp_path, environ)
-    await dying.start()
-    at_dying = Client(client.http, dying.url, client.headers["X-Api-Key"], client.headers["X-Agent-Id"])
+    dying = await start_gateway()
+    at_dying = accounts.free.at(client.http, dying)
     asking = asyncio.create_task(keyed(at_dying, key).chat(message))
     published = await worker.next(message)
     dying.signal(signal.SIGKILL)

@@ -14,6 +14,7 @@ from limits.penalty import WAIT_SECONDS
 from runtime.postgres import Pool
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
+from tests.gateway.conftest import StartGateway
 from tests.gateway.process import GatewayProcess
 
 pytestmark = pytest.mark.requirement("AUTH-GUESSES")
@@ -101,7 +102,7 @@ def guess() -> str:
 
 
 async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
-    environ: dict[str, str], pool: Pool, tmp_path_factory: pytest.TempPathFactory
+    start_gateway: StartGateway, pool: Pool
 ) -> None:
     account = await admin_accounts.create(
         administrator(pool), NewAccount(name="shared address", plan="Unlimited")
@@ -109,10 +110,8 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
     key, rotated, late = [
         await admin_keys.create(administrator(pool), account.id, NewKey()) for _ in range(3)
     ]
-    proxies = {"AGENTCHAT_TRUSTED_PROXIES": "127.0.0.2,10.0.0.0/8"}
     no_more = {"access.wrong_keys.SECONDS_EACH": 3600.0}
-    process = GatewayProcess(tmp_path_factory.mktemp("proxied"), {**environ, **proxies}, no_more)
-    await process.start()
+    process = await start_gateway(no_more, AGENTCHAT_TRUSTED_PROXIES="127.0.0.2,10.0.0.0/8")
     proxy = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
     async with httpx.AsyncClient() as direct, httpx.AsyncClient(transport=proxy) as proxied:
         for known in (key, rotated):
@@ -139,4 +138,3 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         assert (await ask(direct, process, late.key)).status_code == 200  # never seen here before
         assert {each.status_code for each in await asyncio.gather(*flood)} == {429}
         check_problem(await direct.get(f"{process.url}/v1/conversations"), 401, "missing_api_key")
-    await process.stop()

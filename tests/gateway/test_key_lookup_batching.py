@@ -1,14 +1,13 @@
 """Keys from an address that tries many wrong ones are looked up together, each of them for itself."""
 
 import asyncio
-import time
 
 import pytest
 
 from administration import admin_accounts, admin_keys
 from administration.admin_values import AccountChanges, NewAccount, NewKey
 from gateway.access.wrong_keys import KeyChecks
-from runtime.postgres import CALL_SECONDS, DatabaseUnavailable, connection, open_pool
+from runtime.postgres import open_pool
 from tests.administrator import administrator
 
 pytestmark = pytest.mark.requirement("AUTH-GUESSES")
@@ -42,19 +41,3 @@ async def test_only_so_many_keys_wait_for_a_look_up(migrated_database_url: str) 
         checks = KeyChecks(pool, most_waiting=3)
         assert await asyncio.gather(*(checks.counts(key) for _ in range(5))) == [True] * 3 + [False] * 2
         assert await checks.counts(key)
-
-
-async def test_where_the_look_up_fails_all_that_wait_for_it_fail_at_once(
-    migrated_database_url: str,
-) -> None:
-    async with open_pool(migrated_database_url) as pool, open_pool(migrated_database_url, role=None) as owner:
-        checks = KeyChecks(pool)
-        async with connection(owner, seconds=20) as locking, locking.transaction():
-            await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            await locking.execute("LOCK TABLE api_keys")
-            began = time.monotonic()
-            outcomes = await asyncio.gather(
-                *(checks.counts("sk-a") for _ in range(4)), return_exceptions=True
-            )
-            assert time.monotonic() - began < 2 * CALL_SECONDS
-    assert [type(each) for each in outcomes] == [DatabaseUnavailable] * 4

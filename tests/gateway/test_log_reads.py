@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -13,9 +12,8 @@ from contracts.messages import ChatRequested
 from conversations.event_store.store import open_store
 from runtime.postgres import connection, open_pool
 from tests.gateway.client import Client, check_problem
-from tests.gateway.conftest import Accounts
+from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.event_streams import asked
-from tests.gateway.process import GatewayProcess
 from tests.gateway.stored import ended, write
 from tests.gateway.test_idempotency import claimed_for
 from tests.gateway.worker import Worker
@@ -37,19 +35,15 @@ async def proxy(migrated_database_url: str) -> AsyncIterator[Proxy]:
 async def counted(
     proxy: Proxy,
     migrated_database_url: str,
-    environ: dict[str, str],
+    start_gateway: StartGateway,
     accounts: Accounts,
     http: httpx.AsyncClient,
-    tmp_path: Path,
-) -> AsyncIterator[Client]:
+) -> Client:
     """A caller whose requests carry an Idempotency-Key, at a gateway whose Postgres is behind the proxy."""
-    url = proxy.through(migrated_database_url)
-    process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_DATABASE_URL": url})
-    await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    process = await start_gateway(AGENTCHAT_DATABASE_URL=proxy.through(migrated_database_url))
+    client = accounts.free.at(http, process)
     client.headers["Idempotency-Key"] = ids.new_id()
-    yield client
-    await process.stop()
+    return client
 
 
 async def grow(database_url: str, request: ChatRequested) -> None:

@@ -1,7 +1,6 @@
 """Where authorization servers send browsers back to, with a tool-runner that the test plays."""
 
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -10,7 +9,7 @@ from contracts import subjects
 from contracts.authorizations import AuthorizationFinished, FinishAuthorization, callback_of
 from gateway.access.wrong_keys import WRONG_AT_ONCE
 from tests.gateway.client import Client, check_problem
-from tests.gateway.process import GatewayProcess
+from tests.gateway.conftest import StartGateway
 from tests.gateway.worker import Worker
 
 pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
@@ -73,10 +72,9 @@ async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worke
 
 @pytest.mark.requirement("AUTH-GUESSES")
 async def test_an_address_that_guesses_states_is_asked_to_wait(
-    environ: dict[str, str], worker: Worker, tmp_path: Path
+    start_gateway: StartGateway, worker: Worker
 ) -> None:
-    process = GatewayProcess(tmp_path, environ, {"access.wrong_keys.SECONDS_EACH": 3600.0})
-    await process.start()
+    process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0})
     async with (
         answering(worker, AuthorizationFinished(ok=False, detail="there is no such link")) as heard,
         httpx.AsyncClient(base_url=process.url) as browser,
@@ -86,4 +84,3 @@ async def test_an_address_that_guesses_states_is_asked_to_wait(
             assert answer.status_code == 404
         check_problem(await browser.get(f"/v1/oauth/callback?state={STATE}"), 429, "rate_limited")
     assert len(heard) == WRONG_AT_ONCE + 1
-    await process.stop()

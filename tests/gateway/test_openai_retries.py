@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import signal
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -189,28 +187,6 @@ async def test_a_client_that_counts_no_tries_always_asks_again(
     turns = [await worker.next(text) for _ in asking]
     traces = {await _answer(store, turn) for turn in turns}
     assert {_trace(response) for response in await asyncio.gather(*asking)} == traces
-
-
-async def test_a_retry_joins_the_run_of_a_gateway_that_died(
-    caller: Caller,
-    accounts: Accounts,
-    worker: Worker,
-    store: ConversationStore,
-    tmp_path: Path,
-    environ: dict[str, str],
-) -> None:
-    dying = GatewayProcess(tmp_path, environ)
-    await dying.start()
-    text = ids.new_id()
-    asking = Caller(caller.http, (dying.url, dying.url), accounts).ask(text)
-    published = await worker.next(text)
-    dying.signal(signal.SIGKILL)
-    with pytest.raises(httpx.RequestError):
-        await asking
-    again = caller.ask(text, 1)
-    trace = await _answer(store, published)
-    assert _trace(await again) == trace
-    assert worker.untaken(text) == 0
 
 
 async def test_a_message_whose_run_failed_is_asked_again_where_it_was_asked(

@@ -1,13 +1,9 @@
 """The description of the API, and the span of a request."""
 
-import gzip
 import html.parser
-import http.server
 import json
 import re
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,8 +14,8 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from contracts import errors
 from gateway.openapi import document as openapi
 from tests.gateway.client import Client, check_problem
-from tests.gateway.conftest import Accounts
-from tests.gateway.process import GatewayProcess
+from tests.gateway.conftest import Accounts, StartGateway
+from tests.system.collector import collector
 
 Json = dict[str, Any]
 
@@ -226,11 +222,11 @@ async def test_the_page_tries_calls_out_and_asks_no_other_host(client: Client) -
 
 @pytest.mark.requirement("OPENAPI", "DEMO-KEY")
 async def test_the_page_of_a_demo_has_its_key_and_its_agent(
-    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, tmp_path: Path
+    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts
 ) -> None:
-    demo = {"AGENTCHAT_DEMO_KEY": accounts.free.key, "AGENTCHAT_DEMO_AGENT_ID": accounts.free.agent}
-    process = GatewayProcess(tmp_path, {**environ, **demo})
-    await process.start()
+    process = await start_gateway(
+        AGENTCHAT_DEMO_KEY=accounts.free.key, AGENTCHAT_DEMO_AGENT_ID=accounts.free.agent
+    )
     script = await http.get(f"{process.url}/docs/start.js")
     port = httpx.URL(process.url).port
     by_host = {
@@ -238,8 +234,6 @@ async def test_the_page_of_a_demo_has_its_key_and_its_agent(
         for host in (*_OWN, *(f"{each}:{port}" for each in _OWN), *_OF_OTHERS, f"{_OF_OTHERS[0]}:{port}")
     }
     document = (await http.get(f"{process.url}/openapi.json")).json()
-    process.terminate()
-    assert await process.wait() == 0
     key = json.dumps(accounts.free.key)
     assert key in script.text
     assert script.headers["cross-origin-resource-policy"] == "same-origin"
@@ -280,51 +274,19 @@ class Shown(html.parser.HTMLParser):
             assert self.open.pop() == tag
 
 
-@pytest.fixture
-def collector() -> Iterator[tuple[str, list[bytes]]]:
-    """An OTLP endpoint that keeps what it is sent."""
-    received: list[bytes] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            zipped = self.headers.get("Content-Encoding") == "gzip"
-            received.append(gzip.decompress(body) if zipped else body)
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", received
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 @pytest.mark.requirement("TELEMETRY", "TRACE-ID")
 async def test_a_request_is_a_span_with_route_and_status(
-    collector: tuple[str, list[bytes]],
-    http: httpx.AsyncClient,
-    environ: dict[str, str],
-    accounts: Accounts,
-    tmp_path: Path,
+    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts
 ) -> None:
-    url, received = collector
-    process = GatewayProcess(tmp_path, {**environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url})
-    await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
     theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
-    response = await client.post(
-        "/v1/chat/stream", content=b"{}", traceparent=f"00-{theirs}-00f067aa0ba902b7-01"
-    )
-    process.terminate()
-    assert await process.wait() == 0
-    spans = b"".join(received)
-    assert b"POST /v1/chat/stream" in spans
-    assert b"http.response.status_code" in spans
-    assert bytes.fromhex(response.headers["x-trace-id"]) in spans
-    assert bytes.fromhex(theirs) in spans
+    with collector() as spans:
+        process = await start_gateway(OTEL_EXPORTER_OTLP_ENDPOINT=spans.endpoint)
+        response = await accounts.free.at(http, process).post(
+            "/v1/chat/stream", content=b"{}", traceparent=f"00-{theirs}-00f067aa0ba902b7-01"
+        )
+        process.terminate()
+        assert await process.wait() == 0
+        ((_, span),) = spans.spans_of(response.headers["x-trace-id"], {"gateway"}, 0)
+    assert span.name == "POST /v1/chat/stream"
+    assert "http.response.status_code" in {each.key for each in span.attributes}
+    assert [link.trace_id.hex() for link in span.links] == [theirs]

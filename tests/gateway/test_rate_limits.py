@@ -25,7 +25,7 @@ from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem
 from tests.gateway.conftest import Account, make_account
 from tests.gateway.process import GatewayProcess
-from tests.gateway.worker import Turn, Worker
+from tests.gateway.worker import Worker
 from tests.limits.conftest import Valkey
 from tests.limits.given import at
 from tests.system.collector import Collector, collector
@@ -318,47 +318,6 @@ async def test_an_account_has_few_reads_at_a_time_and_keeps_no_other_from_it() -
         assert inside.empty()
         gate.set()
     assert inside.qsize() == 10 - READS_AT_ONCE
-
-
-@pytest.mark.requirement("LIMIT-CONCURRENT")
-async def test_of_200_at_once_at_two_gateways_exactly_n_run(
-    gateways: Gateways, http: httpx.AsyncClient, worker: Worker
-) -> None:
-    account = await account_on(gateways, "Wide")
-    both = clients(gateways, http, account)
-    decided_by_redis = 0
-    for number in range(30):
-        times_away = _times_away(gateways)
-        statuses = await _race(both, worker, f"race {number}")
-        async with Redis.from_url(gateways.valkey.url) as client:  # as the worker frees them when runs end
-            await client.delete(f"limits:{{{account.account_id}}}:slots")
-        if _times_away(gateways) > times_away:
-            continue  # Redis missed its 0.2 s, so each gateway decided by itself
-        assert statuses == [200] * RUNS + [429] * (200 - RUNS)
-        decided_by_redis += 1
-        if decided_by_redis == 3:
-            return
-    pytest.fail("Redis did not answer within its 0.2 s in 28 races of 30")
-
-
-async def _race(callers: list[Client], worker: Worker, message: str) -> list[int]:
-    """The sorted statuses of 200 requests at once, none of which ends before all are decided."""
-    asking = [asyncio.create_task(callers[place % 2].chat(message)) for place in range(200)]
-    turns: list[Turn] = []
-    while sum(task.done() for task in asking) + len(turns) < len(asking):
-        pending = [task for task in asking if not task.done()]
-        await asyncio.wait(pending, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
-        turns += [await worker.next(message) for _ in range(worker.untaken(message))]
-    for task in asking:
-        if task.done():
-            check_problem(task.result(), 429, "rate_limited")
-            assert task.result().headers["retry-after"] == "1"
-    await asyncio.gather(*(turn.answer() for turn in turns))
-    return sorted([(await task).status_code for task in asking])
-
-
-def _times_away(gateways: Gateways) -> int:
-    return sum(line["event"] == "redis_away" for gateway in gateways.running for line in gateway.lines())
 
 
 @pytest.mark.requirement("LIMIT-CONCURRENT")

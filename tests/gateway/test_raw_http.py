@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts
-from tests.gateway.process import GatewayProcess
+from tests.gateway.process import GatewayProcess, gateway_process
 from tests.gateway.sockets import PROBE, ask, connected
 from tests.gateway.worker import Worker
 
@@ -267,10 +267,8 @@ async def impatient(
         "http.strict_json.BODY_SECONDS": 0.6,
     }
     folder = tmp_path_factory.mktemp("impatient")
-    process = GatewayProcess(folder, {**environ, "AGENTCHAT_MAX_CONNECTIONS": "20"}, hurry)
-    await process.start()
-    yield process
-    await process.stop()
+    async with gateway_process(folder, {**environ, "AGENTCHAT_MAX_CONNECTIONS": "20"}, hurry) as process:
+        yield process
 
 
 @pytest.mark.requirement("SLOW-REQUESTS")

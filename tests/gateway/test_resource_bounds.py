@@ -5,7 +5,6 @@ import contextlib
 import threading
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -19,8 +18,7 @@ from gateway.http.exchange import Exchange, Message
 from gateway.http.problem_responses import Refusal, head_of
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, slow_socket
-from tests.gateway.conftest import Accounts
-from tests.gateway.process import GatewayProcess
+from tests.gateway.conftest import Accounts, StartGateway
 
 MIB = 1024 * 1024
 T = TypeVar("T")
@@ -186,25 +184,18 @@ async def test_what_is_not_shown_is_not_read(
 
 @pytest.mark.requirement("READ-SHARES")
 async def test_answers_that_are_not_read_are_few_and_end(
-    http: httpx.AsyncClient,
-    environ: dict[str, str],
-    accounts: Accounts,
-    store: ConversationStore,
-    tmp_path: Path,
+    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, store: ConversationStore
 ) -> None:
     asked = stored.request(accounts.free)
     reply = stored.ended(asked, "x" * 5 * MIB, ids.new_id())[2]  # more than the system buffers
     await stored.write(store, asked, reply)
     path = f"/v1/conversations/{asked.conversation_id}/messages"
     hurry = {"http.exchange.SEND_SECONDS": 6.0, "access.account_bounds.TURN_SECONDS": 0.2}
-    process = GatewayProcess(tmp_path, environ, hurry)
-    await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
-    other = Client(http, process.url, accounts.other.key, accounts.other.agent)
+    process = await start_gateway(hurry)
+    client, other = accounts.free.at(http, process), accounts.other.at(http, process)
     head = f"GET {path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {accounts.free.key}\r\n\r\n".encode()
     loop = asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(process.stop)
         unread = await asyncio.gather(*(slow_socket(process.port, head) for _ in range(4)))
         for each in unread:
             stack.callback(each.close)

@@ -11,8 +11,7 @@ from contracts.values import Source
 from conversations.event_store.store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem
-from tests.gateway.conftest import Accounts
-from tests.gateway.process import GatewayProcess
+from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.worker import Worker
 
 SOURCE = Source(
@@ -159,27 +158,18 @@ async def test_no_text_breaks_the_lines(client: Client, worker: Worker) -> None:
 
 @pytest.mark.requirement("CHAT-STREAM-FORM2", "PLAN-403")
 async def test_the_deployment_chooses_the_form_that_a_request_does_not(
-    http: httpx.AsyncClient,
-    environ: dict[str, str],
-    accounts: Accounts,
-    worker: Worker,
-    tmp_path_factory: pytest.TempPathFactory,
+    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
-    process = GatewayProcess(tmp_path_factory.mktemp("form2"), {**environ, "AGENTCHAT_STREAM_FORM": "2"})
-    await process.start()
-    try:
-        client = Client(http, process.url, accounts.free.key, accounts.free.agent)
-        async with accepted(client, worker) as (turn, events):
-            assert (await events.next())["type"] == "start"
-            await turn.answer_from_here("ok")
-            assert (await events.rest())[-1]["type"] == "done"
-        starter = Client(http, process.url, accounts.starter.key, accounts.starter.agent)
-        check_problem(await starter.post("/v1/chat/stream"), 403, "plan_upgrade_required")
-        async with accepted(starter, worker, form=1) as (turn, events):
-            assert (await events.next())["type"] == "meta"
-            await turn.complete("")
-    finally:
-        await process.stop()
+    process = await start_gateway(AGENTCHAT_STREAM_FORM="2")
+    async with accepted(accounts.free.at(http, process), worker) as (turn, events):
+        assert (await events.next())["type"] == "start"
+        await turn.answer_from_here("ok")
+        assert (await events.rest())[-1]["type"] == "done"
+    starter = accounts.starter.at(http, process)
+    check_problem(await starter.post("/v1/chat/stream"), 403, "plan_upgrade_required")
+    async with accepted(starter, worker, form=1) as (turn, events):
+        assert (await events.next())["type"] == "meta"
+        await turn.complete("")
 
 
 @pytest.mark.requirement("PLAN-403")

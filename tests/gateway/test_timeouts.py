@@ -48,7 +48,7 @@ async def waits(
     migrated_database_url: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Waits]:
-    client = Client(http, gateway.url, accounts.free.key, accounts.free.agent)
+    client = accounts.free.at(http, gateway)
     folder = tmp_path_factory.mktemp("without-nats")
     cut = tmp_path_factory.mktemp("cut-off")
     begun = Waits()
@@ -100,7 +100,7 @@ async def stand_in_line_unheard(
     async with proxied(environ["AGENTCHAT_NATS_URL"]) as (link, url):
         process = GatewayProcess(folder, {**environ, "AGENTCHAT_NATS_URL": url})
         await process.start()
-        client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+        client = accounts.free.at(http, process)
         waiting = asyncio.create_task(client.chat("unheard line"))
         turn = await worker.next("unheard line")
         await link.set_mode("cut")
@@ -166,7 +166,7 @@ async def lose_nats(
     await server.start()
     process = GatewayProcess(folder, {**environ, "AGENTCHAT_NATS_URL": server.url})
     await process.start()
-    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    client = accounts.free.at(http, process)
     async with Bus.connect(server.url, name="test-worker") as bus:
         worker = Worker(bus)
         consuming = asyncio.create_task(worker.run())

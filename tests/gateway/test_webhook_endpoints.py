@@ -17,7 +17,7 @@ from runtime.postgres import Connection, Pool
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, make_account
-from tests.gateway.process import GatewayProcess
+from tests.gateway.process import GatewayProcess, gateway_process
 
 pytestmark = pytest.mark.requirement("WEBHOOK-HTTP")
 
@@ -56,14 +56,9 @@ async def hooking(
 ) -> AsyncIterator[GatewayProcess]:
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
-    process = GatewayProcess(
-        tmp_path_factory.mktemp("gateway"),
-        environ | own,
-        hurry={"webhooks.delivery_handlers.TEST_SECONDS": 0.5},
-    )
-    await process.start()
-    yield process
-    await process.stop()
+    hurry = {"webhooks.delivery_handlers.TEST_SECONDS": 0.5}
+    async with gateway_process(tmp_path_factory.mktemp("gateway"), environ | own, hurry) as process:
+        yield process
 
 
 @pytest.fixture

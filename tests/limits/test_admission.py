@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
-from uuid import uuid4
 
 import pytest
 
 from limits import Admission, Limiter, Quota
 from limits.local_limiter import LocalLimiter
+from tests.limits.given import new
 
 Admit: TypeAlias = Callable[[str, Quota, str], Awaitable[Admission]]
 Release: TypeAlias = Callable[[str, str], Awaitable[None]]
@@ -39,10 +39,6 @@ async def calls(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator
     yield admit_locally, end
 
 
-def new() -> str:
-    return uuid4().hex
-
-
 @pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_of_200_at_once_exactly_n_are_admitted_every_time(calls: AdmitAndRelease) -> None:
     admit, release = calls
@@ -56,16 +52,6 @@ async def test_of_200_at_once_exactly_n_are_admitted_every_time(calls: AdmitAndR
         assert {(decision.code, decision.retry_after_s) for decision in refused} <= {("rate_limited", 1)}
         await asyncio.gather(*(release(account, trace) for trace in admitted))
         assert (await admit(account, quota, new())).allowed
-
-
-@pytest.mark.requirement("LIMIT-CONCURRENT")
-async def test_a_hundred_races_of_200_are_all_won_by_exactly_n(redis_url: str) -> None:
-    limiter = Limiter(redis_url, instance="test", timeout=5)
-    for number in range(100):
-        account, quota = new(), Quota(concurrent_runs=number * 2 + 1)
-        decisions = await asyncio.gather(*(limiter.admit(account, quota, new()) for _ in range(200)))
-        assert sum(decision.allowed for decision in decisions) == quota.concurrent_runs
-    await limiter.aclose()
 
 
 @pytest.mark.requirement("LIMIT-RATE")
