@@ -1,5 +1,7 @@
 """An administrator for tests that need accounts, plans and keys, and are about something else."""
 
+from typing import Any
+
 import msgspec
 
 from administration import Admin, admin_plans
@@ -14,6 +16,18 @@ SEALER = Sealer(b"k" * 32)
 
 def administrator(pool: Pool, actor: str = "test") -> Admin:
     return Admin(pool=pool, sealer=SEALER, actor=actor)
+
+
+def plan_with(name: str, **bounds: Any) -> Plan:
+    """A plan that bounds nothing else."""
+    unbounded: dict[str, Any] = {
+        "requests_per_minute": None,
+        "concurrent_runs": None,
+        "tokens_per_month": None,
+        "form2_streaming": True,
+        "max_message_bytes": None,
+    }
+    return Plan(name=name, **(unbounded | bounds))
 
 
 async def put_plan(pool: Pool, plan: Plan) -> None:

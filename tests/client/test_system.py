@@ -112,7 +112,7 @@ def test_a_thread_goes_on_and_is_read_back(client: Driver) -> None:
 def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, connect: Connect) -> None:
     found = stack.environment
     client = connect(api_key=found.load_api_key, base_url=found.base_url, agent_id=slow_agent)
-    result = client.read_and_cancel("Count.")
+    result = client.read("Count.", cancel=True)
     assert isinstance(result.failure, ChatError)
     assert result.failure.code == "cancelled"
     assert result.stream.trace_id is not None

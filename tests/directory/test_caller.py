@@ -17,8 +17,8 @@ from directory.last_used import LastUsed
 from directory.migrations import migrate
 from directory.plans import Plan
 from directory.secrets import Sealer
-from runtime.postgres import Connection, Pool, open_pool
-from tests.administrator import put_plan
+from runtime.postgres import Connection, Pool
+from tests.administrator import plan_with, put_plan
 
 SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")
@@ -140,24 +140,6 @@ async def test_a_disabled_key_stays_so_when_it_is_rotated_and_a_revoked_one_is_n
 
 
 @pytest.mark.requirement("AUTH-ROTATION")
-async def test_a_rotated_key_is_dead_at_the_next_look_up_on_every_gateway(
-    migrated_database_url: str, admin: Admin, account: str
-) -> None:
-    key = await admin_keys.create(admin, account, NewKey())
-    async with (
-        open_pool(migrated_database_url, max_size=1) as first,
-        open_pool(migrated_database_url, max_size=1) as second,
-    ):
-        for _ in range(200):
-            fresh = await admin_keys.rotate(admin, key.id)
-            assert fresh.id == key.id
-            stale = await asyncio.gather(resolve(first, key.key, None), resolve(second, key.key, None))
-            assert not any(stale)
-            assert await resolve(second, fresh.key, None) is not None
-            key = fresh
-
-
-@pytest.mark.requirement("AUTH-ROTATION")
 async def test_a_revoked_key_cannot_be_rotated_back_to_life(admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await admin_keys.revoke(admin, key.id)
@@ -183,15 +165,7 @@ async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, ac
 @pytest.mark.requirement("DIRECTORY")
 async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
-    small = Plan(
-        name="Small",
-        requests_per_minute=1,
-        concurrent_runs=None,
-        tokens_per_month=None,
-        form2_streaming=False,
-        max_message_bytes=None,
-    )
-    await put_plan(pool, small)
+    await put_plan(pool, plan_with("Small", requests_per_minute=1, form2_streaming=False))
     await admin_accounts.change(admin, account, AccountChanges(plan="Small"))
     numbers = PlanChanges(requests_per_minute=None, concurrent_runs=3)
     changed = await admin_plans.change(admin, "Small", numbers)

@@ -125,23 +125,3 @@ async def test_where_postgres_does_not_answer_all_are_told_in_time(
         assert loop.time() - began < 2 * CALL_SECONDS
     assert all(isinstance(each, DatabaseUnavailable) for each in told)
     assert await callers.resolve("sk-a", None) is None
-
-
-async def test_who_came_later_has_his_own_time(callers: Callers, migrated_database_url: str) -> None:
-    async with (
-        open_pool(migrated_database_url, role=None) as owner,
-        connection(owner, seconds=20) as locking,
-        locking.transaction(),
-    ):
-        await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        await locking.execute("LOCK TABLE api_keys")
-        early = [asyncio.create_task(callers.resolve("sk-a", None))]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)  # it is under way: the next one is in the next batch
-        early.append(asyncio.create_task(callers.resolve("sk-b", None)))
-        await asyncio.sleep(CALL_SECONDS * 0.8)
-        late = asyncio.create_task(callers.resolve("sk-c", None))
-        told = await asyncio.gather(*early, return_exceptions=True)
-        assert all(isinstance(each, DatabaseUnavailable) for each in told)
-        assert not late.done()
-    assert await late is None

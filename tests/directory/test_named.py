@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-import psycopg
 import pytest
 
 from administration import Admin, admin_accounts
@@ -94,20 +93,3 @@ async def test_an_agent_that_was_renamed_or_disabled_is_seen_so_at_the_next_look
         await noise
     await change_agent(conn, SEALER, agent_id, AgentChanges(disabled=True), actor="test")
     assert await names.called(account, agent_id) is None
-
-
-async def test_a_connection_that_breaks_costs_nobody_an_agent(
-    names: AgentNames, conn: Connection, migrated_database_url: str, account: str
-) -> None:
-    agent_id = await _make(conn, account, "Shop")
-    with psycopg.connect(migrated_database_url, autocommit=True) as owner:
-        for _ in range(5):
-            found = await asyncio.gather(*(names.called(account, "Shop") for _ in range(10)))
-            assert found == [agent_id] * 10
-            assert (True,) in owner.execute(_BREAK).fetchall()
-
-
-_BREAK = """
-SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
-WHERE datname = current_database() AND query LIKE '%AS asked%' AND pid <> pg_backend_pid()
-"""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
@@ -89,8 +89,16 @@ class Client:
         return "\r\n".join([*lines, "", ""]).encode() + body
 
     async def get(self, path: str, **query: Any) -> httpx.Response:
-        headers = {"X-Api-Key": self.headers["X-Api-Key"]}
-        return await self.http.get(f"{self.url}{path}", params=query, headers=headers)
+        return await self.send("GET", path, params=query)
+
+    async def send(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **given: Any
+    ) -> httpx.Response:
+        """A request with nothing but the key, and what is given."""
+        key = {"X-Api-Key": self.headers["X-Api-Key"]}
+        return await self.http.request(
+            method, f"{self.url}{path}", headers={**key, **(headers or {})}, **given
+        )
 
 
 async def raw(port: int, data: bytes, *, seconds: float = 15.0, read: int = -1) -> bytes:

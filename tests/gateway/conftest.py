@@ -18,9 +18,8 @@ from administration.admin_values import NewAccount, NewKey
 from administration.admin_versions import create_agent
 from bus import Bus
 from directory.agent_draft import AgentDraft
-from directory.plans import Plan
 from runtime.postgres import Pool, connection, open_pool
-from tests.administrator import SEALER, administrator, put_plan
+from tests.administrator import SEALER, administrator, plan_with, put_plan
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
 from tests.gateway.process import GatewayProcess, gateway_process
@@ -48,14 +47,7 @@ class Accounts(msgspec.Struct, frozen=True):
     tight: Account
 
 
-TIGHT = Plan(
-    name="Tight",
-    requests_per_minute=2,
-    concurrent_runs=None,
-    tokens_per_month=None,
-    form2_streaming=True,
-    max_message_bytes=100,
-)
+TIGHT = plan_with("Tight", requests_per_minute=2, max_message_bytes=100)
 
 
 @pytest.fixture(scope="module")

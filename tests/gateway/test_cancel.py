@@ -32,8 +32,7 @@ async def asked(fresh_nats_url: str) -> AsyncIterator["asyncio.Queue[messages.Ca
 
 async def _cancel(client: Client, trace_id: str, **headers: str) -> httpx.Response:
     """With nothing but the key, as the address asks for no more."""
-    key = {"X-Api-Key": client.headers["X-Api-Key"]}
-    return await client.http.post(f"{client.url}/v1/chat/{trace_id}/cancel", headers={**key, **headers})
+    return await client.send("POST", f"/v1/chat/{trace_id}/cancel", headers=headers)
 
 
 async def _begun(

@@ -2,7 +2,6 @@
 
 from contextlib import AbstractAsyncContextManager
 
-import httpx
 import pytest
 
 from contracts import ids, subjects
@@ -19,17 +18,12 @@ def erasing(worker: Worker, outcome: EraseOutcome) -> AbstractAsyncContextManage
     return worker.answering(subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome=outcome))
 
 
-async def delete(client: Client, path: str) -> httpx.Response:
-    key = {"X-Api-Key": client.headers["X-Api-Key"]}
-    return await client.http.delete(f"{client.url}{path}", headers=key)
-
-
 async def test_what_was_erased_is_answered_without_a_body(
     client: Client, worker: Worker, accounts: Accounts
 ) -> None:
     conversation_id = ids.new_id()
     async with erasing(worker, "erased") as heard:
-        response = await delete(client, f"/v1/conversations/{conversation_id.upper()}")
+        response = await client.send("DELETE", f"/v1/conversations/{conversation_id.upper()}")
     assert response.status_code == 204
     assert response.content == b""
     assert "content-length" not in response.headers
@@ -54,7 +48,7 @@ async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Cl
     async with erasing(worker, "not_found") as heard:
         for conversation_id in (ids.new_id(), "thread-1", "%00", "a" * 3000):
             path = f"/v1/conversations/{conversation_id}"
-            for response in (await delete(client, path), await client.get(path)):
+            for response in (await client.send("DELETE", path), await client.get(path)):
                 details.add(check_problem(response, 404, "conversation_not_found")["detail"])
     assert len(details) == 1
     assert len(heard) == 1
@@ -64,8 +58,8 @@ async def test_where_it_is_unknown_whether_it_was_erased_it_may_be_tried_again(
     client: Client, worker: Worker
 ) -> None:
     async with erasing(worker, "unavailable"):
-        response = await delete(client, f"/v1/conversations/{ids.new_id()}")
+        response = await client.send("DELETE", f"/v1/conversations/{ids.new_id()}")
     check_problem(response, 503, "overloaded")
     assert response.headers["retry-after"].isdigit()
-    response = await delete(client, f"/v1/conversations/{ids.new_id()}")  # nobody serves
+    response = await client.send("DELETE", f"/v1/conversations/{ids.new_id()}")  # nobody serves
     check_problem(response, 503, "overloaded")

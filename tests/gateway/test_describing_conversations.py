@@ -43,11 +43,7 @@ async def thread(store: ConversationStore, account: Account, **metadata: str) ->
 
 
 async def patch(client: Client, conversation_id: str, body: Any, **headers: str) -> httpx.Response:
-    return await client.http.patch(
-        f"{client.url}/v1/conversations/{conversation_id}",
-        json=body,
-        headers={"X-Api-Key": client.headers["X-Api-Key"], **headers},
-    )
+    return await client.send("PATCH", f"/v1/conversations/{conversation_id}", json=body, headers=headers)
 
 
 async def test_what_is_set_is_answered_as_it_then_is(
@@ -195,8 +191,7 @@ async def test_conversations_are_found_by_their_metadata(
         f"metadata.{'k' * 65}=x",
         f"metadata.a={'x' * 513}",
     ):
-        key = {"X-Api-Key": accounts.free.key}
-        response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
+        response = await client.send("GET", f"/v1/conversations?{query}")
         problem = check_problem(response, 400, "invalid_request")
         assert problem["errors"][0]["field"].startswith("metadata")
 

@@ -103,17 +103,14 @@ async def test_an_unknown_cursor_is_refused(
         again = await client.get(f"/v1/chat/{trace_id}/events", cursor=cursor)
         check_problem(again, 410, "cursor_expired")
     # The header of a reconnection wins over the query of the first connection.
-    reader = await client.http.get(
-        f"{client.url}/v1/chat/{trace_id}/events?cursor={foreign}",
-        headers={"X-Api-Key": client.headers["X-Api-Key"], "Last-Event-ID": end},
-    )
+    path = f"/v1/chat/{trace_id}/events"
+    reader = await client.send("GET", f"{path}?cursor={foreign}", headers={"Last-Event-ID": end})
     assert reader.status_code == 200
     assert reader.content == b""
     twice = [("X-Api-Key", client.headers["X-Api-Key"]), ("Last-Event-ID", good), ("Last-Event-ID", good)]
     response = await client.http.get(f"{client.url}/v1/chat/{trace_id}/events", headers=twice)
     assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "Last-Event-ID"
-    key = {"X-Api-Key": client.headers["X-Api-Key"]}
-    response = await client.http.get(f"{client.url}/v1/chat/{trace_id}/events?cursor=a&cursor=b", headers=key)
+    response = await client.send("GET", f"{path}?cursor=a&cursor=b")
     assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "cursor"
 
 

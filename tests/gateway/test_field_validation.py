@@ -10,9 +10,8 @@ from administration import admin_accounts as accounts
 from administration import admin_keys
 from administration.admin_values import AccountChanges, NewAccount, NewKey
 from contracts import ids
-from directory.plans import Plan
 from runtime.postgres import Connection, Pool
-from tests.administrator import administrator, put_plan
+from tests.administrator import administrator, plan_with, put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, make_account
 from tests.gateway.process import GatewayProcess
@@ -154,9 +153,7 @@ async def test_a_body_is_bounded_to_the_byte(client: Client) -> None:
 
 @pytest.mark.requirement("BODY-413")
 async def test_a_plan_bounds_the_message_to_the_byte(pool: Pool, client: Client) -> None:
-    bounds = {"requests_per_minute": None, "concurrent_runs": None, "tokens_per_month": None}
-    plan = Plan(name="Short", form2_streaming=True, max_message_bytes=100, **bounds)
-    await put_plan(pool, plan)
+    await put_plan(pool, plan_with("Short", max_message_bytes=100))
     account = await make_account(pool, "Short")
     short = Client(client.http, client.url, account.key, account.agent)
     for text, status in (("a" * 100, 404), ("a" * 101, 413), ("é" * 50, 404), ("é" * 50 + "a", 413)):
@@ -269,12 +266,11 @@ async def test_pages_are_asked_for_in_one_form(client: Client) -> None:
     ):  # a cursor of one's own finds what it finds
         response = await client.get("/v1/conversations", cursor=encoded(place))
         assert response.status_code in (200, 400)
-    key = {"X-Api-Key": client.headers["X-Api-Key"]}
     for query in ("limit=1&cursor=", "limit=00100", "&&"):
-        response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
+        response = await client.send("GET", f"/v1/conversations?{query}")
         assert response.json() == {"data": [], "next_cursor": None}
     for query in ("&&=&a=b", "%ff=1"):
-        response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
+        response = await client.send("GET", f"/v1/conversations?{query}")
         check_problem(response, 400, "invalid_request")
 
 

@@ -56,11 +56,8 @@ async def thread(store: ConversationStore, log: Log, account: Account) -> str:
 
 
 async def fork(client: Client, conversation_id: str, body: Any = None, **headers: str) -> httpx.Response:
-    return await client.http.post(
-        f"{client.url}/v1/conversations/{conversation_id}/fork",
-        headers={"X-Api-Key": client.headers["X-Api-Key"], **headers},
-        **({} if body is None else {"json": body}),
-    )
+    given = {} if body is None else {"json": body}
+    return await client.send("POST", f"/v1/conversations/{conversation_id}/fork", headers=headers, **given)
 
 
 async def test_a_fork_is_a_conversation_that_says_of_which(

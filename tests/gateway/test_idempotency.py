@@ -11,10 +11,9 @@ import pytest
 from contracts import events, frames, ids
 from contracts.values import Usage
 from conversations.event_store.store import ConversationStore
-from directory.plans import Plan
 from limits import Limiter
 from runtime.postgres import Connection, Pool
-from tests.administrator import put_plan
+from tests.administrator import plan_with, put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts, StartGateway, make_account
 from tests.gateway.stored import AT, ended, write
@@ -22,14 +21,7 @@ from tests.gateway.worker import Worker
 
 pytestmark = pytest.mark.requirement("IDEMPOTENCY")
 
-ONE = Plan(
-    name="One",
-    requests_per_minute=None,
-    concurrent_runs=1,
-    tokens_per_month=100,
-    form2_streaming=True,
-    max_message_bytes=None,
-)
+ONE = plan_with("One", concurrent_runs=1, tokens_per_month=100)
 
 
 @pytest.fixture

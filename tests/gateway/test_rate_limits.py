@@ -17,10 +17,9 @@ from contracts import ids, messages
 from contracts.values import Usage
 from conversations.event_store.store import open_store
 from directory.caller import Caller
-from directory.plans import Plan
 from gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
 from runtime.postgres import open_pool
-from tests.administrator import put_plan
+from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem
 from tests.gateway.conftest import Account, make_account
@@ -34,13 +33,8 @@ RUNS = 7
 TOKENS = 1_000_000
 BOUND = 15.0  # 0.25 s, and a machine that has other things to do; 59 s as the Redis client comes
 
-WIDE = Plan(
-    name="Wide",
-    requests_per_minute=6000,
-    concurrent_runs=RUNS,
-    tokens_per_month=TOKENS,
-    form2_streaming=True,
-    max_message_bytes=100,
+WIDE = plan_with(
+    "Wide", requests_per_minute=6000, concurrent_runs=RUNS, tokens_per_month=TOKENS, max_message_bytes=100
 )
 NARROW = msgspec.structs.replace(WIDE, name="Narrow", form2_streaming=False, requests_per_minute=10)
 
@@ -167,27 +161,6 @@ async def test_every_answer_behind_the_key_tells_the_limits(
     assert 1 <= int(responses[-1].headers["retry-after"]) <= 6
     for bare in (await client.post(x_api_key="sk-ac-x"), await client.get("/v1/conversations")):
         assert not {"ratelimit", "ratelimit-policy"} & bare.headers.keys()
-
-
-@pytest.mark.requirement("LIMIT-MONTH", "LIMIT-QUOTA")
-async def test_a_redis_that_forgot_the_month_is_told_it_from_the_log(
-    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
-) -> None:
-    account = await account_on(gateways, "Wide")
-    client, other = clients(gateways, http, account)
-    await spend(gateways, account, 600_000)
-    first = await client.post(content=b"{}")  # admitted, though nobody knows
-    assert "month" not in states(first)
-    await gateways.running[0].line("month_counted", account_id=account.account_id)
-    assert states(await other.post(content=b"{}"))["month"]["r"] == 400_000
-    await spend(gateways, account, 400_000)
-    await redis.flushall()
-    assert "month" not in states(await other.post(content=b"{}"))
-    await gateways.running[1].line("month_counted", account_id=account.account_id)
-    refused = await client.post(content=b"{}")
-    check_problem(refused, 429, "quota_exceeded")
-    assert states(refused)["month"]["r"] == 0
-    assert 1 <= int(refused.headers["retry-after"]) <= 31 * 86400
 
 
 @pytest.mark.requirement("LIMIT-RESERVE")

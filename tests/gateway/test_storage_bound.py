@@ -13,10 +13,9 @@ from conversations.event_store.store import ConversationStore
 from conversations.projections import storage_table
 from conversations.projections.follower import Follower
 from directory.caller import Caller
-from directory.plans import Plan
 from gateway.access.storage import CACHED_SECONDS, StorageBounds
 from runtime.postgres import Pool, open_pool
-from tests.administrator import put_plan
+from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account
@@ -27,15 +26,7 @@ from tests.gateway.worker import Worker
 pytestmark = pytest.mark.requirement("LIMIT-STORAGE")
 
 BOUND = 5_000
-SMALL = Plan(
-    name="Small",
-    requests_per_minute=6000,
-    concurrent_runs=None,
-    tokens_per_month=None,
-    form2_streaming=True,
-    max_message_bytes=None,
-    storage_bytes=BOUND,
-)
+SMALL = plan_with("Small", requests_per_minute=6000, storage_bytes=BOUND)
 
 
 async def stored_for(store: ConversationStore, pool: Pool, account: Account, reply: str) -> str:

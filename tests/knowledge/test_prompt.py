@@ -1,15 +1,10 @@
 """How passages reach the model, and that the offline model answers from them."""
 
-import json
-
 import pytest
 
 from contracts.values import Source
 from knowledge import passages_prompt
 from knowledge.search.passages import Passage
-from model_demo import shop
-from model_demo.request_facts import ConversationFacts
-from model_demo.wire import anthropic
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 
@@ -23,20 +18,6 @@ def passage(index: int, title: str, text: str) -> Passage:
 
 RETURNS = passage(1, "Returns", "Goods may be returned within 30 days. The label is free.")
 SHIPPING = passage(2, "Delivery", "Parcels leave the warehouse in Utrecht.\nThey take two days.")
-
-
-def reply(question: str, *passages: Passage) -> str:
-    """What the offline model says, asked as the orchestrator is to ask."""
-    content = [
-        {"type": "text", "text": text} for text in (passages_prompt.documents(passages), question) if text
-    ]
-    body = {
-        "model": "demo-shop-1",
-        "max_tokens": 1000,
-        "system": f"You are the assistant of a shop.\n\n{passages_prompt.INSTRUCTION}",
-        "messages": [{"role": "user", "content": content}],
-    }
-    return shop.reply(ConversationFacts(anthropic.asked(json.dumps(body).encode(), {}).request)).text
 
 
 def test_passages_are_blocks_with_index_and_title() -> None:
@@ -79,19 +60,3 @@ def test_a_title_is_one_attribute_of_bounded_length() -> None:
     assert head.startswith('<document index="1" title="a &quot;b&quot; &lt;c&gt; &amp; d eee')
     assert head.endswith('…">')
     assert len(head) < 300
-
-
-@pytest.mark.requirement("MODEL-DEMO")
-def test_the_offline_model_answers_from_the_passages_and_cites_them() -> None:
-    assert reply("Within how many days may goods be returned?", RETURNS, SHIPPING) == (
-        "Goods may be returned within 30 days. [1]"
-    )
-    assert reply("Where is the warehouse that parcels leave?", RETURNS, SHIPPING) == (
-        "Parcels leave the warehouse in Utrecht. [2]"
-    )
-
-
-@pytest.mark.requirement("MODEL-DEMO")
-def test_the_instruction_leaves_small_talk_as_it_is() -> None:
-    assert reply("Hello!").startswith("Hello! I am the assistant of a shop.")
-    assert "do not say anything about that" in reply("Who painted the ceiling?", RETURNS)

@@ -7,7 +7,6 @@ from administration.admin_values import KnowledgeBase, KnowledgeBaseChanges
 from contracts.admin_errors import NotFound
 from knowledge.errors import Disabled
 from knowledge.search import search
-from knowledge.search.passages import MOST_SNIPPET
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
@@ -127,14 +126,6 @@ async def test_words_that_could_be_search_syntax_are_words(shop: Shelf) -> None:
     hostile = ("return & | ! ( <-> :*", "return'); DROP TABLE chunks; --", "re\\'turn return %s", "return\0")
     for question in hostile:
         assert (await shop.texts(question))[0] == RETURNS
-
-
-async def test_the_snippet_of_a_long_passage_is_around_the_match(shelf: Shelf) -> None:
-    filler = "Nothing of interest is said in this sentence. " * 11
-    await shelf.put("a.txt", f"{filler}Refunds take five days. {filler}")
-    [passage] = await shelf.ask("When is my money refunded?")
-    assert passage.source.snippet.startswith("…Refunds take five days. Nothing")
-    assert len(passage.source.snippet) <= MOST_SNIPPET < len(passage.text)
 
 
 async def test_another_account_finds_nothing_and_no_knowledge_base(shop: Shelf) -> None:

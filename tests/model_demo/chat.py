@@ -6,17 +6,15 @@ from typing import Any
 import httpx
 from openai.types.chat import ChatCompletionMessageParam
 
+from tests.model_demo.messages import GET_ORDER
+
 BEARER = {"authorization": "Bearer any-key"}
 TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
-        "name": "get_order",
-        "description": "Show an order.",
-        "parameters": {
-            "type": "object",
-            "properties": {"order_id": {"type": "string", "pattern": "^ORD-[0-9]{4}$"}},
-            "required": ["order_id"],
-        },
+        "name": GET_ORDER["name"],
+        "description": GET_ORDER["description"],
+        "parameters": GET_ORDER["input_schema"],
     },
 }
 

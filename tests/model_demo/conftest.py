@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anthropic
@@ -15,6 +15,7 @@ import pytest
 
 from mcp_demo.tools import TOOLS
 from mcp_demo.tools.arguments import schema_of
+from tests.model_demo.messages import Ask, Events, Tools
 
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 
@@ -65,16 +66,12 @@ async def http(address: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def tools() -> list[dict[str, Any]]:
+def tools() -> Tools:
     """The tools of the demo's tool server, as they are offered to a model."""
     return [
         {"name": tool.name, "description": tool.description, "input_schema": schema_of(tool.arguments)}
         for tool in TOOLS
     ]
-
-
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-Events = Callable[..., AsyncIterator[tuple[str, dict[str, Any]]]]
 
 
 def _request(messages: str | list[dict[str, Any]], more: dict[str, Any]) -> dict[str, Any]:

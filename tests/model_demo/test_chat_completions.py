@@ -1,17 +1,16 @@
 """Replies on the Chat Completions wire, by OpenAI's SDK and by plain HTTP: the Messages wire's answers."""
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import openai
 import pytest
 
 from tests.model_demo.chat import TOOL, calls, chunks_of, post, result, texts_of, user
+from tests.model_demo.messages import Ask
 
 pytestmark = pytest.mark.requirement("MODEL-DEMO-OPENAI")
 
-Ask = Callable[..., Awaitable[dict[str, Any]]]
 STORY = "Tell me a story"
 
 

@@ -5,17 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.model_demo.messages import GET_ORDER
+
 pytestmark = pytest.mark.requirement("MODEL-DEMO")
 
-ORDER_TOOL = {
-    "name": "get_order",
-    "description": "Show one order by its id.",
-    "input_schema": {
-        "type": "object",
-        "properties": {"order_id": {"type": "string", "pattern": "^ORD-[0-9]{4}$"}},
-        "required": ["order_id"],
-    },
-}
 Message = dict[str, Any]
 QUESTION: Message = {"role": "user", "content": "Where is ORD-1001?"}
 LOOKED_UP: list[Message] = [
@@ -41,7 +34,7 @@ INSTRUCTION = (
 
 
 async def reply(http: httpx.AsyncClient, messages: list[Message]) -> list[dict[str, Any]]:
-    request = {"model": "demo-shop-1", "max_tokens": 4000, "messages": messages, "tools": [ORDER_TOOL]}
+    request = {"model": "demo-shop-1", "max_tokens": 4000, "messages": messages, "tools": [GET_ORDER]}
     answer = await http.post("/v1/messages", json=request)
     assert answer.status_code == 200, answer.text
     content: list[dict[str, Any]] = answer.json()["content"]

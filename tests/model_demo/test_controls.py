@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anthropic
@@ -10,14 +10,9 @@ import httpx
 import openai
 import pytest
 
+from tests.model_demo.messages import Ask, Events, text
+
 pytestmark = pytest.mark.requirement("MODEL-DEMO-CONTROLS")
-
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-Events = Callable[..., AsyncIterator[tuple[str, dict[str, Any]]]]
-
-
-def text_of(told: dict[str, Any]) -> str:
-    return "".join(block["text"] for block in told["content"] if block["type"] == "text")
 
 
 async def deltas(events: AsyncIterator[tuple[str, dict[str, Any]]]) -> list[str]:
@@ -49,9 +44,9 @@ async def test_the_model_of_the_reply_is_the_whole_name(ask: Ask) -> None:
 
 
 async def test_echo_gives_the_message_back(ask: Ask) -> None:
-    assert text_of(await ask("Ünï\ncode 😀", model="demo-echo")) == "Ünï\ncode 😀"
-    assert text_of(await ask("ha", model="demo-echo?repeat=3")) == "ha ha ha"
-    assert text_of(await ask("ha", model="demo-echo?say=so%20be%20it&repeat=2")) == "so be it so be it"
+    assert text(await ask("Ünï\ncode 😀", model="demo-echo")) == "Ünï\ncode 😀"
+    assert text(await ask("ha", model="demo-echo?repeat=3")) == "ha ha ha"
+    assert text(await ask("ha", model="demo-echo?say=so%20be%20it&repeat=2")) == "so be it so be it"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +61,7 @@ async def test_load_sends_exactly_as_many_numbered_deltas(events: Events, model:
 async def test_deltas_cut_any_reply_into_so_many(ask: Ask, events: Events) -> None:
     found = await deltas(events("Tell me a story", model="demo-shop-1?deltas=7"))
     assert len(found) == 7
-    assert "".join(found) == text_of(await ask("Tell me a story"))
+    assert "".join(found) == text(await ask("Tell me a story"))
 
 
 async def test_a_whole_answer_takes_as_long_as_its_stream(ask: Ask) -> None:

@@ -1,14 +1,13 @@
 """What people ask the demo's shop assistant, with the tools of the demo's tool server."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from tests.model_demo.messages import Ask, Tools, calls
+
 pytestmark = pytest.mark.requirement("MODEL-DEMO")
 
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-Tools = list[dict[str, Any]]
 
 QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("How many of PRD-124 are in stock?", "get_product", {"product_id": "PRD-124"}),
@@ -76,9 +75,7 @@ QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
 async def test_a_question_finds_its_tool(
     ask: Ask, tools: Tools, question: str, name: str, given: dict[str, Any]
 ) -> None:
-    answer = await ask(question, tools=tools)
-    calls = [(block["name"], block["input"]) for block in answer["content"] if block["type"] == "tool_use"]
-    assert calls == [(name, given)]
+    assert calls(await ask(question, tools=tools)) == [(name, given)]
 
 
 @pytest.mark.parametrize("said", ["Which one is cheaper?", "What's the capital of France?", "Thanks", "Hi"])

@@ -2,17 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anthropic
 import httpx
 import pytest
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO-CONTROLS")
+from tests.model_demo.messages import Ask, Events
 
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-Events = Callable[..., AsyncIterator[tuple[str, dict[str, Any]]]]
+pytestmark = pytest.mark.requirement("MODEL-DEMO-CONTROLS")
 
 
 async def status(http: httpx.AsyncClient, model: str, text: str = "Hello") -> int:

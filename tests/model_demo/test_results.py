@@ -1,23 +1,13 @@
 """What is said to the results of tools, and what is called because of them."""
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from tests.model_demo.messages import Ask, Tools, calls, text
+
 pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-Tools = list[dict[str, Any]]
-
-
-def calls(message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [(block["name"], block["input"]) for block in message["content"] if block["type"] == "tool_use"]
-
-
-def text(message: dict[str, Any]) -> str:
-    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
 
 
 def answered(

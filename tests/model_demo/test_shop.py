@@ -1,19 +1,14 @@
 """The shop assistant's talk: manners, memory, the system prompt, documents, structured output."""
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import jsonschema
 import pytest
 
+from tests.model_demo.messages import Ask, text
+
 pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
-Ask = Callable[..., Awaitable[dict[str, Any]]]
-
-
-def text(message: dict[str, Any]) -> str:
-    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
 
 
 async def talk(ask: Ask, *said: str, **more: Any) -> str:

@@ -7,6 +7,8 @@ import httpx
 import msgspec
 import pytest
 
+from tests.model_demo.messages import GET_ORDER
+
 pytestmark = pytest.mark.requirement("MODEL-DEMO")
 
 STORY = "Tell me a story"
@@ -65,15 +67,7 @@ async def test_a_stream_says_what_the_message_says(client: anthropic.AsyncAnthro
 
 
 async def test_the_sdk_puts_tool_calls_together_from_a_stream(client: anthropic.AsyncAnthropic) -> None:
-    tool: anthropic.types.ToolParam = {
-        "name": "get_order",
-        "description": "Show an order.",
-        "input_schema": {
-            "type": "object",
-            "properties": {"order_id": {"type": "string", "pattern": "^ORD-[0-9]{4}$"}},
-            "required": ["order_id"],
-        },
-    }
+    tool: Any = GET_ORDER
     asked: list[anthropic.types.MessageParam] = [{"role": "user", "content": "Show ORD-1001 and ORD-1002"}]
     async with client.messages.stream(
         model="demo-shop-1", max_tokens=4000, messages=asked, tools=[tool]

@@ -4,7 +4,6 @@ import socket
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -72,14 +71,6 @@ def test_a_running_stack_is_found_by_its_folder(folder: RunFolder) -> None:
         environment.load(folder)
 
 
-@pytest.mark.requirement("STACK-BAD")
-def test_a_folder_holds_one_stack_at_a_time(folder: RunFolder) -> None:
-    with folder.locked(), pytest.raises(SetupError, match="a stack already runs in"), folder.locked():
-        pytest.fail("locked twice")
-    with folder.locked():
-        pass
-
-
 @pytest.mark.requirement("STACK-AGAIN")
 def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:
     first = folder_secrets.keep(folder.secrets)
@@ -101,15 +92,6 @@ def test_damaged_secrets_are_refused(folder: RunFolder) -> None:
     folder.secrets.write_text('{"admin_token": ')
     with pytest.raises(SetupError, match=r"secrets\.json cannot be read"):
         folder_secrets.keep(folder.secrets)
-
-
-@pytest.mark.requirement("STACK-BAD")
-def test_a_taken_port_is_refused_with_the_name_of_its_setting(ports: Ports) -> None:
-    with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(SetupError, match=f"port {port} on 127.0.0.1 is taken.*SOME_PORT"):
-            ports.take("SOME_PORT", port)
-    assert ports.take("SOME_PORT", port) == port
 
 
 @pytest.mark.requirement("STACK-RESTART")
@@ -155,13 +137,6 @@ def _sleeper(argument: str, first: str = "") -> "subprocess.Popen[bytes]":
     process.stdout.readline()
     process.stdout.close()
     return process
-
-
-@pytest.mark.requirement("STACK-BAD")
-@pytest.mark.parametrize("path", ["/dev/null/x", "/proc/x"])
-def test_a_folder_that_cannot_be_written_is_refused(path: str) -> None:
-    with pytest.raises(SetupError, match=f"the run folder {path} cannot be written"):
-        RunFolder(Path(path)).create()
 
 
 @pytest.mark.requirement("STACK-RESTART")

@@ -3,7 +3,6 @@
 import asyncio
 import stat
 import subprocess
-import time
 
 import httpx
 import psycopg
@@ -11,9 +10,8 @@ import pytest
 import redis.asyncio
 
 from mcp_demo.tools import TOOLS
-from ops.errors import NotRunningError
-from tests.harness import RunningStack, start_stack
-from tests.stack.processes import SERVERS, chat, until
+from tests.harness import RunningStack
+from tests.stack.processes import SERVERS, chat
 
 
 @pytest.mark.requirement("STACK-START")
@@ -51,36 +49,3 @@ async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack)
         subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
     )
     assert '"tool_calls":[' in printed.stdout
-
-
-@pytest.mark.requirement("STACK-RESTART")
-async def test_a_crashed_service_is_named_and_restarted_at_once(stack: RunningStack) -> None:
-    killed = stack.kill("gateway-2")
-    killed_at = time.monotonic()
-    await until(lambda: _pid(stack, "gateway-2") not in (None, killed))
-    assert time.monotonic() - killed_at < 20  # under 2 s where nothing else runs
-    await stack.wait_ready("gateway-2")
-    assert "gateway-2 was killed by SIGKILL; its last lines:" in stack.log.read_text()
-
-
-@pytest.mark.requirement("STACK-RESTART")
-async def test_killed_servers_come_back_and_the_services_with_them(stack: RunningStack) -> None:
-    for name in sorted(SERVERS):
-        stack.kill(name)
-    await stack.wait_all_ready()
-    found = stack.environment
-    assert (await chat(stack, found.api_key, found.agent_id)).status_code == 200
-
-
-@pytest.mark.requirement("STACK-BAD")
-async def test_a_second_stack_in_the_folder_is_refused(stack: RunningStack) -> None:
-    second = start_stack(stack.folder.path)
-    assert await second.wait_end(20) == 2
-    assert f"a stack already runs in {stack.folder.path}" in second.log.read_text()
-
-
-def _pid(stack: RunningStack, name: str) -> int | None:
-    try:
-        return stack.pid(name)
-    except NotRunningError:
-        return None

@@ -57,18 +57,6 @@ def test_a_folder_in_use(folder: RunFolder) -> None:
     assert f"a stack already runs in {folder.path}" in _only_line(refused)
 
 
-def test_a_half_made_data_folder(folder: RunFolder) -> None:
-    folder.postgres.mkdir()
-    (folder.postgres / "PG_VERSION").write_text("18\n")
-    refused = _agentchat("up", AGENTCHAT_RUN_DIR=str(folder.path))
-    assert refused.returncode == 2
-    assert refused.stderr.splitlines()[-1].startswith(
-        f"agentchat: {folder.postgres} is not a complete Postgres data folder"
-    )
-    assert "Traceback" not in refused.stderr
-    assert running_for(folder.path) == {}
-
-
 @pytest.mark.parametrize(
     ("variable", "value"),
     [("AGENTCHAT_PORT", "many"), ("AGENTCHAT_PORT", "70000"), ("AGENTCHAT_MCP_PORT", "-1")],

@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from tests.harness import RunningStack
+
 Event = dict[str, Any]
 
 
@@ -52,14 +54,30 @@ class Caller:
             return [event async for event in events_of(response)]
 
     async def get(self, path: str, **query: Any) -> httpx.Response:
-        key = {"X-Api-Key": self.headers["X-Api-Key"]}
-        return await self.http.get(f"{self.base_url}{path}", params=query, headers=key)
+        return await self.send("GET", path, params=query)
+
+    async def send(self, method: str, path: str, **given: Any) -> httpx.Response:
+        """A request with nothing but the key, and what is given."""
+        headers = {"X-Api-Key": self.headers["X-Api-Key"], **given.pop("headers", {})}
+        return await self.http.request(method, f"{self.base_url}{path}", headers=headers, **given)
+
+    async def cancel(self, trace_id: str) -> httpx.Response:
+        return await self.send("POST", f"/v1/chat/{trace_id}/cancel")
+
+    async def delete(self, conversation_id: str) -> httpx.Response:
+        return await self.send("DELETE", f"/v1/conversations/{conversation_id}")
 
     async def messages(self, conversation_id: str) -> list[dict[str, Any]]:
         response = await self.get(f"/v1/conversations/{conversation_id}/messages", limit=100)
         assert response.status_code == 200, response.text
         data: list[dict[str, Any]] = response.json()["data"]
         return data
+
+
+def pro(stack: RunningStack, http: httpx.AsyncClient, agent_id: str | None = None) -> Caller:
+    """The Pro account of a stack's demo, with the demo agent unless another is named."""
+    found = stack.environment
+    return Caller(http, found.base_url, found.api_key, agent_id or found.agent_id)
 
 
 MakeAgent = Callable[..., Awaitable[Caller]]

@@ -13,7 +13,7 @@ from directory.secrets import Sealer
 from ops import demo, folder_secrets
 from runtime.postgres import connection, open_pool
 from tests.harness import RunningStack
-from tests.system.calling import Caller, MakeAgent
+from tests.system.calling import Caller, MakeAgent, pro
 
 
 @pytest.fixture(scope="session")
@@ -25,22 +25,13 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 def caller(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
     """The Pro account with the demo agent."""
-    found = stack.environment
-    return Caller(http, found.base_url, found.api_key, found.agent_id)
+    return pro(stack, http)
 
 
 @pytest.fixture
 def policies(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
     """The Pro account with the agent that answers from the demo's knowledge base."""
-    found = stack.environment
-    return Caller(http, found.base_url, found.api_key, found.retrieval_agent_id)
-
-
-@pytest.fixture
-def on_openai(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
-    """The Pro account with the demo agent on OpenAI's wire."""
-    found = stack.environment
-    return Caller(http, found.base_url, found.api_key, found.openai_agent_id)
+    return pro(stack, http, stack.environment.retrieval_agent_id)
 
 
 @pytest.fixture

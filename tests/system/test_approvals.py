@@ -12,7 +12,7 @@ import pytest
 
 from ops.settings import Counts
 from tests.harness import RunningStack, running_stack
-from tests.system.calling import Caller, events_of
+from tests.system.calling import Caller, events_of, pro
 
 pytestmark = pytest.mark.requirement("APPROVAL-HTTP")
 
@@ -28,8 +28,7 @@ async def two() -> AsyncIterator[RunningStack]:
 
 @pytest.fixture
 def shop(two: RunningStack, http: httpx.AsyncClient) -> Caller:
-    found = two.environment
-    return Caller(http, found.base_url, found.api_key, found.agent_id)
+    return pro(two, http)
 
 
 @pytest.fixture
@@ -38,11 +37,8 @@ def at_both(two: RunningStack, shop: Caller) -> list[Caller]:
 
 
 async def decide(caller: Caller, approval_id: str, decision: str = "approved", **body: Any) -> httpx.Response:
-    return await caller.http.post(
-        f"{caller.base_url}/v1/approvals/{approval_id}/decision",
-        json={"decision": decision, **body},
-        headers={"X-Api-Key": caller.headers["X-Api-Key"]},
-    )
+    given = {"decision": decision, **body}
+    return await caller.send("POST", f"/v1/approvals/{approval_id}/decision", json=given)
 
 
 async def waiting(caller: Caller, order: int, key: str | None = None) -> dict[str, Any]:
@@ -61,10 +57,8 @@ async def waiting(caller: Caller, order: int, key: str | None = None) -> dict[st
 
 async def read_events(caller: Caller, trace_id: str, cursor: str = "", form: int = 2) -> bytes:
     """All that GET /v1/chat/{trace_id}/events sends, but for comments."""
-    headers = {"X-Api-Key": caller.headers["X-Api-Key"], "X-Stream-Form": str(form)}
-    if cursor:
-        headers["Last-Event-ID"] = cursor
-    response = await caller.http.get(f"{caller.base_url}/v1/chat/{trace_id}/events", headers=headers)
+    headers = {"X-Stream-Form": str(form), **({"Last-Event-ID": cursor} if cursor else {})}
+    response = await caller.send("GET", f"/v1/chat/{trace_id}/events", headers=headers)
     assert response.status_code == 200, response.text
     return response.content.replace(b": ping\n\n", b"")
 
@@ -172,8 +166,7 @@ async def test_what_cannot_be_decided_is_refused_with_a_sentence(
 @pytest.mark.requirement("APPROVAL-CANCEL")
 async def test_a_run_that_waits_is_cancelled(shop: Caller) -> None:
     problem = await waiting(shop, 1035)
-    address = f"{shop.base_url}/v1/chat/{problem['trace_id']}/cancel"
-    assert (await shop.http.post(address, headers=shop.headers)).status_code == 202
+    assert (await shop.cancel(problem["trace_id"])).status_code == 202
     assert b'"code":"cancelled"' in await reply_of(shop, problem["trace_id"])
     shown = await shop.get(f"/v1/approvals/{problem['approvals'][0]['id']}")
     assert shown.json()["status"] == "cancelled"

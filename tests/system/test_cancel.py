@@ -4,14 +4,13 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 from psycopg import AsyncConnection
 
 from contracts import events
 from conversations.event_store.log import Log, open_log
 from tests.harness import RunningStack
-from tests.system.calling import Caller, MakeAgent, events_of, text_of
+from tests.system.calling import MakeAgent, events_of, text_of
 
 SLOW = "demo-load?deltas=600&delay_ms=50"  # half a minute
 
@@ -27,11 +26,6 @@ def gateways(stack: RunningStack) -> list[str]:
     return list(stack.environment.gateway_urls)
 
 
-async def _cancel(caller: Caller, trace_id: str) -> httpx.Response:
-    key = {"X-Api-Key": caller.headers["X-Api-Key"]}
-    return await caller.http.post(f"{caller.base_url}/v1/chat/{trace_id}/cancel", headers=key)
-
-
 @pytest.mark.requirement("CANCEL-HTTP", "CANCEL")
 async def test_a_cancelled_stream_ends_soon_and_the_thread_goes_on_from_its_text(
     make_agent: MakeAgent, gateways: list[str], log: Log
@@ -42,7 +36,7 @@ async def test_a_cancelled_stream_ends_soon_and_the_thread_goes_on_from_its_text
         thread = (await anext(stream))["conversation_id"]
         told = [await anext(stream) for _ in range(3)]
         trace_id = response.headers["x-trace-id"]
-        assert (await _cancel(slow.at(gateways[1]), trace_id)).status_code == 202
+        assert (await slow.at(gateways[1]).cancel(trace_id)).status_code == 202
         async with asyncio.timeout(15):  # the reply would take twice as long
             told += [event async for event in stream]
     assert told[-1]["type"] == "error"
@@ -52,7 +46,7 @@ async def test_a_cancelled_stream_ends_soon_and_the_thread_goes_on_from_its_text
     assert run.state == "cancelled"
     assert run.text == text_of(told)
     assert run.usage.input_tokens > 0
-    assert (await _cancel(slow, trace_id)).json()["code"] == "run_ended"
+    assert (await slow.cancel(trace_id)).json()["code"] == "run_ended"
     assert (await plain.chat("and then?", conversation_id=thread)).status_code == 200
     assert [message["role"] for message in await plain.messages(thread)] == ["user", "user", "assistant"]
 
@@ -62,7 +56,7 @@ async def test_a_waiting_json_call_gets_409(make_agent: MakeAgent, gateways: lis
     slow = await make_agent(SLOW)
     asking = asyncio.create_task(slow.at(gateways[0]).chat(message := uuid.uuid4().hex))
     trace_id = await _trace_of(log, message)
-    assert (await _cancel(slow.at(gateways[1]), trace_id)).status_code == 202
+    assert (await slow.at(gateways[1]).cancel(trace_id)).status_code == 202
     response = await asyncio.wait_for(asking, 15)
     assert response.status_code == 409
     assert response.json()["code"] == "cancelled"
@@ -81,11 +75,11 @@ async def test_queued_messages_are_answered_in_order_but_for_a_cancelled_one(
             at = plain.at(gateways[number % 2])
             asking.append(asyncio.create_task(at.chat(f"message {number}", conversation_id=thread)))
             in_line = await _line(stack.environment.database_url, thread, number)
-        assert (await _cancel(plain, in_line[2])).status_code == 202
+        assert (await plain.cancel(in_line[2])).status_code == 202
         gave_up = await asyncio.wait_for(asking.pop(2), 15)
         assert gave_up.status_code == 409
         assert gave_up.json()["code"] == "cancelled"
-        assert (await _cancel(slow, response.headers["x-trace-id"])).status_code == 202
+        assert (await slow.cancel(response.headers["x-trace-id"])).status_code == 202
     answers = await asyncio.gather(*asking)
     assert [answer.json()["message"]["content"] for answer in answers] == [
         f"message {number}" for number in (1, 2, 4, 5, 6)

@@ -13,7 +13,7 @@ import pytest
 
 from ops import demo
 from tests.harness import RunningStack
-from tests.system.calling import Caller
+from tests.system.calling import Caller, pro
 from tests.system.test_approvals import decide, read_events
 from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
 
@@ -131,9 +131,7 @@ async def test_a_table_is_booked_once_through_the_death_of_every_worker(town: To
     assert [row["decision"]["input"] for row in rows] == [{"name": "Ada"}, {"guests": 4}]
     assert [row["elicitation"]["message"] for row in rows] == [NAME.format(4), GUESTS]
     assert rows[0] == (await caller.get(f"/v1/approvals/{also['id']}")).json()
-    key = {"X-Api-Key": caller.headers["X-Api-Key"]}
-    erased = await caller.http.delete(f"{caller.base_url}/v1/conversations/{conversation_id}", headers=key)
-    assert erased.status_code == 204, erased.text
+    assert (await caller.delete(conversation_id)).status_code == 204
     assert (await caller.get(f"/v1/approvals/{also['id']}")).status_code == 404
 
 
@@ -158,8 +156,7 @@ async def test_a_link_comes_to_the_caller_who_says_that_it_was_opened(town: Town
 async def test_the_demos_shop_asks_for_a_country_that_nobody_has_said(
     town: Town, http: httpx.AsyncClient
 ) -> None:
-    found = town.stack.environment
-    shop = Caller(http, found.base_url, found.api_key, found.agent_id)
+    shop = pro(town.stack, http)
     response = await shop.chat("Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck")
     assert response.status_code == 409, response.text
     problem = response.json()

@@ -45,11 +45,6 @@ class Canary:
         return {name: set(found[word]) - {"table public.chunks"} for name, word in words.items()}
 
 
-async def delete(caller: Caller, conversation_id: str) -> httpx.Response:
-    key = {"X-Api-Key": caller.headers["X-Api-Key"]}
-    return await caller.http.delete(f"{caller.base_url}/v1/conversations/{conversation_id}", headers=key)
-
-
 async def listed(caller: Caller) -> set[str]:
     page = (await caller.get("/v1/conversations", limit=100)).json()
     return {row["conversation_id"] for row in page["data"]}
@@ -96,7 +91,7 @@ async def deleted(stack: RunningStack, make_agent: MakeAgent) -> Deleted:
     async with asyncio.timeout(20):
         while not {"stream EVENTS", "table public.messages"} <= before["message"]:
             before = await canary.places(stack)
-    assert (await delete(other, thread)).status_code == 204
+    assert (await other.delete(thread)).status_code == 204
     return Deleted(stack, canary, question, thread, trace_id, one, other, before)
 
 
@@ -115,9 +110,8 @@ async def test_a_deleted_conversation_is_not_found_at_any_gateway(deleted: Delet
             assert (await reader.get(path)).status_code == 404
         assert thread not in await listed(reader)
         assert (await reader.chat("again", conversation_id=thread)).json()["code"] == "conversation_not_found"
-        assert (await delete(reader, thread)).json()["code"] == "conversation_not_found"
-    cancelled = await one.http.post(f"{one.base_url}/v1/chat/{deleted.trace_id}/cancel", headers=one.headers)
-    assert cancelled.status_code == 404
+        assert (await reader.delete(thread)).json()["code"] == "conversation_not_found"
+    assert (await one.cancel(deleted.trace_id)).status_code == 404
 
 
 async def test_what_was_said_is_nowhere_after_it_was_deleted(deleted: Deleted) -> None:
@@ -177,7 +171,7 @@ async def test_whoever_is_being_answered_or_waits_is_told(stack: RunningStack, m
                 waiting = [
                     asyncio.create_task(each.chat("me too", conversation_id=thread)) for each in (slow, other)
                 ]
-                deleting = asyncio.create_task(delete(other, thread))
+                deleting = asyncio.create_task(other.delete(thread))
     assert (await deleting).status_code == 204
     assert events[-1]["type"] == "error"
     assert events[-1]["code"] == "cancelled"
@@ -186,7 +180,7 @@ async def test_whoever_is_being_answered_or_waits_is_told(stack: RunningStack, m
         assert answer.json()["code"] == "conversation_not_found"
     busy = asyncio.create_task(other.chat("tell me"))
     thread = await newest(other, thread)
-    assert (await delete(slow, thread)).status_code == 204
+    assert (await slow.delete(thread)).status_code == 204
     assert (await busy).status_code == 409
     assert (await busy).json()["code"] == "cancelled"
 

@@ -13,24 +13,16 @@ from administration import Admin, admin_accounts, admin_keys, admin_usage
 from administration.admin_values import NewAccount, NewKey
 from administration.admin_versions import create_agent
 from directory.agent_draft import AgentDraft
-from directory.plans import Plan
 from directory.secrets import Sealer
 from limits import Limiter
 from ops import folder_secrets
 from runtime.postgres import connection, open_pool
-from tests.administrator import put_plan
+from tests.administrator import plan_with, put_plan
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 
 RUNS = 3
-PLAN = Plan(
-    name="Three",
-    requests_per_minute=None,
-    concurrent_runs=RUNS,
-    tokens_per_month=1_000_000,
-    form2_streaming=True,
-    max_message_bytes=None,
-)
+PLAN = plan_with("Three", concurrent_runs=RUNS, tokens_per_month=1_000_000)
 
 
 class Account(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from conversations.event_store.log import open_log
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent
 from tests.system.scanning import places_of
-from tests.system.test_erase import delete, first_pass_over
+from tests.system.test_erase import first_pass_over
 from tests.system.test_what_if import thread, what_if
 
 pytestmark = pytest.mark.requirement("COMPACTION")
@@ -86,6 +86,6 @@ async def test_a_summary_is_nowhere_after_its_conversation_was_deleted(
     async with asyncio.timeout(20):
         while not stood <= set((await places_of(stack, [unreadable]))[unreadable]):
             pass
-    assert (await delete(agent, told)).status_code == 204
+    assert (await agent.delete(told)).status_code == 204
     await first_pass_over(stack, told)
     assert await places_of(stack, [canary, unreadable]) == {canary: [], unreadable: []}

@@ -1,10 +1,18 @@
 """The demo's agent on OpenAI's wire: the same shop, the same tools, another protocol."""
 
+import httpx
 import pytest
 
-from tests.system.calling import Caller, text_of
+from tests.harness import RunningStack
+from tests.system.calling import Caller, pro, text_of
 
 pytestmark = pytest.mark.requirement("OPENAI-DEMO")
+
+
+@pytest.fixture
+def on_openai(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
+    """The demo agent on OpenAI's wire."""
+    return pro(stack, http, stack.environment.openai_agent_id)
 
 
 async def test_it_answers_as_the_agent_on_the_other_wire_does(caller: Caller, on_openai: Caller) -> None:

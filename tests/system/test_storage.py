@@ -10,23 +10,14 @@ from administration.admin_values import NewAccount, NewKey, PlanChanges
 from administration.admin_versions import create_agent
 from conversations.event_store.log import Log, bytes_of
 from directory.agent_draft import AgentDraft
-from directory.plans import Plan
 from directory.secrets import Sealer
 from ops import folder_secrets
 from runtime.postgres import connection, open_pool
-from tests.administrator import put_plan
+from tests.administrator import plan_with, put_plan
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 
-PLAN = Plan(
-    name="Stored",
-    requests_per_minute=None,
-    concurrent_runs=None,
-    tokens_per_month=None,
-    form2_streaming=True,
-    max_message_bytes=None,
-    storage_bytes=1_000_000,
-)
+PLAN = plan_with("Stored", storage_bytes=1_000_000)
 LONG = "Where is my order? " * 1_000
 
 
@@ -80,7 +71,7 @@ async def test_copies_count_too_and_what_is_deleted_makes_room(
 
         thread = (await caller.chat(LONG)).json()["message"]["conversation_id"]
         one = await counted(admin, account, thread)
-        forked = await http.post(f"{caller.base_url}/v1/conversations/{thread}/fork", headers=caller.headers)
+        forked = await caller.send("POST", f"/v1/conversations/{thread}/fork")
         assert forked.status_code == 201, forked.text
         fork = forked.json()["conversation_id"]
         both = await counted(admin, account, thread, fork)
@@ -88,7 +79,6 @@ async def test_copies_count_too_and_what_is_deleted_makes_room(
 
         await admin_plans.change(admin, PLAN.name, PlanChanges(storage_bytes=both))
         for each in (thread, fork, *await until_full(caller)):
-            url = f"{caller.base_url}/v1/conversations/{each}"
-            assert (await http.delete(url, headers=caller.headers)).status_code == 204
+            assert (await caller.delete(each)).status_code == 204
         left = await until_there_is_room(caller)
         assert await counted(admin, account, left) < one

@@ -52,8 +52,7 @@ async def ask(caller: Caller, form: Form, message: str, *, cancel: bool = False,
         trace_id = response.headers["x-trace-id"]
         async for piece in response.aiter_raw():
             if cancel and not data:
-                address = f"{caller.base_url}/v1/chat/{trace_id}/cancel"
-                assert (await caller.http.post(address, headers=caller.headers)).status_code == 202
+                assert (await caller.cancel(trace_id)).status_code == 202
             data += piece
     return Received(form, trace_id, _bare(data))
 

@@ -101,8 +101,8 @@ async def test_runs_are_chosen_by_how_they_ended_and_by_metadata(
     failing, agent = await make_agent("no-such-model"), await make_agent("demo-shop-1")
     broken = (await failing.stream("Hello"))[0]["conversation_id"]
     tagged, _ = await thread(agent, "Hello"), await thread(agent, "Hello")
-    url = f"{agent.base_url}/v1/conversations/{tagged}"
-    described = await agent.http.patch(url, headers=agent.headers, json={"metadata": {"customer": "C-77"}})
+    customer = {"metadata": {"customer": "C-77"}}
+    described = await agent.send("PATCH", f"/v1/conversations/{tagged}", json=customer)
     assert described.status_code == 200
     mine, theirs = (each.headers["X-Agent-Id"] for each in (agent, failing))
     for arguments, found in (
@@ -122,8 +122,7 @@ async def test_what_cannot_be_replayed_is_one_sentence(
 ) -> None:
     mine = stack.environment.agent_id
     theirs, gone = await asyncio.gather(thread(starter, "Hello"), thread(caller, "Hello"))
-    deleted = await caller.http.delete(f"{caller.base_url}/v1/conversations/{gone}", headers=caller.headers)
-    assert deleted.status_code == 204
+    assert (await caller.delete(gone)).status_code == 204
     table = ("--prices", str(tmp_path / "none"), "--sample", "1")
     for arguments, told in (
         (("--agent", mine), "--conversations with ids, --sample with a number, or a filter"),
