@@ -1,13 +1,13 @@
 """Frames and runs for tests of the live view."""
 
 import hashlib
+import json
+from typing import Any
 
-from contracts import frames
-from contracts.updates import (
-    Text,
-    Update,
-)
-from contracts.values import Message, Source
+from contracts import frames, ids
+from contracts.examples import CONVERSATION, TRACE
+from contracts.updates import Finished, Text, Update
+from contracts.values import Message, Source, Usage
 from conversations.aggregate.conversation import Run
 from gateway.runs.view import View
 
@@ -67,3 +67,20 @@ def feed(view: View, *given: frames.Frame) -> list[Update]:
 
 def text_of(updates: list[Update]) -> str:
     return "".join(update.text for update in updates if isinstance(update, Text))
+
+
+def events_of(stream: bytes) -> list[Any]:
+    """The data of a stream's events, each on a line of its own; `[DONE]` as it is."""
+    *blocks, left = stream.decode().split("\n\n")
+    assert left == ""
+    lines = [block.rpartition("\n")[2] for block in blocks]
+    assert all(line.startswith("data: ") and len(line.splitlines()) == 1 for line in lines)
+    return ["[DONE]" if line == "data: [DONE]" else json.loads(line[6:]) for line in lines]
+
+
+def finished(content: str, cut: Any = None) -> Finished:
+    """The end of a reply of the examples' run, for 7 tokens in and 2 out."""
+    reply = Message(
+        id=ids.reply_id(TRACE), conversation_id=CONVERSATION, content=content, token_count=9, created_at=""
+    )
+    return Finished(reply, (), Usage(input_tokens=7, output_tokens=2), cut)

@@ -10,7 +10,6 @@ from contracts.examples import CONVERSATION, SOURCE, TRACE
 from contracts.http import DecisionBody
 from contracts.updates import (
     Broken,
-    Finished,
     NextRound,
     RetrievedSources,
     Started,
@@ -19,7 +18,7 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import Message, ShownMessage, Usage
+from contracts.values import ShownMessage
 from gateway.chat.client_history import ClientHistory
 from gateway.chat.run_request import Verdict
 from gateway.http import strict_json
@@ -44,17 +43,9 @@ def parse(*messages: dict[str, Any], **fields: Any) -> tuple[ClientHistory | Non
 
 
 def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:
-    stream = AgUiEvents("t", "r", TRACE, CONVERSATION, is_1_0=is_1_0)
-    *told, left = stream.encode(updates).decode().split("\n\n")
-    assert left == ""
-    assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)
-    assert not any("null" in event for event in told), "which 0.0.59 takes for no optional field"
-    return [msgspec.json.decode(event[6:]) for event in told]
-
-
-def finished(content: str, cut: Any = None) -> Finished:
-    reply = Message(id=REPLY, conversation_id=CONVERSATION, content=content, token_count=9, created_at="")
-    return Finished(reply, (), Usage(input_tokens=7, output_tokens=2), cut)
+    data = AgUiEvents("t", "r", TRACE, CONVERSATION, is_1_0=is_1_0).encode(updates)
+    assert b"null" not in data, "which 0.0.59 takes for no optional field"
+    return events_of(data)
 
 
 def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:

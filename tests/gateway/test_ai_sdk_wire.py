@@ -9,7 +9,6 @@ from contracts import ids
 from contracts.examples import CONVERSATION, SOURCE, TRACE
 from contracts.updates import (
     Broken,
-    Finished,
     NextRound,
     RetrievedSources,
     Started,
@@ -18,11 +17,12 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import Message, ShownMessage, Usage
+from contracts.values import ShownMessage
 from gateway.http import strict_json
 from gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, history_of, name_of, verdicts_of
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.after_pause import AfterPause, PausePoint
+from tests.gateway.live_frames import events_of, finished
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
 
 pytestmark = pytest.mark.requirement("AI-SDK")
@@ -43,15 +43,7 @@ def parse(*messages: dict[str, Any], **fields: Any) -> UiChat:
 
 
 def events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
-    *told, left = AiSdkChunks(TRACE, CONVERSATION, behind).encode(updates).decode().split("\n\n")
-    assert left == ""
-    assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)
-    return [event[6:] if event == "data: [DONE]" else msgspec.json.decode(event[6:]) for event in told]
-
-
-def finished(content: str, cut: Any = None) -> Finished:
-    reply = Message(id="r", conversation_id=CONVERSATION, content=content, token_count=9, created_at="")
-    return Finished(reply, (), Usage(input_tokens=7, output_tokens=2), cut)
+    return events_of(AiSdkChunks(TRACE, CONVERSATION, behind).encode(updates))
 
 
 def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:

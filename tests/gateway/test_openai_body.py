@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.updates import Broken, Finished, Started, Text
-from contracts.values import Message, ShownMessage
+from contracts.updates import Broken, Started, Text
+from contracts.values import ShownMessage
 from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
 from gateway.protocols.openai.completion_answers import CompletionChunks
@@ -65,23 +65,15 @@ def test_a_request_is_known_by_all_its_fields_but_how_it_is_answered() -> None:
     assert len({one, *map(hash_of, others)}) == 5
 
 
-def test_every_stream_is_lines_of_json_whatever_the_text_holds() -> None:
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_every_stream_is_lines_of_json_whatever_the_text_holds(is_whole: bool) -> None:
     text = "a\u2028b\u2029c\x85d\re\nf"
-    message = Message(id="m", conversation_id="c", content=text, token_count=1, created_at="")
-    for last, end in (
-        (Finished(message, ()), "data: [DONE]"),
-        (Broken("unheard-of", text), None),
-    ):
-        stream = (
-            CompletionChunks("id", "m", 0, include_usage=True).encode([Started(), Text(text), last]).decode()
-        )
-        *events, left = stream.split("\n\n")
-        assert left == ""
-        assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in events)
-        told = [msgspec.json.decode(event[6:]) for event in events if event != "data: [DONE]"]
-        assert told[1]["choices"][0]["delta"]["content"] == text
-        if end is None:
-            assert told[-1]["error"]["code"] == "internal_error"
-        else:
-            assert events[-1] == end
-            assert told[-2]["choices"][0]["finish_reason"] == "stop"
+    last = finished(text) if is_whole else Broken("unheard-of", text)
+    chunks = CompletionChunks("id", "m", 0, include_usage=True)
+    told = events_of(chunks.encode([Started(), Text(text), last]))
+    assert told[1]["choices"][0]["delta"]["content"] == text
+    if is_whole:
+        assert told[-1] == "[DONE]"
+        assert told[-3]["choices"][0]["finish_reason"] == "stop"
+    else:
+        assert told[-1]["error"]["code"] == "internal_error"

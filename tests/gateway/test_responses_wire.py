@@ -1,5 +1,6 @@
 """What the Responses API writes: events whose numbers are places, whatever pieces the text came in."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,7 @@ from gateway.runs.after_pause import AfterPause, PausePoint
 from runtime.postgres import Pool
 from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts
+from tests.gateway.live_frames import events_of
 from tests.gateway.stored import AT, request, write
 from tests.gateway.test_behind import FORM, WAIT, asking, denied
 
@@ -68,13 +70,9 @@ def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
 
 
 def events(updates: list[Update], after: int = -1, behind: AfterPause | None = None) -> list[Any]:
-    *each, left = ResponseOutput(BEGUN, after, behind).encode(updates).decode().split("\n\n")
-    assert left == ""
-    read = []
-    for event in each:
-        name, data = event.split("\n")
-        read.append(msgspec.json.decode(data.removeprefix("data: ")))
-        assert name == f"event: {read[-1]['type']}"
+    data = ResponseOutput(BEGUN, after, behind).encode(updates)
+    read = events_of(data)
+    assert re.findall(r"^event: (.+)$", data.decode(), re.MULTILINE) == [event["type"] for event in read]
     return read
 
 

@@ -15,7 +15,7 @@ from contracts import frames
 from conversations.event_store.store import ConversationStore, open_store
 from tests.bus.nats_server import NatsServer
 from tests.gateway import stored
-from tests.gateway.client import Client, accepted, check_problem, raw, slow_socket
+from tests.gateway.client import Client, accepted, check_problem, slow_socket
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
@@ -60,8 +60,6 @@ async def waits(
             begun.begin(message, ask_nobody(client, worker, message, 2.0 * start))
         begun.begin("acceptance", accept_unheard(client, worker, store))
         begun.begin("end", end_unheard(client, worker, store))
-        begun.begin("head", timed(raw(gateway.port, b"GET /healthz HTTP/1.1\r\nX-Slow:", seconds=25)))
-        begun.begin("body", timed(raw(gateway.port, client.bytes()[:-2], seconds=25)))
         begun.begin("stuck", never_read(client, worker, gateway))
         begun.begin("nats", lose_nats(http, environ, accounts, store, folder))
         yield begun
@@ -244,17 +242,3 @@ async def test_without_nats_the_end_of_a_run_comes_from_the_log(waits: Waits) ->
 @pytest.mark.requirement("STREAM-SLOW-READER")
 async def test_a_slow_client_that_never_reads_is_disconnected(waits: Waits) -> None:
     assert await waits.of("stuck") < 40
-
-
-@pytest.mark.requirement("HEADERS-400", "SLOW-REQUESTS")
-async def test_a_request_head_that_never_ends_times_out(waits: Waits) -> None:
-    answer, seconds = await waits.of("head")
-    assert answer[:12] == b"HTTP/1.1 400"
-    assert (seconds < 24) is True
-
-
-@pytest.mark.requirement("BODY-400")
-async def test_a_body_that_never_ends_times_out(waits: Waits) -> None:
-    answer, seconds = await waits.of("body")
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert seconds < 55

@@ -1,12 +1,8 @@
 """A business comes and goes over the admin API alone, on the whole system."""
 
-from typing import Any
-
 import httpx
 import pytest
 
-from conversations.event_store.log import Log
-from runtime.postgres import open_pool
 from tests.gateway.admin import AdminClient
 from tests.gateway.client import check_problem
 from tests.harness import RunningStack
@@ -62,23 +58,3 @@ async def test_what_is_set_over_one_gateway_counts_at_the_next_request_on_the_ot
     await first.delete(f"/keys/{(await first.get(f'/accounts/{account}/keys'))['data'][0]['id']}")
     revoked = check_problem(await caller.chat(asked), 401, "invalid_api_key")
     assert shut | {"trace_id": ""} == revoked | {"trace_id": ""}
-
-
-@pytest.mark.requirement("ADMIN-ORPHANS", "ERASE")
-async def test_a_business_that_leaves_takes_its_conversations_along(
-    stack: RunningStack, admins: tuple[AdminClient, AdminClient]
-) -> None:
-    admin, _ = admins
-    account, caller = await make_business(admin, stack)
-    threads = [(await caller.chat(f"hello {n}")).json()["conversation_id"] for n in range(3)]
-    problem: dict[str, Any] = {}
-    while "conversations" not in [error["field"] for error in problem.get("errors", [])]:
-        problem = check_problem(await admin.send("DELETE", f"/accounts/{account}"), 409, "conflict")
-    await admin.delete(f"/accounts/{account}", force="true")
-    await admin.refused("GET", f"/accounts/{account}", status=404, code="not_found")
-    assert (await caller.chat("hello")).status_code == 401
-    async with open_pool(stack.environment.database_url) as pool:
-        for thread in threads:
-            assert (await Log(pool).conversation(thread)).erased
-            assert await admin.audit(thread) == [("delete", "admin-api")]
-    assert [action for action, _ in await admin.audit(account)] == ["create", "disable", "delete"]

@@ -163,15 +163,6 @@ async def test_what_cannot_be_decided_is_refused_with_a_sentence(
     assert (answer.status_code, answer.json()["code"]) == (409, "approval_decided")
 
 
-@pytest.mark.requirement("APPROVAL-CANCEL")
-async def test_a_run_that_waits_is_cancelled(shop: Caller) -> None:
-    problem = await waiting(shop, 1035)
-    assert (await shop.cancel(problem["trace_id"])).status_code == 202
-    assert b'"code":"cancelled"' in await reply_of(shop, problem["trace_id"])
-    shown = await shop.get(f"/v1/approvals/{problem['approvals'][0]['id']}")
-    assert shown.json()["status"] == "cancelled"
-
-
 async def test_openais_clients_are_told_of_an_error_and_not_to_try_again(shop: Caller) -> None:
     key = {"Authorization": f"Bearer {shop.headers['X-Api-Key']}"}
     body = {

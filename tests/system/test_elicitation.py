@@ -15,7 +15,7 @@ from ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller, pro
 from tests.system.test_approvals import decide, read_events
-from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
+from tests.tool_runner.eliciting import GUESTS, NAME, Restaurant, open_restaurant
 
 pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
 
@@ -133,24 +133,6 @@ async def test_a_table_is_booked_once_through_the_death_of_every_worker(town: To
     assert rows[0] == (await caller.get(f"/v1/approvals/{also['id']}")).json()
     assert (await caller.delete(conversation_id)).status_code == 204
     assert (await caller.get(f"/v1/approvals/{also['id']}")).status_code == 404
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_a_link_comes_to_the_caller_who_says_that_it_was_opened(town: Town, version: str) -> None:
-    restaurant = town.restaurants[version]
-    restaurant.paid = False
-    caller = await town.agent(version, "pay", {})
-    problem = await waiting(caller)
-    (needed,) = problem["approvals"]
-    assert needed["elicitation"] == {
-        "message": LINK,
-        "mode": "url",
-        "url": "https://pay.example.com/allow",
-    }
-    restaurant.paid = True
-    assert (await decide(caller, needed["id"])).status_code == 200
-    done = await next_of(caller, problem["trace_id"], needed["id"])
-    assert json.loads(done["tool_calls"][0]["output"]) == {"result": "Paid."}
 
 
 async def test_the_demos_shop_asks_for_a_country_that_nobody_has_said(

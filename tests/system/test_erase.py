@@ -16,7 +16,7 @@ from ops import demo
 from runtime.postgres import connection, open_pool
 from tests.administrator import administrator
 from tests.harness import RunningStack
-from tests.system.calling import Caller, Event, MakeAgent, events_of
+from tests.system.calling import Caller, MakeAgent
 from tests.system.scanning import places_of
 
 pytestmark = pytest.mark.requirement("ERASE")
@@ -156,39 +156,3 @@ async def rows_of(stack: RunningStack, thread: str) -> list[tuple[object, ...]]:
     async with open_pool(stack.environment.database_url) as pool, connection(pool) as conn:
         query = "SELECT topic FROM conversation_events WHERE originator_id = %s"
         return await (await conn.execute(query, [thread])).fetchall()
-
-
-async def test_whoever_is_being_answered_or_waits_is_told(stack: RunningStack, make_agent: MakeAgent) -> None:
-    slow = await make_agent("demo-load?deltas=400&delay_ms=50")
-    other = slow.at(stack.environment.gateway_urls[1])
-    events: list[Event] = []
-    async with slow.opened("tell me") as response:
-        waiting: list[asyncio.Task[httpx.Response]] = []
-        async for event in events_of(response):
-            events.append(event)
-            if len(events) == 5:
-                thread = events[0]["conversation_id"]
-                waiting = [
-                    asyncio.create_task(each.chat("me too", conversation_id=thread)) for each in (slow, other)
-                ]
-                deleting = asyncio.create_task(other.delete(thread))
-    assert (await deleting).status_code == 204
-    assert events[-1]["type"] == "error"
-    assert events[-1]["code"] == "cancelled"
-    for answer in await asyncio.gather(*waiting):
-        assert answer.status_code == 404
-        assert answer.json()["code"] == "conversation_not_found"
-    busy = asyncio.create_task(other.chat("tell me"))
-    thread = await newest(other, thread)
-    assert (await slow.delete(thread)).status_code == 204
-    assert (await busy).status_code == 409
-    assert (await busy).json()["code"] == "cancelled"
-
-
-async def newest(caller: Caller, before: str) -> str:
-    """The account's newest conversation, once there is one behind `before`."""
-    found = before
-    async with asyncio.timeout(40):
-        while found <= before:
-            found = max(await listed(caller), default="")
-    return found

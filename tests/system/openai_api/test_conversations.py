@@ -1,9 +1,7 @@
 """Which conversation a request goes on with, and what its agent is shown."""
 
 import asyncio
-from typing import Any
 
-import openai
 import pytest
 
 from tests.system.calling import Caller, MakeAgent
@@ -56,6 +54,10 @@ async def test_a_reply_made_again_is_in_a_fork_which_goes_on(talk_to: TalkTo, ec
     row = (await echo.get(f"/v1/conversations/{forked}")).json()
     assert row["forked_from"]["conversation_id"] == first
     assert echo.headers["X-Agent-Id"] == row["agent_id"]
+    assert (await echo.delete(first)).status_code == 204
+    del talk.messages[2:]
+    _, fresh = await talk.ask("once more")
+    assert fresh not in (first, forked), "what it would be a fork of was deleted"
 
 
 @pytest.mark.requirement("FORK-SHOWN")
@@ -121,24 +123,3 @@ async def test_the_model_sees_what_was_shown_and_the_callers_instructions(
     assert more is not None
     assert less is not None
     assert more.prompt_tokens > less.prompt_tokens
-
-
-async def test_what_tools_of_the_client_returned_is_told_to_the_agent(talk_to: TalkTo, echo: Caller) -> None:
-    talk = talk_to(echo, "own-tools")
-    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"in":"Oslo"}'}}
-    asked: list[Any] = [
-        {"role": "user", "content": "What is it like outside?"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "12 degrees"},
-        {"role": "assistant", "content": "Cool."},
-    ]
-    talk.messages = [*asked]
-    _, first = await talk.ask("and now?")
-    _, second = await talk.ask("and then?")
-    assert first == second, "it is found by what its client shows of its tools, too"
-    talk.messages[2] = {"role": "tool", "tool_call_id": "call_1", "content": "30 degrees"}
-    _, other = await talk.ask("and later?")
-    assert other != first
-    with pytest.raises(openai.BadRequestError) as refused:
-        await talk.client.chat.completions.create(model=talk.model, messages=asked[:3])
-    assert refused.value.param == "messages[2].role"

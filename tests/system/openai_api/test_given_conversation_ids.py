@@ -38,28 +38,6 @@ async def test_one_of_our_own_api_goes_on_with_its_history_and_without(talk_to: 
     assert (uuid_of(answered), "Ada" in answered.output_text) == (own, True)
 
 
-async def test_an_earlier_place_is_gone_on_with_in_a_fork_and_another_history_begins_a_new_one(
-    talk_to: TalkTo, shop: Caller
-) -> None:
-    begun = (await shop.chat("Hi, my name is Ada.")).json()
-    own = begun["conversation_id"]
-    await shop.chat("Thanks", conversation_id=own)
-    talk = talk_to(shop, own)
-    talk.messages = [
-        {"role": "user", "content": "Hi, my name is Ada."},
-        {"role": "assistant", "content": begun["message"]["content"]},
-    ]
-    reply, fork = await talk.ask("What is my name?")
-    assert fork != own
-    assert "Ada" in reply
-    other = talk_to(shop, own)
-    other.messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Who is there?"}]
-    _, new = await other.ask("Thanks")
-    assert new not in (own, fork)
-    _, again = await other.ask("Really")
-    assert again == new, "it goes on with the one that began with this history"
-
-
 async def test_anothers_id_is_a_name_like_any_other(talk_to: TalkTo, shop: Caller, starter: Caller) -> None:
     theirs = (await starter.chat("Hello")).json()["conversation_id"]
     talk = talk_to(shop, theirs)

@@ -91,48 +91,6 @@ async def test_a_stream_has_every_event_in_order_and_ends_with_the_same_response
     assert ended == done.output
 
 
-async def test_a_stream_goes_on_behind_any_event_under_way_and_later(
-    talk_to: TalkTo, make_agent: MakeAgent
-) -> None:
-    talk = talk_to(await make_agent("demo-load?deltas=40&delay_ms=20"))
-    events = await streamed(talk, "hi")
-    response_id = events[0].response.id
-    texts = [event.type == "response.output_text.delta" for event in events]
-    for index in (0, 1, texts.index(True), len(events) - 8, len(events) - 2):
-        after = events[index].sequence_number
-        rest = await talk.client.responses.retrieve(response_id, stream=True, starting_after=after)
-        told = [event async for event in rest]
-        assert [_said(event) for event in told if not _is_delta(event)] == [
-            _said(event) for event in events[index + 1 :] if not _is_delta(event)
-        ]
-        assert _text(told) == _text(events[index + 1 :])
-    middle = events[texts.index(True)].sequence_number + 1
-    rest = await talk.client.responses.retrieve(response_id, stream=True, starting_after=middle)
-    assert _text([event async for event in rest]) == _text(events)[-_left(events, middle) :]
-    ended = await talk.client.responses.retrieve(
-        response_id, stream=True, starting_after=events[-1].sequence_number
-    )
-    assert [event async for event in ended] == []
-
-
-def _is_delta(event: Any) -> bool:
-    return bool(event.type == "response.output_text.delta")
-
-
-def _said(event: Any) -> tuple[str, int]:
-    return event.type, event.sequence_number
-
-
-def _text(events: list[Any]) -> str:
-    return "".join(event.delta for event in events if _is_delta(event))
-
-
-def _left(events: list[Any], number: int) -> int:
-    """How many code points come after a place within the text."""
-    last = [event for event in events if _is_delta(event)][-1]
-    return int(last.sequence_number) - number
-
-
 @pytest.mark.requirement("FORK-SHOWN")
 async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     talk_to: TalkTo, make_agent: MakeAgent
