@@ -1,6 +1,7 @@
 """Chat as JSON, lists page by page, and the other calls: what is asked and what comes back."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,9 @@ from tests.client.conftest import Connect, Serve
 from tests.client.driving import AGENT
 from tests.client.given import MESSAGE, REPLY, THREAD, TOOL, message, thread
 from tests.client.server import TRACE, Answer, as_json, plain, problem
+
+THREADS = [thread(number) for number in range(160)]
+FOUND = "metadata.customer=C+77&metadata.open=yes"
 
 
 def page(*items: object, cursor: str | None = None) -> Answer:
@@ -52,27 +56,45 @@ def test_a_reply_without_tools_has_none_and_options_are_sent(serve: Serve, conne
     assert asked.headers["x-agent-id"] == "another"
 
 
-@pytest.mark.requirement("CLIENT", "CONV-LIST")
-def test_conversations_are_read_over_all_pages(serve: Serve, connect: Connect) -> None:
-    server = serve(page(thread(1), thread(2), cursor="a+b/c="), page(cursor="d"), page(thread(3)))
-    threads = connect(server).conversations()
-    assert threads == [Conversation(**thread(number)) for number in (1, 2, 3)]
-    assert [request.target for request in server.requests] == [
-        "/v1/conversations?limit=100",
-        "/v1/conversations?limit=100&cursor=a%2Bb%2Fc%3D",
-        "/v1/conversations?limit=100&cursor=d",
-    ]
-
-
-@pytest.mark.requirement("CLIENT", "DESCRIBE")
-def test_conversations_are_found_by_their_metadata(serve: Serve, connect: Connect) -> None:
-    server = serve(page(thread(1), cursor="a"), page())
-    threads = connect(server).conversations(metadata={"customer": "C 77", "open": "yes"})
-    assert threads == [Conversation(**thread(1))]
-    assert [request.target for request in server.requests] == [
-        "/v1/conversations?metadata.customer=C+77&metadata.open=yes&limit=100",
-        "/v1/conversations?metadata.customer=C+77&metadata.open=yes&limit=100&cursor=a",
-    ]
+@pytest.mark.requirement("CLIENT", "CONV-LIST", "DESCRIBE")
+@pytest.mark.parametrize(
+    ("asked", "pages", "targets", "read"),
+    [
+        (
+            {},
+            [page(*THREADS[:2], cursor="a+b/c="), page(cursor="d"), page(THREADS[2])],
+            ["limit=100", "limit=100&cursor=a%2Bb%2Fc%3D", "limit=100&cursor=d"],
+            3,
+        ),
+        (
+            {"metadata": {"customer": "C 77", "open": "yes"}},
+            [page(THREADS[0], cursor="a"), page()],
+            [f"{FOUND}&limit=100", f"{FOUND}&limit=100&cursor=a"],
+            1,
+        ),
+        (
+            {"limit": 3},
+            [page(*THREADS[:2], cursor="a"), page(*THREADS[2:4], cursor="b")],
+            ["limit=3", "limit=1&cursor=a"],
+            3,
+        ),
+        ({"limit": 0}, [], [], 0),
+        (
+            {"limit": 150},
+            [page(*THREADS[:100], cursor="next"), page(*THREADS[100:], cursor="more")],
+            ["limit=100", "limit=50&cursor=next"],
+            150,
+        ),
+    ],
+    ids=["all", "metadata", "limit", "nothing", "over-a-page"],
+)
+def test_conversations_are_read_page_by_page_as_far_as_wanted(
+    serve: Serve, connect: Connect, asked: dict[str, Any], pages: list[Answer], targets: list[str], read: int
+) -> None:
+    server = serve(*pages)
+    threads = connect(server).conversations(**asked)
+    assert threads == [Conversation(**each) for each in THREADS[:read]]
+    assert [request.target for request in server.requests] == [f"/v1/conversations?{t}" for t in targets]
 
 
 @pytest.mark.requirement("CLIENT", "CONV-FILTERS")
@@ -121,35 +143,6 @@ def test_a_conversation_is_forked_once_however_often_it_is_sent(serve: Serve, co
     assert (first.method, first.target, first.json) == ("POST", "/v1/conversations/thread-1/fork", {})
     assert again.headers["idempotency-key"] == first.headers["idempotency-key"]
     assert other.json == {"at": "8"}
-
-
-@pytest.mark.requirement("CLIENT", "CONV-LIST")
-def test_a_limit_asks_for_no_more_than_is_wanted(serve: Serve, connect: Connect) -> None:
-    server = serve(page(thread(1), thread(2), cursor="a"), page(thread(3), thread(4), cursor="b"))
-    threads = connect(server).conversations(3)
-    assert [item.conversation_id for item in threads] == ["thread-1", "thread-2", "thread-3"]
-    assert [request.target for request in server.requests] == [
-        "/v1/conversations?limit=3",
-        "/v1/conversations?limit=1&cursor=a",
-    ]
-
-
-@pytest.mark.requirement("CLIENT", "CONV-LIST")
-def test_a_limit_of_nothing_asks_nothing(serve: Serve, connect: Connect) -> None:
-    server = serve()
-    assert connect(server).conversations(0) == []
-    assert server.requests == []
-
-
-@pytest.mark.requirement("CLIENT", "CONV-LIST")
-def test_a_limit_over_a_page_is_read_in_pages(serve: Serve, connect: Connect) -> None:
-    threads = [thread(number) for number in range(160)]
-    server = serve(page(*threads[:100], cursor="next"), page(*threads[100:], cursor="more"))
-    assert [each.message_count for each in connect(server).conversations(150)] == list(range(150))
-    assert [asked.target for asked in server.requests] == [
-        "/v1/conversations?limit=100",
-        "/v1/conversations?limit=50&cursor=next",
-    ]
 
 
 @pytest.mark.requirement("CLIENT", "CONV-GET")

@@ -9,11 +9,7 @@ import pytest
 
 from contracts import events, ids, subjects, wire
 from contracts.messages import DescribeAnswered, DescribeConversation, DescribeOutcome
-from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations_table
-from conversations.projections.follower import Follower
-from runtime.postgres import open_pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
@@ -163,37 +159,6 @@ async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Cl
     check_problem(response, 503, "overloaded")
     response = await client.http.patch(f"{client.url}/v1/conversations/{ids.new_id()}", json={"title": "x"})
     check_problem(response, 401, "missing_api_key")
-
-
-async def test_conversations_are_found_by_their_metadata(
-    client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
-) -> None:
-    first = await thread(store, accounts.free, customer="Ä & Ö", open="yes")
-    second = await thread(store, accounts.free, customer="Ä & Ö")
-    await thread(store, accounts.other, customer="Ä & Ö")
-    async with open_pool(migrated_database_url) as pool:
-        follower = Follower(pool, Log(pool), [conversations_table.PROJECTION])
-        while await follower.step():
-            pass
-
-    async def found(**query: str) -> list[str]:
-        page = (await client.get("/v1/conversations", **query)).json()
-        return [row["conversation_id"] for row in page["data"]]
-
-    assert await found(**{"metadata.customer": "Ä & Ö"}) == [second, first]
-    assert await found(**{"metadata.customer": "Ä & Ö", "metadata.open": "yes"}) == [first]
-    assert await found(**{"metadata.customer": "Ä"}) == []
-    page = (await client.get("/v1/conversations", limit="1", **{"metadata.customer": "Ä & Ö"})).json()
-    assert await found(cursor=page["next_cursor"], **{"metadata.customer": "Ä & Ö"}) == [first]
-    for query in (
-        "metadata.=x",
-        "metadata.a=1&metadata.a=2",
-        f"metadata.{'k' * 65}=x",
-        f"metadata.a={'x' * 513}",
-    ):
-        response = await client.send("GET", f"/v1/conversations?{query}")
-        problem = check_problem(response, 400, "invalid_request")
-        assert problem["errors"][0]["field"].startswith("metadata")
 
 
 @pytest.mark.requirement("LIMIT-THREAD")

@@ -72,8 +72,14 @@ async def test_conversations_are_found_by_agent_time_and_title(
         ("created_before", "2026-13-02T09:30:00Z"),
         ("title", ""),
         ("title", "x" * 257),
+        ("metadata.", "x"),
+        (f"metadata.{'k' * 65}", "x"),
+        ("metadata.a", "x" * 513),
+        ("metadata.a", ["1", "2"]),
     ],
 )
-async def test_a_filter_that_cannot_be_is_refused_by_name(client: Client, name: str, value: str) -> None:
+async def test_a_filter_that_cannot_be_is_refused_by_name(
+    client: Client, name: str, value: str | list[str]
+) -> None:
     problem = check_problem(await client.get("/v1/conversations", **{name: value}), 400, "invalid_request")
     assert [error["field"] for error in problem["errors"]] == [name]

@@ -75,23 +75,6 @@ async def test_a_repeated_idempotency_key_joins_the_run_from_its_beginning(
     assert worker.untaken(message) == 0
 
 
-async def test_of_many_first_requests_at_once_one_runs(
-    client: Client, elsewhere: Client, worker: Worker
-) -> None:
-    message = key = ids.new_id()
-    asking = [
-        asyncio.create_task(keyed(at, key).chat(message)) for _ in range(10) for at in (client, elsewhere)
-    ]
-    turn = await worker.next(message)
-    await asyncio.sleep(0.2)  # not for the outcome: so that most come before the acceptance
-    await turn.answer("One.")
-    responses = await asyncio.gather(*asking)
-    assert {response.status_code for response in responses} == {200}
-    assert {response.headers["x-trace-id"] for response in responses} == {turn.request.trace_id}
-    assert len({response.text for response in responses}) == 1
-    assert worker.untaken(message) == 0
-
-
 async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
     client: Client, elsewhere: Client, worker: Worker, store: ConversationStore
 ) -> None:

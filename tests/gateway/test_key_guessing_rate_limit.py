@@ -3,15 +3,21 @@
 import asyncio
 import secrets
 import time
+from typing import Any
 
 import httpx
 import pytest
 
 from administration import admin_accounts, admin_keys
-from administration.admin_values import NewAccount, NewKey
-from gateway.access.wrong_keys import REMEMBERED_SECONDS, WRONG_AT_ONCE, WrongKeys
+from administration.admin_values import AccountChanges, NewAccount, NewKey
+from gateway.access.wrong_keys import REMEMBERED_SECONDS, WRONG_AT_ONCE, KeyChecks, WrongKeys
+from gateway.http.body_reader import BodyReader
+from gateway.http.exchange import Exchange, Message
+from gateway.http.peers import networks_of, peer_of
+from gateway.http.problem_responses import head_of
 from limits.penalty import WAIT_SECONDS
-from runtime.postgres import Pool
+from runtime.postgres import Pool, open_pool
+from runtime.settings import SettingsError
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import StartGateway
@@ -138,3 +144,86 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         assert (await ask(direct, process, late.key)).status_code == 200  # never seen here before
         assert {each.status_code for each in await asyncio.gather(*flood)} == {429}
         check_problem(await direct.get(f"{process.url}/v1/conversations"), 401, "missing_api_key")
+
+
+async def test_many_keys_cost_few_queries_and_those_that_count_are_told_apart(
+    migrated_database_url: str,
+) -> None:
+    async with open_pool(migrated_database_url) as pool:
+        admin = administrator(pool)
+        account, other = [
+            await admin_accounts.create(admin, NewAccount(name="keys", plan="Unlimited")) for _ in range(2)
+        ]
+        good, revoked = [await admin_keys.create(admin, account.id, NewKey()) for _ in range(2)]
+        disabled = await admin_keys.create(admin, other.id, NewKey())
+        await admin_keys.revoke(admin, revoked.id)
+        await admin_accounts.change(admin, other.id, AccountChanges(disabled=True))
+        checks = KeyChecks(pool)
+        asked = [*(f"sk-{number}" for number in range(500)), revoked.key, disabled.key, good.key, good.key]
+        before = pool.get_stats()["requests_num"]
+        told = await asyncio.gather(*map(checks.counts, asked))
+        assert told == [False] * 502 + [True] * 2
+        assert pool.get_stats()["requests_num"] - before <= 2
+        assert await checks.counts(good.key)
+
+
+async def test_only_so_many_keys_wait_for_a_look_up(migrated_database_url: str) -> None:
+    async with open_pool(migrated_database_url) as pool:
+        account = await admin_accounts.create(administrator(pool), NewAccount(name="keys", plan="Unlimited"))
+        key = (await admin_keys.create(administrator(pool), account.id, NewKey())).key
+        checks = KeyChecks(pool, most_waiting=3)
+        assert await asyncio.gather(*(checks.counts(key) for _ in range(5))) == [True] * 3 + [False] * 2
+        assert await checks.counts(key)
+
+
+async def _receive() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _send(_: Message) -> None:
+    """Nothing is sent."""
+
+
+def from_address(address: str | None, *forwarded: str) -> Exchange:
+    scope: dict[str, Any] = {
+        "client": None if address is None else (address, 4711),
+        "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded],
+    }
+    return Exchange(scope, _receive, _send, "0" * 32, BodyReader(), head_of)
+
+
+@pytest.mark.parametrize(
+    ("address", "forwarded", "peer"),
+    [
+        ("192.0.2.1", (), "192.0.2.1"),
+        ("192.0.2.1", ("203.0.113.9",), "192.0.2.1"),
+        ("10.1.2.3", (), "10.1.2.3"),
+        ("10.1.2.3", ("203.0.113.9",), "203.0.113.9"),
+        ("10.1.2.3", ("198.51.100.7, 203.0.113.9",), "203.0.113.9"),
+        ("10.1.2.3", ("198.51.100.7", "203.0.113.9, 10.9.9.9"), "203.0.113.9"),
+        ("10.1.2.3", ("198.51.100.7, 10.9.9.9, 10.8.8.8",), "198.51.100.7"),
+        ("10.1.2.3", ("10.4.4.4, 10.9.9.9",), "10.4.4.4"),
+        ("10.1.2.3", ("203.0.113.9, x",), "10.1.2.3"),
+        ("10.1.2.3", ("203.0.113.9, x, 10.9.9.9",), "10.9.9.9"),
+        ("10.1.2.3", ("", ","), "10.1.2.3"),
+        ("10.1.2.3", ("203.0.113.9:55555",), "203.0.113.9"),
+        ("10.1.2.3", ("[2001:db8:1:2:3::4]:55555",), "2001:db8:1:2::/64"),
+        ("10.1.2.3", ("2001:db8:1:2:3::4",), "2001:db8:1:2::/64"),
+        ("10.1.2.3", ("::ffff:203.0.113.9",), "203.0.113.9"),
+        ("::ffff:10.1.2.3", ("203.0.113.9",), "203.0.113.9"),
+        ("fd00::1", ("203.0.113.9",), "203.0.113.9"),
+        ("10.1.2.3", (", ".join(["203.0.113.9"] + ["10.0.0.1"] * 5000),), "10.0.0.1"),
+        (None, ("203.0.113.9",), "None"),
+    ],
+)
+def test_only_trusted_proxies_are_believed(
+    address: str | None, forwarded: tuple[str, ...], peer: str
+) -> None:
+    trusted = networks_of(["10.0.0.0/8", "fd00::/64"])
+    assert peer_of(from_address(address, *forwarded), trusted) == peer
+
+
+@pytest.mark.parametrize("text", ["proxy", "10.0.0.0/33", "10.0.0.1:80", "", "*"])
+def test_what_is_no_network_is_named(text: str) -> None:
+    with pytest.raises(SettingsError, match="AGENTCHAT_TRUSTED_PROXIES"):
+        networks_of([text])

@@ -1,7 +1,13 @@
+"""Text matched: words, snippets around them, the order of what is found, vectors of words."""
+
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge.embedding.hashing import HashingEmbedder
+from knowledge.search.passages import MOST_SNIPPET, fuse, snippet
 from knowledge.search.search_words import SearchQuery, question, searchable
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
@@ -53,3 +59,89 @@ def test_of_a_long_message_beginning_and_end_are_asked() -> None:
     assert asked[:2] == ["first", "words"]
     assert asked[-2:] == ["last", "words"]
     assert len(asked) == 64
+
+
+FILLER = "Nothing of interest is said in this sentence. " * 12
+
+
+def test_a_short_passage_is_its_own_snippet_on_one_line() -> None:
+    assert snippet("You have\n30 days.\n\nNo more.", frozenset({"days"})) == "You have 30 days. No more."
+
+
+def test_the_snippet_is_the_part_around_the_match() -> None:
+    shown = snippet(f"{FILLER}Returns are free within 30 days. {FILLER}", frozenset({"returns", "days"}))
+    assert shown.startswith("…Returns are free within 30 days.")
+    assert shown.endswith("…")
+
+
+def test_the_part_with_the_most_different_words_is_shown() -> None:
+    text = f"card card card. {FILLER}Pay by card or PayPal. {FILLER}"
+    assert "Pay by card or PayPal." in snippet(text, frozenset({"card", "paypal", "pay"}))
+
+
+def test_without_a_match_it_is_the_beginning() -> None:
+    assert snippet("Begin. " + FILLER * 2, frozenset()).startswith("Begin. Nothing")
+
+
+@given(st.text(max_size=1500), st.sets(st.text(min_size=1, max_size=5), max_size=3))
+def test_a_snippet_is_bounded_and_on_one_line(text: str, matched: set[str]) -> None:
+    shown = snippet(text, frozenset(matched))
+    assert len(shown) <= MOST_SNIPPET
+    assert "\n" not in shown
+    assert bool(shown) == bool(text.strip())
+
+
+RANKINGS = st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True), min_size=1, max_size=3)
+
+
+def test_first_in_both_is_one_and_first_in_one_alone_is_a_half() -> None:
+    assert fuse([["a", "b"], ["a", "c"]])[0] == ("a", 1.0)
+    assert fuse([["a"], ["b"]]) == [("a", 0.5), ("b", 0.5)]
+
+
+def test_what_both_find_comes_before_what_one_finds_better() -> None:
+    assert [found for found, _ in fuse([["a", "x"], ["b", "x"]])] == ["x", "a", "b"]
+
+
+def test_nothing_found_is_nothing() -> None:
+    assert fuse([[], []]) == []
+
+
+@given(RANKINGS)
+def test_scores_fall_from_one_towards_zero(rankings: list[list[str]]) -> None:
+    fused = fuse(rankings)
+    scores = [score for _, score in fused]
+    assert {found for found, _ in fused} == {found for ranking in rankings for found in ranking}
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score <= 1.0000001 for score in scores)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), unique=True))
+def test_one_ranking_alone_stays_as_it_is(ranking: list[str]) -> None:
+    assert [found for found, _ in fuse([ranking])] == ranking
+
+
+def cosine(one: list[float], other: list[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+async def test_vectors_are_of_unit_length_and_always_the_same() -> None:
+    embedder = HashingEmbedder()
+    [vector] = await embedder.embed(["Guarantee and repairs"])
+    assert len(vector) == embedder.dimensions
+    assert math.isclose(sum(value * value for value in vector), 1)
+    assert await HashingEmbedder().embed(["Guarantee and repairs"]) == [vector]
+    first = [(place, round(value, 6)) for place, value in enumerate(vector) if value][:3]
+    assert first == [(14, 0.169031), (15, 0.169031), (19, 0.169031)], "other vectors need another name"
+
+
+async def test_words_that_are_spelt_alike_are_near_and_others_are_not() -> None:
+    embedder = HashingEmbedder(1024)
+    meant, misspelt, other = await embedder.embed(["guarantee", "guarrantee", "shipping"])
+    assert cosine(meant, misspelt) > 0.6
+    assert cosine(meant, other) < embedder.least_similarity
+
+
+async def test_a_text_without_words_is_near_to_nothing() -> None:
+    [vector] = await HashingEmbedder().embed(["?!"])
+    assert not any(vector)

@@ -5,6 +5,8 @@ from uuid import uuid4
 
 import msgspec
 
+from limits import Limiter
+
 
 def new() -> str:
     return uuid4().hex
@@ -27,3 +29,17 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 async def zero() -> Counted:
     return Counted(tokens=0)
+
+
+async def set_month(limiter: Limiter, account: str, tokens: int) -> None:
+    async def count() -> Counted:
+        return Counted(tokens=tokens)
+
+    assert await limiter.recount_month(account, count)
+
+
+async def account_with(limiter: Limiter, tokens: int) -> str:
+    """An account whose month has so many."""
+    account = new()
+    await set_month(limiter, account, tokens)
+    return account

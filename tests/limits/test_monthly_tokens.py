@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from limits import Limiter, Quota, lua_scripts
 from limits.months import microseconds, name_of, number_of
-from tests.limits.given import Counted, at, new
+from tests.limits.given import Counted, at, new, set_month
 
 pytestmark = pytest.mark.requirement("LIMIT-MONTH")
 
@@ -108,11 +108,8 @@ async def test_once_known_and_settled_the_month_is_what_the_log_says(
 async def test_only_the_count_that_began_last_is_believed(limiter: Limiter) -> None:
     account = new()
 
-    async def other() -> Counted:
-        return Counted(tokens=7)
-
     async def overtaken() -> Counted:
-        assert await limiter.recount_month(account, other)
+        await set_month(limiter, account, 7)
         return Counted(tokens=3)
 
     assert not await limiter.recount_month(account, overtaken)
@@ -144,17 +141,13 @@ async def test_a_count_is_asked_for_while_the_month_is_unknown_or_old(redis_url:
         redis_url, instance="test", timeout=5, on_month=lambda account, known: asked.append((account, known))
     )
     account = new()
-
-    async def count() -> Counted:
-        return Counted(tokens=400)
-
     unknown = await limiter.admit(account, QUOTA, new())
     assert unknown.allowed is True
     assert unknown.tokens_remaining is None
     assert unknown.month_reset_s is None
     await limiter.admit(account, Quota(), new())  # a plan without a month asks for none
     assert asked == [(account, False)]
-    assert await limiter.recount_month(account, count)
+    await set_month(limiter, account, 400)
     known = await limiter.admit(account, QUOTA, new())
     assert known.tokens_remaining == 999_600
     assert known.month_reset_s is not None

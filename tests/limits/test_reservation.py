@@ -7,22 +7,11 @@ from redis.asyncio import Redis
 
 from limits import Limiter, Quota
 from limits.lua_scripts import RESERVED_TOKENS
-from tests.limits.given import Counted, at, new
+from tests.limits.given import account_with, at, new
 
 pytestmark = pytest.mark.requirement("LIMIT-RESERVE")
 
 TOKENS = 10 * RESERVED_TOKENS
-
-
-async def account_with(limiter: Limiter, tokens: int) -> str:
-    """An account whose month has so many."""
-    account = new()
-
-    async def count() -> Counted:
-        return Counted(tokens=tokens)
-
-    assert await limiter.recount_month(account, count)
-    return account
 
 
 async def test_of_200_at_once_only_those_begin_whose_tokens_are_there(limiter: Limiter) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from limits import Limiter, Quota, lua_scripts
-from tests.limits.given import Counted, at, new
+from tests.limits.given import Counted, at, new, set_month
 
 
 @pytest.fixture
@@ -19,13 +19,6 @@ async def redis(redis_url: str) -> AsyncIterator["Redis"]:
     client = Redis.from_url(redis_url, decode_responses=True)
     yield client
     await client.aclose()
-
-
-async def set_month(limiter: Limiter, account: str, tokens: int) -> None:
-    async def count() -> Counted:
-        return Counted(tokens=tokens)
-
-    assert await limiter.recount_month(account, count)
 
 
 async def until_admitted(limiter: Limiter, account: str, quota: Quota, seconds: float) -> None:

@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
-from tests.model_demo.chat import TOOL, calls, chunks_of, post, result, texts_of, user
+from tests.model_demo.chat import BEARER, TOOL, calls, chunks_of, post, result, texts_of, user
 from tests.model_demo.messages import Ask
 
 pytestmark = pytest.mark.requirement("MODEL-DEMO-OPENAI")
@@ -149,3 +150,155 @@ async def test_a_schema_is_filled(openai_client: openai.AsyncOpenAI) -> None:
         },
     )
     assert json.loads(completion.choices[0].message.content or "") == {"answer": "PONG"}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (400, None, openai.BadRequestError),
+        (401, "invalid_api_key", openai.AuthenticationError),
+        (402, "insufficient_quota", openai.APIStatusError),
+        (403, "permission_denied", openai.PermissionDeniedError),
+        (404, "not_found", openai.NotFoundError),
+        (429, "rate_limit_exceeded", openai.RateLimitError),
+        (500, None, openai.InternalServerError),
+        (529, "overloaded", openai.InternalServerError),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_request_fails_with_the_status_asked_for(
+    openai_client: openai.AsyncOpenAI,
+    status: int,
+    code: str | None,
+    error: type[openai.APIStatusError],
+    stream: bool,
+) -> None:
+    with pytest.raises(error) as caught:
+        await openai_client.chat.completions.create(
+            model=f"demo-echo?fail={status}&retry_after=3", messages=[user("Hello")], stream=stream
+        )
+    assert caught.value.status_code == status
+    assert caught.value.code == code
+    assert caught.value.response.headers.get("retry-after") == ("3" if status in (429, 529) else None)
+
+
+async def test_a_stream_may_end_in_an_error(openai_client: openai.AsyncOpenAI) -> None:
+    got: list[str] = []
+
+    async def read() -> None:
+        nonlocal got
+        stream = await openai_client.chat.completions.create(
+            model="demo-load?fail=500&fail_after=2", messages=[user("Hello")], stream=True
+        )
+        async for chunk in stream:
+            got += [chunk.choices[0].delta.content or ""]
+
+    with pytest.raises(openai.APIError, match="The server had an error"):
+        await read()
+    assert got == ["", "000000 ", "000001 "]
+
+
+async def test_a_stream_may_be_cut_or_hold_garbage(address: str) -> None:
+    cut = chunks_of(await post(address, model="demo-load?cut_after=2", stream=True))
+    assert texts_of(cut) == ["000000 ", "000001 "]
+    assert cut[-1]["choices"][0]["finish_reason"] is None
+    garbage = await post(address, model="demo-load?garbage_after=2", stream=True)
+    with pytest.raises(ValueError, match="Expecting"):
+        chunks_of(garbage)
+
+
+async def test_a_stream_may_hang_with_comments_only(address: str) -> None:
+    body = {"model": "demo-load?hang_after=1&ping_ms=5", "stream": True, "messages": [user("Hello")]}
+    lines: list[str] = []
+    async with (
+        httpx.AsyncClient(base_url=address, headers=BEARER, timeout=20) as http,
+        http.stream("POST", "/v1/chat/completions", json=body) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            lines += [line] if line else []
+            if lines[-3:] == [": ping"] * 3:
+                break
+    assert [line[:6] for line in lines] == ["data: ", "data: ", *[": ping"] * 3]
+
+
+OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+OPTIONAL = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
+
+ALL_OF = {"allOf": [OPEN], "type": "object", "properties": {}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"), [(OPEN, "additionalProperties"), (OPTIONAL, "Missing 'a'"), (ALL_OF, "'allOf'")]
+)
+async def test_a_strict_schema_is_closed_and_complete(
+    address: str, schema: dict[str, Any], words: str
+) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
+    answer = await post(address, response_format=wanted)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+    wanted["json_schema"]["strict"] = False  # type: ignore[index]
+    assert (await post(address, response_format=wanted)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("more", "param", "words"),
+    [
+        ({"messages": []}, "messages", "length"),
+        ({"messages": [{"role": "bot", "content": "x"}]}, "messages[0].role", "Invalid value"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "messages", "user's"),
+        (
+            {"messages": [{**user("x"), "provider_data": {}}]},
+            "messages[0].provider_data",
+            "Unknown parameter",
+        ),
+        (
+            {"messages": [user("x"), calls("a", "b"), result("a")]},
+            "messages.[3].role",
+            "response messages: b",
+        ),
+        ({"messages": [user("x"), calls("a"), user("y")]}, "messages.[2].role", "response messages: a"),
+        ({"messages": [user("x"), result("a")]}, "messages.[1].role", "preceding message"),
+        ({"n": 2}, "n", "Invalid value"),
+        ({"max_tokens": 0}, "max_tokens", "Invalid value"),
+        ({"temperature": 3}, "temperature", "Invalid value"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", "only allowed when 'stream'"),
+        ({"tool_choice": "auto"}, "tool_choice", "only allowed when 'tools'"),
+        ({"thinking": {}}, "thinking", "Unknown parameter"),
+        ({"model": None}, "model", "Invalid value"),
+        ({"model": "demo-echo?delta=1"}, None, "unknown control 'delta'"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name", "pattern"),
+    ],
+)
+async def test_a_wrong_request_is_told_what_is_wrong(
+    address: str, more: dict[str, Any], param: str | None, words: str
+) -> None:
+    answer = await post(address, **more)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["param"] == param
+    assert words in error["message"]
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b'"text"', b"[" * 200_000, b"\xff\xfe"])
+async def test_a_body_that_is_no_request_is_refused(address: str, raw: bytes) -> None:
+    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
+        answer = await http.post("/v1/chat/completions", content=raw)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+async def test_a_key_is_needed_and_any_will_do(address: str) -> None:
+    given = [{}, {"authorization": "Basic eDp5"}, {"x-api-key": "x"}, BEARER, {"api-key": "x"}]
+    answers = [await post(address, headers=headers) for headers in given]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 200, 200]
+    assert "API key" in answers[0].json()["error"]["message"]
+
+
+async def test_an_unknown_path_is_not_found_in_the_wires_own_form(address: str) -> None:
+    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
+        answer = await http.post("/v1/chat/nothing", content=b"{}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["param"] is None

@@ -64,3 +64,8 @@ async def talk_to() -> AsyncIterator[TalkTo]:
 @pytest.fixture
 async def echo(make_agent: MakeAgent) -> Caller:
     return await make_agent("demo-echo")
+
+
+@pytest.fixture
+async def shop(make_agent: MakeAgent) -> Caller:
+    return await make_agent("demo-shop-1", shop=True)
