@@ -155,14 +155,9 @@ async def test_an_address_that_may_not_be_called_is_refused_with_why(
     check_problem(await hooks.send("PATCH", f"/{made['id']}", {"url": url}), 400, "address_refused")
 
 
-async def test_port_8443_is_taken_next_to_443(hooks: Hooks) -> None:
-    url = "https://hooks.example.com:8443/x"
-    made = await hooks.make(url=url)
-    assert made["url"] == url
-
-
-async def test_an_address_that_is_allowed_is_taken(hooks: Hooks) -> None:
-    assert (await hooks.make(url="http://127.0.0.1:4444/x"))["url"] == "http://127.0.0.1:4444/x"
+async def test_ports_443_and_8443_and_what_the_operator_allows_are_taken(hooks: Hooks) -> None:
+    for url in ("https://hooks.example.com:8443/x", "http://127.0.0.1:4444/x"):
+        assert (await hooks.make(url=url))["url"] == url
 
 
 @pytest.mark.parametrize(
@@ -180,12 +175,8 @@ async def test_an_address_that_is_allowed_is_taken(hooks: Hooks) -> None:
 async def test_a_wrong_field_is_named(hooks: Hooks, body: Any, field: str) -> None:
     problem = check_problem(await hooks.send("POST", body=body), 400, "invalid_request")
     assert [error["field"] for error in problem["errors"]] == [field]
-
-
-async def test_a_wrong_event_is_answered_with_those_that_there_are(hooks: Hooks) -> None:
-    answer = await hooks.send("POST", body={"url": URL, "events": ["run.complete"]})
-    problem = check_problem(answer, 400, "invalid_request")
-    assert "run.completed, run.failed" in problem["errors"][0]["message"]
+    if field == "events[0]":
+        assert "run.completed, run.failed" in problem["errors"][0]["message"]
 
 
 async def test_an_account_has_fifty_endpoints_at_most(

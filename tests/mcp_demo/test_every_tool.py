@@ -41,16 +41,6 @@ def test_a_result_is_what_its_schema_says_and_its_text_the_same(
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
-@pytest.mark.parametrize(
-    "name", [name for name, calls in CALLS.items() if "limit" in {k for c in calls for k in c}]
-)
-def test_whole_numbers_written_with_a_point_are_integers(own_server: DemoServer, name: str) -> None:
-    """JSON Schema: 1.0 is an integer."""
-    arguments = next(arguments for arguments in CALLS[name] if "limit" in arguments)
-    assert own_server.call(name, arguments | {"limit": 1.0})["isError"] is False
-
-
 @pytest.mark.requirement("MCP-DATA")
 @pytest.mark.parametrize(
     "name",
