@@ -82,4 +82,5 @@ async def test_a_filter_that_cannot_be_is_refused_by_name(
     client: Client, name: str, value: str | list[str]
 ) -> None:
     problem = check_problem(await client.get("/v1/conversations", **{name: value}), 400, "invalid_request")
-    assert [error["field"] for error in problem["errors"]] == [name]
+    named = [error["field"].partition(".")[0] for error in problem["errors"]]
+    assert named == [name.partition(".")[0]]

@@ -69,14 +69,6 @@ def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
     assert told[-2:] == [Text("bcde"), Finished(message("abcde"), ())]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
-def test_text_that_was_missed_is_taken_from_the_rounds_in_the_log() -> None:
-    view = View()
-    feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
-    view.feed_all([])
-    assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == [Text("bc")]
-
-
 @pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
 def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> None:
     view = View()
