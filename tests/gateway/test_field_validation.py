@@ -55,6 +55,7 @@ async def test_keys_that_do_not_count_look_alike(
             request = f"{method} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {key}\r\nConnection: close\r\n\r\n"
             (answer,) = await ask(gateway.port, request.encode())
             trace_id = answer.headers.pop("x-trace-id")
+            del answer.headers["date"]
             body = answer.body.replace(trace_id.encode(), b"")
             seen.add((answer.status, tuple(answer.headers.items()), body))
     assert len(seen) == 1
