@@ -24,6 +24,7 @@ from gateway.chat.run_request import Verdict
 from gateway.http import strict_json
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from gateway.protocols.ag_ui.run import RunAgentInput, history_of, verdicts_of
+from tests.gateway.live_frames import events_of, finished
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
 pytestmark = pytest.mark.requirement("AG-UI")

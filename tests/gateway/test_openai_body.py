@@ -11,6 +11,7 @@ from gateway.chat.client_history import ClientHistory
 from gateway.http import strict_json
 from gateway.protocols.openai.completion_answers import CompletionChunks
 from gateway.protocols.openai.completion_body import ChatCompletion, hash_of, texts_of
+from tests.gateway.live_frames import events_of, finished
 
 pytestmark = pytest.mark.requirement("OPENAI-API")
 
