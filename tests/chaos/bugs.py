@@ -31,8 +31,8 @@ def _one_key_for_all() -> None:
     kept: list[Any] = []
 
     def first_key(real: Any) -> Any:
-        async def credentials_of(*arguments: Any) -> Any:
-            kept.append(await real(*arguments))
+        def credentials_of(*arguments: Any) -> Any:
+            kept.append(real(*arguments))
             return kept[0]
 
         return credentials_of

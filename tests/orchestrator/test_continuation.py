@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.models.anthropic.request import takes_prefill
+from orchestrator.models.anthropic.client import takes_prefill
 from orchestrator.models.continuation import Seam, going_on, with_text
 
 pytestmark = pytest.mark.requirement("RESUME")

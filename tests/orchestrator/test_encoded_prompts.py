@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conversations.aggregate.history import prompt_for
 from conversations.aggregate.kept_histories import KeptHistories
 from orchestrator.models import ModelCall
-from orchestrator.models.anthropic.request import body_of, json_of
+from orchestrator.models.anthropic.client import body_of, json_of
 from tests.conversations.given import asked, began, given, replied, trace, turn
 from tests.conversations.test_history import conversations
 

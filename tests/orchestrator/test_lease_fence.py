@@ -17,8 +17,7 @@ from contracts.timings import HOLD_SECONDS
 from contracts.updates import Finished, Text
 from conversations.leases.leases import Leases, LeaseTimings
 from gateway.runs.view import View
-from orchestrator.lease.fence import Fence
-from orchestrator.run.channel import TraceChannel
+from orchestrator.run.channel import Fence, TraceChannel
 from orchestrator.run.interruption import Interrupted
 from orchestrator.worker_timings import Timings
 from runtime.postgres import connection, open_pool

@@ -22,22 +22,20 @@ from directory.compaction_settings import Compaction
 from model_demo import answer, controls
 from model_demo.request_facts import ConversationFacts as Talk
 from model_demo.wire import anthropic, token_counts
-from orchestrator.agents.run_agent import facts_of
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
-from orchestrator.models.anthropic.request import body_of
+from orchestrator.models.anthropic.client import body_of
 from orchestrator.output.final_output import OutputSpec
 from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.rpc.recorded import MemoryLog, NoReaders
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.cost import RoundCost
-from orchestrator.run.history_compaction import Compactor
 from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.interruption import Interruption
-from orchestrator.run.model_reply import Replies
+from orchestrator.run.model_reply import Replies, RoundCost
 from orchestrator.run.perform import Performer, Tools
 from orchestrator.run.retrieval import Retriever
 from orchestrator.run.run_clock import RunClock
 from orchestrator.run.turn_loop import run_turn
+from orchestrator.run_agent import facts_of
 from orchestrator.tools.listed_tools import ToolListings
 from tests.conversations.given import ACCOUNT, AT, LATER
 from tests.orchestrator.given import World
@@ -145,7 +143,6 @@ class Thread:
     async def _run(self, log: Recorder) -> None:
         channel, cost, clock = TraceChannel(NoReaders(), log.run.trace_id, 1), RoundCost(), RunClock(AT)
         output = OutputSpec(AGENT, cast(SchemaChecks, None), self.model, "")
-        interruption = Interruption()
         performer = Performer(
             log=log,
             agent=AGENT,
@@ -160,19 +157,7 @@ class Thread:
             retriever=Retriever(cast(Any, None), AGENT),
             output=output,
         )
-        compactor = Compactor(
-            *(AGENT.compaction, performer.compact),
-            log=log,
-            channel=channel,
-            cost=cost,
-            interruption=interruption,
-        )
-        await run_turn(
-            *(log, performer, channel, compactor),
-            clock=clock,
-            interruption=interruption,
-            stop=asyncio.Event(),
-        )
+        await run_turn(performer, Interruption(), asyncio.Event())
 
 
 class NoTools:

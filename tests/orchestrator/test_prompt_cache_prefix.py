@@ -11,7 +11,7 @@ from administration.admin_values import NewKnowledgeBase
 from contracts import frames
 from directory.agents import Retrieval
 from orchestrator.models import ModelCall
-from orchestrator.models.anthropic.request import body_of
+from orchestrator.models.anthropic.client import body_of
 from runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf

@@ -12,7 +12,7 @@ from contracts.values import ToolSpec, Usage
 from directory.agents import AgentConfig, McpServer
 from directory.compaction_settings import PROMPT, Compaction
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
-from orchestrator.models.anthropic.request import messages_of
+from orchestrator.models.anthropic.client import messages_of
 from orchestrator.models.providers import Defaults
 from runtime.postgres import DatabaseUnavailable
 from tests.simulator.plan import Request

@@ -36,7 +36,7 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def _opening_turns_by(opened: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for module in ("decide_request", "at_once"):
+        for module in ("decide_request", "taking"):
             stack.enter_context(_instead(sys.modules[f"orchestrator.opening.{module}"], "open_turn", opened))
         yield
 
@@ -173,7 +173,7 @@ def round_said_twice() -> Any:
     def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
         return messages
 
-    return _instead(sys.modules["orchestrator.models.anthropic.request"], "going_on", going_on)
+    return _instead(sys.modules["orchestrator.models.anthropic.client"], "going_on", going_on)
 
 
 def covers_more_than_was_summarised() -> Any:

@@ -18,8 +18,8 @@ from gateway.http.problem_responses import Refusal
 from gateway.runs.followed_runs import Runs
 from gateway.runs.run_follower import RunFollower
 from journal import Journal
+from orchestrator.heartbeat import beat
 from orchestrator.inbox.inbox import Inbox
-from orchestrator.lease.heartbeat import beat
 from orchestrator.orchestrator_services import Parts
 from orchestrator.tools.listed_tools import ToolListings
 from orchestrator.worker import _drain

@@ -6,8 +6,8 @@ import pytest
 
 from contracts.values import ToolSpec
 from directory.parameters.openai import DIALECTS as NAMES
+from orchestrator.models.openai.client import body_of, enforces
 from orchestrator.models.openai.dialects import DIALECTS, dialect_of
-from orchestrator.models.openai.request import body_of, enforces
 from orchestrator.models.port import ModelCall
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import ScriptedProvider

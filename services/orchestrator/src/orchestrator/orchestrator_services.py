@@ -14,10 +14,10 @@ from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
 from knowledge.embedding.embedder import Embedder
 from limits.limiter import Limiter
-from orchestrator.agents.run_agent import Agents
 from orchestrator.models import Models
 from orchestrator.output.schema_checks import SchemaChecks
-from orchestrator.register import Register
+from orchestrator.run_agent import Agents
+from orchestrator.stages import Register
 from orchestrator.tools.listed_tools import ToolListings
 from orchestrator.worker_timings import Timings
 from runtime.fair_slots import FairSlots

@@ -1,21 +1,26 @@
-"""What is known of a request, stage by stage: received, taken, opened, running, ended or paused.
+"""What is known of a request, stage by stage: received, taken, opened, running, ended or paused; and the
+register of all that a worker has.
 
 Each is made once and stays as it is; a function that is given one may rely on all that it has.
 """
 
-from typing import TypedDict
+import asyncio
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
 from bus import Delivery
-from contracts.messages import ChatRequested
+from contracts.messages import CancelRequested, ChatRequested
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.errors import UnreadableEvent
 from conversations.leases.leases import Lease
 from directory.agents import AgentConfig
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.interruption import Interruption
+from orchestrator.run.interruption import Interruption, Reason
 from orchestrator.run.run_clock import RunClock
+
+S = TypeVar("S", bound="Received")
 
 
 class FoundConversation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -24,15 +29,6 @@ class FoundConversation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     conversation: Conversation | UnreadableEvent
     first_in_line: bool
     agent: AgentConfig | None
-
-
-class _TakenFields(TypedDict):
-    request: ChatRequested
-    delivery: Delivery
-    interruption: Interruption
-    lease: Lease
-    clock: RunClock
-    found: FoundConversation
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -124,12 +120,82 @@ class PausedStage(Taken, frozen=True, kw_only=True, eq=False):
     channel: TraceChannel | None
 
 
-def _taken(stage: Taken) -> _TakenFields:
-    return {
-        "request": stage.request,
-        "delivery": stage.delivery,
-        "interruption": stage.interruption,
-        "lease": stage.lease,
-        "clock": stage.clock,
-        "found": stage.found,
-    }
+def _taken(stage: Taken) -> dict[str, Any]:
+    return {name: getattr(stage, name) for name in Taken.__struct_fields__}
+
+
+class Register:
+    """What is in here can be interrupted; from `Taken` on it is also kept from other workers.
+
+    A trace may be in here twice: a second delivery of its request is received before it is known that its
+    lease is not to be had.
+    """
+
+    def __init__(self) -> None:
+        self._stages: dict[str, dict[Interruption, Received]] = {}  # by trace
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def __iter__(self) -> Iterator[Received]:
+        return iter([stage for stages in self._stages.values() for stage in stages.values()])
+
+    @property
+    def slots_used(self) -> int:
+        """Requests in a slot of the queue; those that have waited in line are in none."""
+        return sum(not stage.delivery.slot_freed for stage in self)
+
+    def enter(self, stage: S) -> S:
+        """From now on the request is at this stage."""
+        self._stages.setdefault(stage.trace_id, {})[stage.interruption] = stage
+        self._empty.clear()
+        return stage
+
+    def stage_of(self, request: Received) -> Received:
+        """The newest stage of a request that is in here."""
+        return self._stages[request.trace_id][request.interruption]
+
+    def remove(self, request: Received) -> None:
+        """It is settled, or put back."""
+        del self._stages[request.trace_id][request.interruption]
+        if not self._stages[request.trace_id]:
+            del self._stages[request.trace_id]
+        if not self._stages:
+            self._empty.set()
+
+    async def wait_until_none(self) -> None:
+        """Return when all are settled or put back."""
+        await self._empty.wait()
+
+    def interrupt(self, reason: Reason, *, waiting_only: bool = False) -> None:
+        """Stop them all, or those that only wait for their turn."""
+        for stage in self:
+            if not (waiting_only and isinstance(stage, RunningStage | EndedStage | PausedStage)):
+                stage.interruption.interrupt(reason)
+
+    def lose(self, trace_ids: set[str]) -> None:
+        """Other workers hold these now."""
+        for stage in [stage for trace_id in trace_ids for stage in self._of(trace_id)]:
+            if isinstance(stage, Taken):
+                stage.interruption.interrupt("lost")
+
+    def supersede(self, newer: Taken) -> None:
+        """This worker has taken the lease of a run again, for another delivery than the one that had it."""
+        for stage in self._of(newer.trace_id):
+            if isinstance(stage, Taken) and stage is not newer:
+                stage.interruption.interrupt("lost")
+
+    def give_up(self) -> None:
+        """What has not been renewed for so long is left to other workers."""
+        for stage in self:
+            if isinstance(stage, Taken) and stage.lease.is_given_up:
+                stage.interruption.interrupt("lost")
+
+    def cancel(self, asked: CancelRequested) -> None:
+        """The account asks for the end of one of its runs."""
+        for stage in self._of(asked.trace_id):
+            if stage.request.account_id == asked.account_id:
+                stage.interruption.interrupt("cancelled")
+
+    def _of(self, trace_id: str) -> list[Received]:
+        """All that is in here of one trace."""
+        return list(self._stages.get(trace_id, {}).values())

@@ -19,17 +19,17 @@ from directory.secrets import sealer_of
 from knowledge.embedding.configured import embedder_of
 from knowledge.embedding.vectors import usable
 from limits.limiter import Limiter
-from orchestrator.agents.run_agent import Agents
+from orchestrator.heartbeat import beat
 from orchestrator.inbox.exhausted import end_exhausted
 from orchestrator.inbox.inbox import Inbox
-from orchestrator.lease.heartbeat import beat
 from orchestrator.models import Models, defaults_of
 from orchestrator.orchestrator_services import Parts
 from orchestrator.output.schema_checks import SchemaChecks
-from orchestrator.retention import keep_removing
 from orchestrator.rpc.conversation_commands import serving_commands
+from orchestrator.rpc.erasing import keep_removing
 from orchestrator.rpc.model_check import serving_checks
 from orchestrator.rpc.what_if import serving_what_ifs
+from orchestrator.run_agent import Agents
 from orchestrator.settings import Settings
 from orchestrator.tools.listed_tools import ToolListings
 from orchestrator.worker_timings import DEFAULT, Timings

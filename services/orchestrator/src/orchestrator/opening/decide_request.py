@@ -23,12 +23,12 @@ from conversations.aggregate.turn import (
 )
 from conversations.errors import VersionConflict
 from directory.agents import AgentConfig
-from orchestrator.agents.run_agent import facts_of
 from orchestrator.opening.run_slots import NoSlot, take_slot, take_slot_again
 from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import CANCELLED, end_frame, heard, settle
 from orchestrator.run.interrupted_text import already_sent
 from orchestrator.run.run_log import run_of
+from orchestrator.run_agent import facts_of
 from orchestrator.stages import EndedStage, Opened, PausedStage, Taken
 from runtime import failpoints
 

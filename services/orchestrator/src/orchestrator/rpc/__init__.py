@@ -1,6 +1,6 @@
 """What other processes ask by request and reply.
 
-- `commands`: what else writes to conversations: `erasing`, `describing`, `deciding`, `forking`
-- `checking`: make one model call of an agent
-- `what_if`: do a recorded run again, with tools and sources out of its record (`recorded`)
+- `conversation_commands`: what else writes to conversations: `erasing`, `record_decision`, `fork_command`
+- `model_check`: makes one model call of an agent
+- `what_if`: does a recorded run again, with tools and sources out of its record (`recorded`)
 """

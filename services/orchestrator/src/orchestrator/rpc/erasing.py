@@ -1,4 +1,4 @@
-"""Erasing a conversation, on its account's command.
+"""Erasing a conversation, on its account's command; and those that no list shows, a while after their last event.
 
 A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
 whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused. Of the
@@ -7,8 +7,10 @@ conversation only its newest run is loaded, and what all of them cost.
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 
+from bus import BusUnavailable
 from contracts import events
 from contracts.messages import CancelRequested, EraseConversation
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
@@ -17,12 +19,17 @@ from conversations.aggregate.turn import cancel
 from conversations.database import server_now
 from conversations.errors import VersionConflict
 from conversations.queries.spent_by_runs import spent_by_runs
+from conversations.queries.unlisted import unlisted
 from orchestrator.orchestrator_services import Parts
+from orchestrator.rpc.fork_command import remove_abandoned
 from orchestrator.run.endings import end_frame, settle
 from orchestrator.run.run_log import run_of
+from runtime import logs
 from runtime.postgres import DatabaseUnavailable
 
 _LOOK_SECONDS = 0.1
+
+_RETENTION_LOOK_SECONDS = 60.0
 
 
 async def erase(parts: Parts, command: EraseConversation) -> bool:
@@ -99,3 +106,34 @@ async def _tell_end(parts: Parts, account_id: str, run: Run) -> None:
     """What the run's own worker would have done."""
     await settle(parts, account_id, run)
     await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
+
+
+async def keep_removing(parts: Parts, kept_seconds: float) -> None:
+    """Remove unlisted conversations and unfinished forks, until cancelled. Every worker does so."""
+    log = logs.get_logger("retention")
+    while True:
+        await asyncio.sleep(min(_RETENTION_LOOK_SECONDS, kept_seconds))
+        try:
+            removed = await remove_unlisted(parts, kept_seconds)
+            if removed:
+                log.info("unlisted_removed", conversations=removed)
+            if abandoned := await remove_abandoned(parts.pool, parts.store):
+                log.info("unfinished_forks_removed", conversations=abandoned)
+        except (DatabaseUnavailable, BusUnavailable) as error:
+            log.warning("unlisted_not_removed", reason=str(error))
+        except Exception:
+            log.exception("unlisted_not_removed")
+
+
+async def remove_unlisted(parts: Parts, kept_seconds: float) -> int:
+    """Erase those of which nothing was stored for so long; returns how many.
+
+    Raises DatabaseUnavailable, BusUnavailable.
+    """
+    removed = 0
+    async for each in unlisted(parts.pool, idle_seconds=kept_seconds):
+        command = EraseConversation(
+            trace_id=os.urandom(16).hex(), account_id=each.account_id, conversation_id=each.conversation_id
+        )
+        removed += await erase(parts, command)
+    return removed

@@ -11,9 +11,9 @@ from contracts.messages import ProviderCheck, ProviderCode
 from contracts.text import cleaned
 from directory.agents import AgentConfig
 from net_guard.addresses import looking_up_for
-from orchestrator.agents.credentials import credentials_of
 from orchestrator.models import Credentials, ModelCall, ModelFailure
 from orchestrator.orchestrator_services import Parts
+from orchestrator.run_agent import credentials_of
 
 _QUESTION = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
 _SAID_CHARS = 300
@@ -55,7 +55,7 @@ async def check_provider(parts: Parts, request: messages.CheckModel) -> Provider
     if agent is None:
         return _failed("agent_not_found", "There is no such agent, or no such version of it.")
     try:
-        credentials = credentials_of(parts, agent)
+        credentials = credentials_of(parts.agents, parts.models, agent)
     except ModelFailure as failure:
         return _failed(_code(failure), str(failure))
     return await _called(parts, agent, credentials)

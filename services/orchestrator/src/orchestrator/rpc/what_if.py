@@ -18,21 +18,18 @@ from conversations.aggregate.turn import Begin, ask_again, open_turn
 from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent
 from directory.agents import AgentConfig
 from net_guard.addresses import looking_up_for
-from orchestrator.agents.credentials import credentials_of
-from orchestrator.agents.run_agent import facts_of
 from orchestrator.models import Credentials, Model, ModelFailure
 from orchestrator.orchestrator_services import Parts
 from orchestrator.output.final_output import OutputSpec
 from orchestrator.rpc.recorded import MemoryLog, NoReaders, RecordedSources, RecordedTools
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.cost import RoundCost
-from orchestrator.run.history_compaction import Compactor
 from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.interruption import Interrupted, Interruption
-from orchestrator.run.model_reply import Replies
+from orchestrator.run.model_reply import Replies, RoundCost
 from orchestrator.run.perform import Performer
 from orchestrator.run.run_clock import RunClock
 from orchestrator.run.turn_loop import run_turn
+from orchestrator.run_agent import credentials_of, facts_of
 from orchestrator.tools.listed_tools import ToolsUnavailable
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable
@@ -155,22 +152,7 @@ class Rerun:
         """Take the turn to its end. Raises ModelFailure, ToolsUnavailable, Interrupted."""
         await interruption.allowed(self._list_tools)
         self._began = time.perf_counter()
-        await run_turn(
-            self._log,
-            self._performer,
-            self._channel,
-            Compactor(
-                self._agent.compaction,
-                self._performer.compact,
-                log=self._log,
-                channel=self._channel,
-                cost=self._cost,
-                interruption=interruption,
-            ),
-            clock=self._clock,
-            interruption=interruption,
-            stop=self._parts.stop,
-        )
+        await run_turn(self._performer, interruption, self._parts.stop)
 
     def told(
         self, outcome: messages.WhatIfOutcome, code: str | None = None, detail: str | None = None
@@ -228,7 +210,7 @@ async def _prepared(parts: Parts, question: messages.WhatIf) -> Rerun | None:
         parts,
         agent,
         await parts.models.of(agent.provider),
-        credentials_of(parts, agent),
+        credentials_of(parts.agents, parts.models, agent),
         await _passages_of(parts, agent, recorded),
         before,
         recorded,

@@ -1,4 +1,4 @@
-"""The live side of a run: its frames, numbered, and the text of the round so far."""
+"""The live side of a run: its frames, numbered and paced, while its lease is live; the text of the round so far."""
 
 import asyncio
 import hashlib
@@ -7,15 +7,73 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from bus import Traces
 from contracts import events, frames
 from contracts.timings import ALIVE_SECONDS
 from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
+from conversations.leases.leases import Lease
 from orchestrator.run.interrupted_text import AlreadySent
-from orchestrator.run.pace import Pace
+from orchestrator.run.interruption import Interrupted
 from runtime import failpoints
 
+PIECES_A_SECOND = 200
+"""More than a reader can tell apart; a model that writes slower than this never waits."""
+
+PIECES_AT_ONCE = 100
+INTERVAL_SECONDS = 0.05
+
+_HARMLESS = frames.Completed | frames.Failed | frames.Paused | frames.Alive
+"""The end of a run, or its wait, is in the log before it is said, and a sign of life changes nothing."""
+
 _FRAME_CHARACTERS = 64 * 1024
+
+
+class Pace:
+    """Of one attempt at a run. A piece costs this worker, the bus and each gateway that follows the run about
+    as much as a long text does. So the pieces of a model that keeps sending faster than PIECES_A_SECOND are
+    joined: one goes out each INTERVAL_SECONDS, until the model sends slower.
+    """
+
+    def __init__(self) -> None:
+        self._level = 0.0
+        self._at = 0.0
+
+    def pause_after(self, now: float) -> float:
+        """A piece was sent at `now`, in seconds: for how long the next ones are to be collected."""
+        self._level = max(0.0, self._level - (now - self._at) * PIECES_A_SECOND) + 1.0
+        self._at = now
+        if self._level <= PIECES_AT_ONCE:
+            return 0.0
+        self._level = PIECES_AT_ONCE + INTERVAL_SECONDS * PIECES_A_SECOND  # what the pause takes off again
+        return INTERVAL_SECONDS
+
+
+class Fence:
+    """The bus, for as long as the lease of a run is live by this worker's own clock.
+
+    The worker may be cut off from Postgres but not from NATS, or may have been stopped for a while: it cannot
+    know whether its lease was taken.
+    """
+
+    def __init__(self, traces: Traces, lease: Lease) -> None:
+        self._traces = traces
+        self._lease = lease
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any frame may be sent now."""
+        return self._lease.is_live
+
+    async def ready(self, frame: frames.Frame) -> None:
+        """Return when the lease is live. Raises Interrupted: it is lost, or was not renewed in time."""
+        if isinstance(frame, _HARMLESS) or await self._lease.wait_until_live():
+            return
+        raise Interrupted("lost")
+
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
+        """As the bus does it."""
+        return self._traces.send_frame(trace_id, frame)
 
 
 class FrameSink(Protocol):

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
+from bus import BusUnavailable, Traces
+
 T = TypeVar("T")
 
 Reason = Literal["cancelled", "deadline", "shutdown", "lost"]
@@ -52,3 +54,11 @@ class Interruption:
             raise Interrupted(self.reason or "deadline") from None
         finally:
             self._scope = None
+
+
+async def is_cancelled(traces: Traces, trace_id: str) -> bool:
+    """NATS not answering is no reason to stop: cancellations are followed as well."""
+    try:
+        return await traces.is_cancelled(trace_id)
+    except BusUnavailable:
+        return False

@@ -1,18 +1,85 @@
-"""The reply of a model: its text is said as it comes, and one that is broken off is gone on with."""
+"""The replies of a model: text is sent as it comes, one that breaks off is continued, each call has its span
+and its cost. No text is in a span.
+"""
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 
 import msgspec
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from contracts.values import Usage
+from conversations.aggregate.conversation import Run
 from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, OnText, Reply
 from orchestrator.models.continuation import Seam
 from orchestrator.output.final_output import OutputSpec
-from orchestrator.run import model_span
 from orchestrator.run.channel import TraceChannel
-from runtime import logs
+from runtime import genai, logs, telemetry
 
 _BEFORE_GOING_ON_SECONDS = 0.25
 _PAUSED = "The model provider paused its reply and left it unfinished."
+
+
+@contextlib.contextmanager
+def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
+    """`chat <model>` around one call, with what it cost and how it failed."""
+    before = meter.usage
+    with telemetry.tracer().start_as_current_span(
+        f"{genai.CHAT} {call.model}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            genai.OPERATION_NAME: genai.CHAT,
+            genai.PROVIDER_NAME: provider,
+            genai.REQUEST_MODEL: call.model,
+            genai.REQUEST_STREAM: True,
+        },
+        record_exception=False,
+    ) as span:
+        try:
+            yield span
+        except ModelFailure as failure:
+            span.set_attribute(genai.ERROR_TYPE, failure.kind)
+            span.set_status(Status(StatusCode.ERROR, failure.code))
+            raise
+        finally:
+            spent = meter.usage
+            cached = spent.cache_read_tokens - before.cache_read_tokens
+            created = spent.cache_creation_tokens - before.cache_creation_tokens
+            fresh = spent.input_tokens - before.input_tokens
+            span.set_attribute(genai.USAGE_INPUT_TOKENS, fresh + cached + created)
+            span.set_attribute(genai.USAGE_OUTPUT_TOKENS, spent.output_tokens - before.output_tokens)
+            span.set_attribute(genai.USAGE_CACHE_READ_INPUT_TOKENS, cached)
+            span.set_attribute(genai.USAGE_CACHE_CREATION_INPUT_TOKENS, created)
+
+
+def _describe(span: Span, reply: Reply) -> None:
+    span.set_attribute(genai.RESPONSE_ID, reply.message_id)
+    span.set_attribute(genai.RESPONSE_MODEL, reply.model)
+    span.set_attribute(genai.RESPONSE_FINISH_REASONS, [reply.stop_reason])
+
+
+class RoundCost:
+    """What the round under way has cost, next to what the log says of the run."""
+
+    def __init__(self) -> None:
+        self._round = 0
+        self._meter = Meter()
+
+    def begin(self, number: int) -> Meter:
+        """A meter for the calls of this round; it has the cost of those before that came to nothing."""
+        if number != self._round:
+            self._round, self._meter = number, Meter()
+        return self._meter
+
+    def recorded(self) -> None:
+        """The log has the cost so far, though not the round."""
+        self._meter = Meter()
+
+    def unrecorded(self, run: Run) -> Usage:
+        """What is not in the log yet; `run` is the run as the log has it."""
+        recorded = any(each.number == self._round and each.blocks is not None for each in run.rounds)
+        return Usage() if recorded else self._meter.usage
 
 
 class Replies:
@@ -78,9 +145,9 @@ class Replies:
         return reply
 
     async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> Reply:
-        with model_span.opened(self._provider, call, meter) as span:
+        with _call_span(self._provider, call, meter) as span:
             reply = await self._model.stream(self._credentials, call, on_text, meter)
-            model_span.describe(span, reply)
+            _describe(span, reply)
             return reply
 
 

@@ -1,6 +1,7 @@
 """The steps of a run, done: each returns the events that are to be appended for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -31,9 +32,8 @@ from orchestrator.models.continuation import with_text
 from orchestrator.models.port import prompt_sha256, summary_of, text_sha256, tools_sha256
 from orchestrator.output.final_output import OutputSpec
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.cost import RoundCost
 from orchestrator.run.interrupted_text import AlreadySent
-from orchestrator.run.model_reply import Replies
+from orchestrator.run.model_reply import Replies, RoundCost
 from orchestrator.run.retrieval import Retriever
 from orchestrator.run.run_clock import RunClock
 from orchestrator.run.run_log import RunRecorder, run_of
@@ -55,6 +55,7 @@ class Tools(Protocol):
         """The log has what these calls of the run came to."""
 
 
+@dataclass(kw_only=True)
 class Performer:
     """Performs the steps of one attempt at the log's run.
 
@@ -62,56 +63,39 @@ class Performer:
     that the agent's policy is about.
     """
 
-    def __init__(
-        self,
-        *,
-        log: RunRecorder,
-        agent: AgentConfig,
-        replies: Replies,
-        listings: ToolListings,
-        histories: Histories,
-        tools: Tools,
-        channel: TraceChannel,
-        clock: RunClock,
-        cost: RoundCost,
-        already: AlreadySent,
-        retriever: Retriever,
-        output: OutputSpec,
-        asks: bool = True,
-    ) -> None:
-        self._log = log
-        self._agent = agent
-        self._replies = replies
-        self._listings = listings
-        self._histories = histories
-        self._tools = tools
-        self._channel = channel
-        self._clock = clock
-        self._cost = cost
-        self._already = already
-        self._retriever = retriever
-        self._output = output
-        self._asks = asks
-        self._offered: dict[str, ToolSpec] | None = None
+    log: RunRecorder
+    agent: AgentConfig
+    replies: Replies
+    listings: ToolListings
+    histories: Histories
+    tools: Tools
+    channel: TraceChannel
+    clock: RunClock
+    cost: RoundCost
+    already: AlreadySent
+    retriever: Retriever
+    output: OutputSpec
+    asks: bool = True
+    _offered: dict[str, ToolSpec] | None = field(default=None, init=False)
 
     async def perform(self, step: Step) -> Sequence[events.Event]:
         """Do one step. Raises ModelFailure, ToolsUnavailable."""
-        run = self._log.run
+        run = self.log.run
         match step:
             case CallModel():
-                self._tools.recorded(run)
+                self.tools.recorded(run)
                 return await self._call_model(run, step)
             case RunTools():
                 return await self._run_tools(run, step)
             case AskApproval():
                 return await self._ask(run, step.round, [(call, None) for call in step.calls])
             case Retrieve():
-                found = await self._retriever.find(run.user_text)
-                return (events.SourcesRetrieved(trace_id=run.trace_id, at=self._clock.now(), sources=found),)
+                found = await self.retriever.find(run.user_text)
+                return (events.SourcesRetrieved(trace_id=run.trace_id, at=self.clock.now(), sources=found),)
 
     async def _run_tools(self, run: Run, step: RunTools) -> Sequence[events.Event]:
         """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
-        outcomes = await self._tools.run(step.round, step.calls, await self.offered())
+        outcomes = await self.tools.run(step.round, step.calls, await self.offered())
         returned = tuple(each for each in outcomes if isinstance(each, events.ToolReturned))
         asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
         if not asking:
@@ -126,7 +110,7 @@ class Performer:
         self, run: Run, number: int, about: Iterable[tuple[Call, events.InputAsked | None]]
     ) -> Sequence[events.Event]:
         """What stands in for a tool that is not listed any more is its name."""
-        agent, offered = self._agent, await self.offered()
+        agent, offered = self.agent, await self.offered()
         questions = []
         for call, asks in about:
             spec = offered.get(call.name)
@@ -134,20 +118,20 @@ class Performer:
                 agent_id=agent.agent_id,
                 server="" if spec is None else spec.server,
                 tool=call.name if spec is None else spec.tool,
-                expires_at=self._clock.after(agent.approval_seconds),
+                expires_at=self.clock.after(agent.approval_seconds),
                 approvers=agent.approvers,
                 on_expiry=agent.on_expiry,
                 on_new_message=agent.on_new_message,
             )
-            now = self._clock.now()
+            now = self.clock.now()
             question = requested(run, number, call, terms, approval_id=new_id(), now=now, asked=asks)
             questions.append(question)
         return questions
 
     def _held(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
         """The names of the tools that a person has to allow."""
-        policies = {server.name: server.require_approval for server in self._agent.mcp_servers}
-        if not self._asks or all(policy == "never" for policy in policies.values()):
+        policies = {server.name: server.require_approval for server in self.agent.mcp_servers}
+        if not self.asks or all(policy == "never" for policy in policies.values()):
             return frozenset()
         return frozenset(
             name
@@ -158,41 +142,41 @@ class Performer:
     async def offered(self) -> dict[str, ToolSpec]:
         """The agent's tools by the names that the model sees, the same for the whole attempt."""
         if self._offered is None:
-            self._offered = {spec.name: spec for spec in await self._listings.of(self._agent)}
+            self._offered = {spec.name: spec for spec in await self.listings.of(self.agent)}
         return self._offered
 
     async def _call_model(self, run: Run, step: CallModel) -> Sequence[events.Event]:
-        already, self._already = self._already, AlreadySent()
-        self._channel.begin_round(step.round, already.text, already.cuts)
+        already, self.already = self.already, AlreadySent()
+        self.channel.begin_round(step.round, already.text, already.cuts)
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.offered()
         prompt = prompt_for(
-            self._log.conversation,
+            self.log.conversation,
             run.trace_id,
             tools_offered=bool(offered),
-            documents=await self._retriever.documents(run.sources),
-            provider=self._agent.provider,
-            histories=self._histories,
+            documents=await self.retriever.documents(run.sources),
+            provider=self.agent.provider,
+            histories=self.histories,
         )
-        call = replace(await self._call(run, prompt), use_tools=step.tools, output_schema=self._output.schema)
+        call = replace(await self._call(run, prompt), use_tools=step.tools, output_schema=self.output.schema)
         failpoints.reach("orchestrator-before-model")
-        meter = self._cost.begin(step.round)
-        reply = await self._replies.whole(call, meter, go_on=run.on_interruption != "fail")
+        meter = self.cost.begin(step.round)
+        reply = await self.replies.whole(call, meter, go_on=run.on_interruption != "fail")
         return self._recorded(run, step, call, reply, meter.usage)
 
     async def _call(self, run: Run, prompt: Prompt) -> ModelCall:
-        system = self._agent.system_prompt if run.prompt_override is None else run.prompt_override
+        system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
         system = "\n\n".join(filter(None, (system, run.instructions)))
         return ModelCall(
             model=run.model,
-            system=self._output.instructed(self._retriever.instructed(system)),
+            system=self.output.instructed(self.retriever.instructed(system)),
             messages=prompt.messages,
             earlier=prompt.earlier,
             settled=prompt.settled,
-            parameters=self._agent.parameters,
+            parameters=self.agent.parameters,
             tools=tuple((await self.offered()).values()),
-            account_id=self._agent.account_id,
+            account_id=self.agent.account_id,
         )
 
     async def compact(self, step: Compact) -> Sequence[events.Event]:
@@ -200,7 +184,7 @@ class Performer:
 
         Raises ModelFailure, ToolsUnavailable.
         """
-        run, conversation, agent = self._log.run, self._log.conversation, self._agent
+        run, conversation, agent = self.log.run, self.log.conversation, self.agent
         wanted = agent.compaction or Compaction()
         by_provider, instruction = wanted.by == "provider", wanted.instruction
         prompt = summary_prompt(
@@ -215,15 +199,15 @@ class Performer:
             use_tools=False,
             compaction=instruction if by_provider else None,
         )
-        meter = self._cost.begin(len(run.replies) + 1)
-        reply = await self._replies.unsaid(call, meter)
+        meter = self.cost.begin(len(run.replies) + 1)
+        reply = await self.replies.unsaid(call, meter)
         summary, own = summary_of(reply)
         if not summary:
             raise ModelFailure("provider_error", kind="no_summary")
         return (
             events.ContextCompacted(
                 trace_id=run.trace_id,
-                at=self._clock.now(),
+                at=self.clock.now(),
                 through_version=through_version(conversation, run.trace_id, step.runs),
                 summary=summary,
                 model=run.model,
@@ -237,24 +221,24 @@ class Performer:
         self, run: Run, step: CallModel, call: ModelCall, reply: Reply, usage: Usage
     ) -> Sequence[events.Event]:
         offered = {spec.name: spec for spec in call.tools}
-        now, said = self._clock.now(), self._channel.text
+        now, said = self.clock.now(), self.channel.text
         asks = any(block["type"] == "tool_use" for block in reply.blocks)
-        blocks = sendable(reply.blocks, _call_ids(self._log.conversation) if asks else set())
+        blocks = sendable(reply.blocks, _call_ids(self.log.conversation) if asks else set())
         bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
         replied = events.ModelReplied(
             trace_id=run.trace_id,
             at=now,
             round=step.round,
-            blocks=_kept(blocks, said, tools=step.tools, as_said=not self._output.is_json),
+            blocks=_kept(blocks, said, tools=step.tools, as_said=not self.output.is_json),
             stop_reason=reply.stop_reason,
             usage=usage,
-            provider=self._agent.provider,
+            provider=self.agent.provider,
             prompt_sha256=prompt_sha256(call),
             tools_sha256=tools_sha256(call),
         )
-        done: list[events.Event] = [*self._channel.text_events(now), replied]
+        done: list[events.Event] = [*self.channel.text_events(now), replied]
         done += asked_for(replied, offered, bad_inputs, self._held(offered))
-        after = run_of(evolve_all(self._log.conversation, done), run.trace_id)
+        after = run_of(evolve_all(self.log.conversation, done), run.trace_id)
         done += conclude(after, message_id=reply_id(run.trace_id), now=now)
         return done
 

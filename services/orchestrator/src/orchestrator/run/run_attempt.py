@@ -10,22 +10,18 @@ from contracts.timings import RUN_SECONDS
 from contracts.values import Usage
 from conversations.aggregate.turn import cancel, fail
 from conversations.errors import VersionConflict
-from orchestrator.agents.credentials import credentials_of
-from orchestrator.lease.fence import Fence
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
 from orchestrator.output.final_output import OutputSpec
-from orchestrator.run.cancelled import is_cancelled
-from orchestrator.run.channel import TraceChannel
-from orchestrator.run.cost import RoundCost
-from orchestrator.run.history_compaction import Compactor
+from orchestrator.run.channel import Fence, TraceChannel
 from orchestrator.run.interrupted_text import AlreadySent, already_sent
-from orchestrator.run.interruption import Interrupted
-from orchestrator.run.model_reply import Replies
+from orchestrator.run.interruption import Interrupted, is_cancelled
+from orchestrator.run.model_reply import Replies, RoundCost
 from orchestrator.run.perform import Performer
 from orchestrator.run.retrieval import Retriever
 from orchestrator.run.run_log import RunLog
 from orchestrator.run.turn_loop import run_turn
+from orchestrator.run_agent import credentials_of
 from orchestrator.stages import EndedStage, Opened, PausedStage
 from orchestrator.tools.listed_tools import ToolsUnavailable
 from orchestrator.tools.tool_calls import RunToolCalls
@@ -120,16 +116,8 @@ class RunAttempt:
 
     async def _work(self) -> None:
         performer = await self._performer(await self._begin())
-        await run_turn(
-            self.log,
-            performer,
-            self.channel,
-            self._compactor(performer),
-            clock=self._opened.clock,
-            interruption=self._opened.interruption,
-            stop=self._parts.stop,
-        )
-        if self.log.run.pending and await is_cancelled(self._parts, self.log.run.trace_id):
+        await run_turn(performer, self._opened.interruption, self._parts.stop)
+        if self.log.run.pending and await is_cancelled(self._parts.bus.traces, self.log.run.trace_id):
             raise Interrupted("cancelled")  # it was asked for before this was known to wait
 
     async def _begin(self) -> AlreadySent:
@@ -150,7 +138,7 @@ class RunAttempt:
     async def _performer(self, already: AlreadySent) -> Performer:
         parts, agent = self._parts, self._opened.agent
         model = await parts.models.of(agent.provider)
-        credentials = credentials_of(parts, agent)
+        credentials = credentials_of(parts.agents, parts.models, agent)
         requested = self.log.run.output_schema
         output = OutputSpec(agent, parts.schema_checks, model, credentials.base_url, requested)
         return Performer(
@@ -166,16 +154,6 @@ class RunAttempt:
             already=already,
             retriever=Retriever(parts.pool, agent, parts.embedder),
             output=output,
-        )
-
-    def _compactor(self, performer: Performer) -> Compactor:
-        return Compactor(
-            self._opened.agent.compaction,
-            performer.compact,
-            log=self.log,
-            channel=self.channel,
-            cost=self._cost,
-            interruption=self._opened.interruption,
         )
 
     async def _stop(self, interrupted: Interrupted) -> None:

@@ -1,7 +1,7 @@
 """OpenAI's Chat Completions, streamed, in the dialects of the servers that speak it.
 
-Nothing else imports `openai`, which takes over a second. `dialects` is the table of differences; `request`
-and `request_messages` write a call, `reply` and `tool_call_pieces` read one.
+Nothing else imports `openai`, which takes over a second. `dialects` is the table of differences; `client` and
+`request_messages` write a call, `wire` and `reply` read one.
 """
 
 from net_guard import Guard

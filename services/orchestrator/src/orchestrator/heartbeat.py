@@ -3,12 +3,36 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from bus import BusUnavailable
 from contracts import frames
-from orchestrator.lease.worker_load import report_load
 from orchestrator.orchestrator_services import Parts
 from orchestrator.stages import RunningStage, Taken, WaitingStage
-from runtime import logs
+from runtime import logs, telemetry
 from runtime.postgres import DatabaseUnavailable
+
+_WAIT_SECONDS = 1.0
+"""A request that was stored just now has not waited."""
+
+
+async def report_load(parts: Parts) -> None:
+    """To be called every few seconds. A bus that does not answer leaves the old figures of the queue."""
+    used = parts.register.slots_used
+    telemetry.measure("agentchat.runs.slots", parts.run_slots, worker=parts.name)
+    telemetry.measure("agentchat.runs.slots_used", used, worker=parts.name)
+    try:
+        backlog = await parts.bus.queues.backlog("REQUESTS")
+    except BusUnavailable:
+        return
+    telemetry.measure("agentchat.requests.waiting", backlog.waiting, worker=parts.name)
+    telemetry.measure("agentchat.requests.oldest_seconds", backlog.oldest_seconds, worker=parts.name)
+    if backlog.oldest_seconds >= _WAIT_SECONDS:
+        logs.get_logger("load").warning(
+            "requests_wait_for_a_slot",
+            waiting=backlog.waiting,
+            oldest_seconds=round(backlog.oldest_seconds, 1),
+            slots_used=used,
+            slots=parts.run_slots,
+        )
 
 
 async def beat(parts: Parts) -> None:

@@ -1,6 +1,7 @@
-"""Waiting for a busy conversation: first come, first served, for thirty seconds, in no run slot.
+"""A request that this worker has taken, until its run is open or it is clear that there will be none.
 
-Whose turn it is needs a run slot of the account again: while all are taken he waits on, first in line.
+It waits for a busy conversation: first come, first served, for thirty seconds, in no run slot. At its turn it
+needs a run slot of the account again, and waits for that, first in line.
 """
 
 import asyncio
@@ -11,10 +12,11 @@ from contracts import frames
 from contracts.timings import LINE_SECONDS
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import MustWait, Rejected
-from conversations.errors import WaitingLineFull
+from conversations.errors import UnreadableEvent, WaitingLineFull
 from conversations.leases.waiting_line import LOOK_SECONDS
 from orchestrator.opening.decide_request import decide
 from orchestrator.opening.run_slots import NoSlot, give_back
+from orchestrator.opening.unreadable import end_unreadable
 from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import CANCELLED
 from orchestrator.run.interruption import Interrupted
@@ -142,3 +144,26 @@ async def _end_of(parts: Parts, taken: Taken, run: Run, end: float) -> None:
                     await ended.wait()
     finally:
         await following.close()
+
+
+async def open_run(parts: Parts, taken: Taken) -> Opened | EndedStage | PausedStage | Rejected:
+    """The first append, after a wait for the request's turn where the conversation is busy.
+
+    Raises Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable,
+    UnreadableEvent.
+    """
+    has_waited = taken.delivery.attempt > 1 or taken.request.attempt > 1  # perhaps, at another worker
+    try:
+        if isinstance(taken.found.conversation, UnreadableEvent):
+            raise taken.found.conversation
+        outcome = await decide(
+            parts, taken, taken.found.conversation, first_in_line=taken.found.first_in_line
+        )
+        if isinstance(outcome, MustWait | NoSlot):
+            has_waited = True
+            outcome = await wait_for_turn(parts, taken, outcome)
+    except UnreadableEvent as error:
+        outcome = await end_unreadable(parts, taken, error)
+    if has_waited:
+        await leave_line(parts, taken)
+    return outcome

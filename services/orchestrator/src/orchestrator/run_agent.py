@@ -1,14 +1,19 @@
-"""The agent of a run: its configuration at a version, and the provider key of that version."""
+"""The agent of a run: its configuration at a version, and where its model calls go, with which key."""
 
 from typing import Any
 
 from contracts.events import AgentFacts
 from directory.agents import AgentConfig, load_agent, unsealed_key
+from directory.errors import SealBroken
 from directory.secrets import Sealer
+from orchestrator.models import Credentials, ModelFailure, Models
 from runtime.bounded import BoundedMap
 from runtime.postgres import Pool
 
 _MAX_KNOWN = 256
+_UNREADABLE = "The agent's provider key cannot be read."
+_NONE = "The agent has no provider key."
+_NONE_FOR_URL = "The agent has a base URL of its own, and no provider key of its own to go there with."
 
 
 class Agents:
@@ -37,6 +42,24 @@ class Agents:
     def key_of(self, agent: AgentConfig) -> str | None:
         """The agent's provider key; None where it has none of its own. Raises SealBroken."""
         return unsealed_key(self._sealer, agent)
+
+
+def credentials_of(agents: Agents, models: Models, agent: AgentConfig) -> Credentials:
+    """The agent's own address and key, or else the deployment's, whose key goes to its own address alone.
+
+    Raises ModelFailure where there is none that can be read.
+    """
+    defaults = models.defaults(agent.provider)
+    try:
+        key = agents.key_of(agent)
+    except SealBroken as error:
+        raise ModelFailure("provider_error", _UNREADABLE, kind="key_unreadable") from error
+    if agent.base_url is None:
+        key = key or defaults.api_key
+    if key is None:
+        why = _NONE if agent.base_url is None else _NONE_FOR_URL
+        raise ModelFailure("provider_error", why, kind="no_key")
+    return Credentials(agent.base_url or defaults.base_url, key, guarded=agent.base_url is not None)
 
 
 def facts_of(agent: AgentConfig) -> AgentFacts:
