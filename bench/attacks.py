@@ -37,8 +37,6 @@ class Attacked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attacker:
-    """Sends requests, some at a time, each again as soon as it is answered."""
-
     def __init__(self, attacked: Attacked, http: httpx.AsyncClient) -> None:
         self.attacked = attacked
         self._http = http
@@ -46,7 +44,6 @@ class Attacker:
     async def send(
         self, method: str, path: str, body: Any = None, *, account: str = "load", **headers: str
     ) -> httpx.Response:
-        """Who is refused waits a little."""
         sent = {"X-Api-Key": self.attacked.keys[account], "X-Agent-Id": self.attacked.agents[account]}
         if path.startswith("/openai/"):
             sent = {"Authorization": f"Bearer {self.attacked.keys[account]}"}
@@ -56,7 +53,6 @@ class Attacker:
         return answer
 
     async def again(self, at_once: int, one: Callable[[], Awaitable[object]]) -> None:
-        """For ever, so many at a time."""
 
         async def go_on() -> None:
             while True:

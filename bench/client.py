@@ -52,13 +52,11 @@ class Reply(msgspec.Struct):
 
 
 def _is_whole(refusal: bytes) -> bool:
-    """Whether an answer of known length is all there."""
     length, end = LENGTH.search(refusal), refusal.find(b"\r\n\r\n")
     return end >= 0 and (length is None or len(refusal) >= end + 4 + int(length[1]))
 
 
 def request(url: str, headers: Mapping[str, str], body: object) -> bytes:
-    """The bytes of a POST of `body` as JSON."""
     parts, payload = urlsplit(url), msgspec.json.encode(body)
     lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Type: application/json"]
     lines += [f"Content-Length: {len(payload)}", *(f"{name}: {value}" for name, value in headers.items())]
@@ -90,7 +88,6 @@ class Connection(asyncio.Protocol):
         return made
 
     async def ask(self, asked: bytes) -> Reply:
-        """The reply, complete or broken: see `Reply.failed`. One at a time."""
         self._ended = asyncio.get_running_loop().create_future()
         self._tail = b""
         self._reply = Reply(time.perf_counter())

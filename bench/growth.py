@@ -92,7 +92,6 @@ async def _stored(add: AddRow, upstream: Started, limits: Limits) -> None:
 
 
 def _fill(owner_url: str, statement: str | None, have: int, want: int) -> None:
-    """Conversations without a statement. Raises psycopg.Error."""
     if statement is None:
         histories.fill(owner_url, want - have, _MESSAGES)
     with psycopg.connect(owner_url, autocommit=True) as conn:
@@ -118,7 +117,6 @@ async def _row(subject: Service, measuring: Measuring) -> tuple[str, ...]:
 
 
 async def _page_seconds(subject: Service) -> float:
-    """The median of the first page of conversations. Raises httpx.HTTPError."""
     found, seconds = subject.environment, []
     headers = {"X-Api-Key": found.load_api_key}
     async with httpx.AsyncClient(base_url=found.base_url, headers=headers, timeout=60) as client:

@@ -49,7 +49,6 @@ def fill(owner_url: str, conversations: int, messages: int, text: str = TEXT) ->
 
 
 def row(conversation_id: str, version: int, event: events.Event) -> Row:
-    """The event as it is stored."""
     return conversation_id, version, mapper.topic_of(event), mapper.state_of(event)
 
 

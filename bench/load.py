@@ -53,7 +53,6 @@ class Loaded(msgspec.Struct, kw_only=True):
 
 
 async def run(load: Load, processes: int = 1) -> Loaded:
-    """Shared out among processes of the same size."""
     part = msgspec.structs.replace(load, chats=load.chats // processes, at_once=load.at_once // processes)
     parts = await asyncio.gather(*(_process(part) for _ in range(processes)))
     return Loaded(
@@ -133,7 +132,6 @@ def _delays(reply: Reply, spacing: float) -> list[float]:
 
 
 def share(ordered: Sequence[float], part: float) -> float:
-    """The value below which a share of `ordered` lies; 0.0 where there is none."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
 
 

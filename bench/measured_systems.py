@@ -53,14 +53,12 @@ async def settled(database_url: str, seconds: float = _SECONDS) -> None:
 
 
 async def last_position(database_url: str) -> int:
-    """Of the log, 0 where it is empty."""
     async with await psycopg.AsyncConnection.connect(database_url) as conn:
         row = await (await conn.execute(_LAST)).fetchone()
     return int(row[0]) if row else 0
 
 
 def name_of(model: str) -> str:
-    """The name of a model's agent."""
     return f"Bench {model}"
 
 
@@ -113,8 +111,6 @@ class Subject(ABC):
 
 
 class Service(Subject):
-    """Ours, as `agentchat up` runs it."""
-
     def __init__(self, stack: RunningStack, agents: dict[str, str]) -> None:
         self.name = SERVICE
         self._stack, self._agents = stack, agents
@@ -136,7 +132,6 @@ class Service(Subject):
 
     @property
     def owner_url(self) -> str:
-        """The database, as its owner."""
         kept = folder_secrets.keep(self._stack.folder.secrets)
         return histories.as_owner(self._stack.environment.database_url, kept.servers_key)
 
@@ -154,8 +149,6 @@ class Service(Subject):
 
 
 class ByProtocol(Subject):
-    """The service, by one of its protocols."""
-
     def __init__(self, name: str, of: Service) -> None:
         self.name, self._of, self._request = name, of, PROTOCOLS[name]
 
@@ -183,8 +176,6 @@ class ByProtocol(Subject):
 
 
 class Baseline(Subject):
-    """A form of `bench.baselines`."""
-
     def __init__(self, name: str, server: Started, postgres: int, database_url: str) -> None:
         self.name, self._postgres = name, postgres
         self._server, self._database_url = server, database_url
@@ -210,7 +201,6 @@ class Baseline(Subject):
 async def service(
     upstream: Started, models: tuple[str, ...], counts: Counts | None = None
 ) -> AsyncIterator[Service]:
-    """Up while the block runs, with an agent for each model."""
     environ = {"ANTHROPIC_API_KEY": "lean", "ANTHROPIC_BASE_URL": upstream.url} | _SLOTS
     async with running_stack(counts, environ) as stack:
         yield Service(stack, await make_agents(stack, *models))

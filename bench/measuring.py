@@ -86,7 +86,6 @@ class Measuring:
 
 
 def paced(load: Load, streams: Streams) -> Load:
-    """At the pace of the streams."""
     return msgspec.structs.replace(
         load, ramp=streams.ramp, spacing=streams.spacing_ms / 1000, deltas=streams.deltas
     )

@@ -17,8 +17,6 @@ _START_SECONDS = 30.0
 
 
 class Started(msgspec.Struct, frozen=True):
-    """A process that serves on a port of this machine."""
-
     pid: int
     url: str
 
@@ -42,7 +40,6 @@ async def serving(*command: str) -> AsyncIterator[Started]:
 
 @contextlib.asynccontextmanager
 async def lean_upstream() -> AsyncIterator[Started]:
-    """`bench.upstream` while the block runs."""
     async with serving(sys.executable, "-m", "bench.upstream") as started:
         yield started
 

@@ -16,8 +16,6 @@ _NOT_MEASURED = ("client", UPSTREAM)
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A figure over the rounds."""
-
     median: float
     low: float
     high: float
@@ -29,8 +27,6 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine that it ran on."""
-
     cores: int
     python: str
     commit: str
@@ -60,12 +56,10 @@ class Report(msgspec.Struct, kw_only=True):
     more: dict[str, Table] = msgspec.field(default_factory=dict)
 
     def add(self, title: str, columns: tuple[str, ...], row: tuple[str, ...]) -> None:
-        """One more row of a table."""
         self.more.setdefault(title, Table(title, columns, [])).rows.append(row)
 
 
 def tables(report: Report) -> list[Table]:
-    """Those for which something was measured."""
     made = (
         _chats(report),
         _streams(report),
@@ -79,7 +73,6 @@ def tables(report: Report) -> list[Table]:
 
 
 def scenarios(report: Report, figure: str) -> list[str]:
-    """Those that have a figure, in the order in which they were measured."""
     return list(dict.fromkeys(each.scenario for each in report.measured if figure in each.figures))
 
 
@@ -88,7 +81,6 @@ def rounds(report: Report, scenario: str, subject: str) -> list[Measured]:
 
 
 def subjects(report: Report) -> list[str]:
-    """In the order in which they were measured."""
     return list(dict.fromkeys(each.subject for each in report.measured))
 
 
@@ -159,7 +151,6 @@ def _median_of(report: Report, name: str, subject: str) -> float:
 
 
 def _processes(report: Report) -> list[Table]:
-    """The service's CPU by process, in the unit of the scenario."""
     return [
         _by_process(report, "CPU ms of a chat, by process", CPU_CHATS, "chats"),
         _by_process(report, "CPU µs of a delta, by process", CPU_DELTAS, "deltas"),

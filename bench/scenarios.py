@@ -99,5 +99,4 @@ BY_PROTOCOL: tuple[Scenario, ...] = (
 
 
 def models(scenarios: tuple[Scenario, ...]) -> tuple[str, ...]:
-    """Each model of the scenarios, once."""
     return tuple(dict.fromkeys(scenario.model for scenario in scenarios))

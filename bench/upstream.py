@@ -28,8 +28,6 @@ _LAST = b"0\r\n\r\n"
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What one model name asks for."""
-
     deltas: int
     delay: float
     tool: str

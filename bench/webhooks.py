@@ -160,7 +160,6 @@ def _print(kind: str, replies: list[Reply]) -> None:
 
 
 def main() -> None:
-    """Measure and print, or receive."""
     parser = argparse.ArgumentParser(prog="python -m bench.webhooks", description=__doc__.partition("\n")[0])
     parser.add_argument("--receive", action="store_true", help="be the receiver")
     parser.add_argument("--rate", type=float, default=100.0, help="chats a second")

@@ -35,8 +35,6 @@ SELECT role, content FROM chat_messages WHERE conversation_id = $1 ORDER BY id
 
 
 class Store:
-    """The messages of all conversations."""
-
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
@@ -49,7 +47,6 @@ class Store:
     async def begin(
         self, conversation: uuid.UUID | None, message: str
     ) -> tuple[uuid.UUID, list[dict[str, str]]]:
-        """Save the user's message; returns the conversation and all its messages."""
         sent = {"role": "user", "content": message}
         if conversation is None:
             conversation = uuid.uuid4()
@@ -67,8 +64,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChatRequest(BaseModel):
-    """The body of `POST /v1/chat/stream`."""
-
     message: str
     model: str
     conversation_id: uuid.UUID | None = None

@@ -30,8 +30,6 @@ _INSIDE = Path(__file__).parent / "inside"
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """A stack and where its counters are."""
-
     stack: RunningStack
     valkey_url: str
     loops: Path
@@ -90,14 +88,11 @@ def log_all(folder: RunFolder) -> None:
 
 
 class StatementLog:
-    """The log of one server, read on from where it was read to."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read_to = path.stat().st_size
 
     def next(self) -> Logged:
-        """What was logged since the last call."""
         with self._path.open() as file:
             file.seek(self._read_to)
             text = file.read()
@@ -115,7 +110,6 @@ _OURS = ("info", "ping")
 
 
 def nats_monitor(pid: int) -> str:
-    """The address of a NATS server's monitor."""
     line = psutil.Process(pid).cmdline()
     return f"http://{LOOPBACK}:{line[line.index('-m') + 1]}"
 

@@ -64,7 +64,6 @@ class DirectClient(Client):
         return subscription
 
     def unsubscribe_direct(self, subscription: DirectSubscription) -> None:
-        """Stop: nothing is received after this."""
         self._receivers.pop(subscription._id, None)
         known = self._subs.pop(subscription._id, None)
         if known is not None and (self.is_connected or subscription.announced):  # may still be in the buffer

@@ -113,7 +113,6 @@ class Connection:
             raise BusUnavailable(f"cannot publish on {subject}: {error}") from error
 
     async def wait_up(self) -> None:
-        """Return at once while connected, else when connected again."""
         while not self.client.is_connected:
             self.up.clear()
             await self.up.wait()

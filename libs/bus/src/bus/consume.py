@@ -92,7 +92,6 @@ class Consumption:
             taking.result()
 
     async def _pull_for_ever(self) -> None:
-        """Keep one pull request open for all free slots."""
         while True:
             self._wake.clear()
             if self._trouble:

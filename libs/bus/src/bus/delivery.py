@@ -28,7 +28,6 @@ class Acknowledgements:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, reply: str) -> None:
-        """Acknowledge the message that is answered on this subject."""
         self._held.append(reply)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_HELD_SECONDS, self.send)

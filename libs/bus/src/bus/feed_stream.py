@@ -101,19 +101,15 @@ class Feed:
         return position_of(message) if message else 0
 
     async def end(self) -> FeedEnd:
-        """Where EVENTS ends."""
         return await feed_end(self._jetstream)
 
     def follow(
         self, wanted: follow.EventSelection, *, away: Callable[[BusUnavailable], None]
     ) -> AsyncGenerator[FeedEvent, None]:
-        """The events of EVENTS and those that come, without end; see `follow`."""
         return follow.follow_events(self._connection, self._jetstream, wanted, away)
 
 
 class _Common(msgspec.Struct):
-    """What every stored event has."""
-
     type: str = ""
     trace_id: str = ""
     at: str = ""
@@ -141,7 +137,6 @@ def _payload(event: FeedEvent, room: int) -> bytes:
 
 
 def _stated(events: Sequence[FeedEvent], place: int, end: FeedEnd) -> dict[str, str]:
-    """The headers of an event, and the event that it goes after."""
     if place == 0:
         return events[place].headers
     return events[place].headers | {_EXPECTED_LAST_MESSAGE: end.message_id(events[place - 1].position)}

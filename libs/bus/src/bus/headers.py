@@ -6,7 +6,6 @@ _VERSION = b"NATS/1.0"
 
 
 def parse(block: bytes | None) -> dict[str, str]:
-    """The headers of a message, names in lower case; {} where it has none."""
     if not block:
         return {}
     found = {}
@@ -26,7 +25,6 @@ def status(block: bytes | None) -> int:
 
 
 def description(block: bytes | None) -> str:
-    """The reason phrase of a status."""
     return (block or b"")[13:].partition(b"\r\n")[0].decode("utf-8", "replace")
 
 

@@ -130,7 +130,6 @@ class JetStream:
             await provisioning.provision(self, self._replicas)
 
     async def counts(self) -> tuple[int, int]:
-        """How many streams and consumers there are."""
         found = await self._ask("the account's state", self._context.account_info)
         return found.streams, found.consumers
 
@@ -144,7 +143,6 @@ class JetStream:
         return await self._direct_get(stream, {"last_by_subj": subject})
 
     async def message(self, stream: str, sequence: int) -> StoredMessage | None:
-        """One message by its sequence."""
         return await self._direct_get(stream, {"seq": sequence})
 
     async def delete(self, stream: str, sequence: int, *, overwrite: bool = False) -> None:
@@ -154,7 +152,6 @@ class JetStream:
             self.check(reply, f"to delete a message of {stream}")
 
     async def purge(self, stream: str, subject: str) -> None:
-        """Remove all messages on `subject` (wildcards allowed)."""
         await self._ask(f"to purge {subject}", partial(self._context.purge_stream, stream, subject=subject))
 
     async def next_message(self, stream: str, subject: str, start: int) -> StoredMessage | None:

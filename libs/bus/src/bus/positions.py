@@ -72,5 +72,4 @@ async def first_where(
 
 
 def position_of(message: StoredMessage) -> int:
-    """The log position of an event."""
     return int(message.headers.get(subjects.POSITION_HEADER.lower(), "0"))

@@ -70,7 +70,6 @@ class Queues:
         await Consumption(self._connection, self._jetstream, stream, handle, slots, readiness).run(stop)
 
     async def backlog(self, stream: Queue) -> Backlog:
-        """What no worker has had a slot for yet."""
         return await _backlog_of(self._jetstream, stream)
 
     async def follow_max_deliveries(
@@ -89,7 +88,6 @@ class Queues:
         )
 
     async def dead_letter(self, message: messages.DeadLettered) -> None:
-        """Copy a message to DEAD, acknowledged within 2 s."""
         await dead_letters.dead_letter(self._jetstream, message)
 
 

@@ -21,8 +21,6 @@ FAILED_HEADER = "Chat-Failed"
 
 
 class Rpc:
-    """Both sides of a request, on one connection."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

@@ -126,7 +126,6 @@ class Traces:
         )
 
     async def tool_results_of(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
-        """The results that RESULTS keeps of a trace, by call id."""
         news = await self.tool_news_of(trace_id)
         return {each.call_id: each for each in news if isinstance(each, tool_messages.ToolFinished)}
 

@@ -67,7 +67,6 @@ class ConversationSnapshot:
 
     @classmethod
     def take(cls, aggregate: Conversation) -> Self:
-        """Of this state. The library calls it."""
         return cls(aggregate.conversation_id, aggregate.version, aggregate)
 
 
@@ -75,7 +74,6 @@ class EventTranscoder(Transcoder):
     """Events to their JSON and back, by msgspec; the tag in it names the class."""
 
     def encode(self, obj: events.Event) -> bytes:
-        """The stored JSON."""
         return wire.encode(obj)
 
     def decode(self, data: bytes) -> events.Event:
@@ -87,7 +85,6 @@ class ConversationMapper(Mapper[str]):
     """Events and snapshots to rows and back; events of earlier tags are upcast as they are read."""
 
     def to_stored_event(self, domain_event: Any) -> StoredEvent:
-        """The row of a ConversationEvent or a ConversationSnapshot."""
         if isinstance(domain_event, ConversationSnapshot):
             topic, state = snapshots.topic(), snapshots.encode(domain_event.state)
         else:
@@ -185,15 +182,12 @@ class ConversationLog(Application[str]):
     snapshot_class = ConversationSnapshot
 
     def construct_factory(self, env: Environment) -> InfrastructureFactory[TrackingRecorder]:
-        """Of our table."""
         return _Factory(env)
 
     def construct_transcoder(self) -> Transcoder:
-        """By msgspec."""
         return EventTranscoder()
 
     def construct_mapper(self) -> Mapper[str]:
-        """By tags."""
         return self.factory.mapper(self.construct_transcoder(), mapper_class=ConversationMapper)
 
 

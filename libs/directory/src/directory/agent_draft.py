@@ -24,7 +24,6 @@ class AgentDraft(AgentSettings, frozen=True, kw_only=True):
     provider_key: str | None = None
 
     def __repr__(self) -> str:
-        """Without the provider key."""
         return f"AgentDraft(name={self.name!r}, model={self.model!r})"
 
 

@@ -103,7 +103,6 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> tuple[str, str, int, str, bytes | None]:
-        """What UNCHANGED asks about."""
         return self.account_id, self.agent_id, self.version, self.created_at, self.sealed_key
 
 

@@ -29,7 +29,6 @@ class ApprovalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tools that it names."""
         given = self.always or self.never
         return () if given is None else given.tool_names or ()
 
@@ -59,7 +58,6 @@ def problem_of(policy: ApprovalPolicy) -> str:
 
 
 def _criteria(given: ToolFilter, tool: ToolSpec) -> list[bool]:
-    """Whether the tool fits, for each criterion that is given."""
     fits = []
     if given.tool_names is not None:
         fits.append(tool.tool in given.tool_names)

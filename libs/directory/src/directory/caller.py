@@ -56,14 +56,12 @@ class Callers:
         self._statement = BatchedStatement(pool, Form(_RESOLVE, _parameters, _results))
 
     async def resolve(self, api_key: str, agent_id: str | None) -> Found | None:
-        """As the function `resolve`."""
         found = await self._statement.call(_Asked(hash_key(api_key), _uuid(agent_id)))
         if found is not None and self._last_used is not None:
             self._last_used.note(found[0].key_id)
         return found
 
     async def aclose(self) -> None:
-        """Look nobody up any more."""
         await self._statement.aclose()
 
 
@@ -96,7 +94,6 @@ async def enabled_keys(pool: Pool, key_hashes: list[bytes]) -> frozenset[bytes]:
 
 
 def _uuid(agent_id: str | None) -> str | None:
-    """What can be looked up of what a header holds."""
     agent = agent_id.lower() if agent_id is not None else ""
     return agent if is_uuid(agent) else None
 

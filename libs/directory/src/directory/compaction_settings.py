@@ -35,7 +35,6 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def at_tokens(self) -> float:
-        """From so many on."""
         return self.context_window * self.at_share
 
     @property

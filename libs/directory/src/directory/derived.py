@@ -15,7 +15,6 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return f"{type(self).__name__}({', '.join(self.given())})"
 
     def given(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in fields.items() if value is not UNSET}
 

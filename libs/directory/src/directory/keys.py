@@ -19,5 +19,4 @@ def hash_key(key: str) -> bytes:
 
 
 def last4(key: str) -> str:
-    """What may be shown of a key."""
     return key[-4:]

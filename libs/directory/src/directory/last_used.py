@@ -31,7 +31,6 @@ class LastUsed:
         await self.write()
 
     def note(self, key_id: str) -> None:
-        """This key was used just now."""
         self._used.add(key_id)
 
     async def write(self) -> None:

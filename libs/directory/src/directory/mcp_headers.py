@@ -42,5 +42,4 @@ def check_headers(headers: Mapping[str, str], field: str) -> None:
 
 
 def is_value(text: str) -> bool:
-    """Whether a header can carry it."""
     return _VALUE.match(text) is not None

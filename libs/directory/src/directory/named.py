@@ -61,7 +61,6 @@ class AgentNames:
         return await self._statement.call(_Asked(account_id, name))
 
     async def aclose(self) -> None:
-        """Look nothing up any more."""
         await self._statement.aclose()
 
 

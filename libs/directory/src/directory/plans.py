@@ -28,7 +28,6 @@ async def plan_of(pool: Pool, account_id: str) -> Plan | None:
 
 
 def plan_from(row: Sequence[Any]) -> Plan:
-    """A row of the table's columns, in their order."""
     return Plan(**dict(zip(Plan.__struct_fields__, row, strict=True)))
 
 

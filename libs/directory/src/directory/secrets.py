@@ -45,7 +45,6 @@ class Sealer:
 
     @property
     def key_ids(self) -> tuple[bytes, ...]:
-        """The ids of all keys at hand, as they stand in sealed values."""
         return tuple(self._ciphers)
 
     def seal(self, plain: str, *, owner: str) -> bytes:

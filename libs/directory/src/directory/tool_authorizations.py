@@ -89,14 +89,11 @@ class PendingLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerPlace(msgspec.Struct, frozen=True):
-    """An agent's server."""
-
     account_id: str
     agent_id: str
     server: str
 
     def owner(self, purpose: str) -> str:
-        """What its secrets are sealed for."""
         return seal_owner(self.account_id, self.agent_id, f"{purpose}/{self.server}")
 
 
@@ -116,7 +113,6 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     own_redirect: bool
 
     def __repr__(self) -> str:
-        """Without its secrets."""
         return f"Authorization(url={self.url!r}, status={self.status!r})"
 
 

@@ -206,7 +206,6 @@ class Limiter:
         await self._redis.ping()
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._redis.aclose()
 
     async def _end(self, account_id: str, trace_id: str, tokens: int, ended_at: str | None) -> None:

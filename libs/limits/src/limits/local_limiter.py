@@ -86,7 +86,6 @@ class LocalLimiter:
         return 0.0
 
     def end(self, account_id: str, trace_id: str) -> None:
-        """The run has ended: its slot, if it was admitted here, is free."""
         account = self._accounts.get(account_id)
         if account is not None:
             account.slots.pop(trace_id, None)

@@ -81,7 +81,6 @@ class RedisClient:
             await self._redis.ping()
 
     async def aclose(self) -> None:
-        """Stop probing and close the connections."""
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.gather(self._probe, return_exceptions=True)

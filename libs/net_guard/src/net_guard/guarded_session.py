@@ -52,7 +52,6 @@ def judge(guard: Guard, url: URL) -> None:
 
 
 def is_compressed(answer: aiohttp.ClientResponse) -> bool:
-    """Whether its body is, though that was not requested."""
     return answer.headers.get("content-encoding", "identity").strip().lower() != "identity"
 
 

@@ -64,12 +64,10 @@ class BatchedStatement(Generic[A, R]):
             raise DatabaseUnavailable("no answer from Postgres in time") from None
 
     async def aclose(self) -> None:
-        """Send nothing any more."""
         await self._batcher.aclose()
         await self._give_back()
 
     async def _results(self, batch: Sequence[A], end: float) -> Sequence[R | BaseException]:
-        """By one statement; where that fails, by one for each."""
         try:
             rows = await self._rows(batch, end)
         except psycopg.Error as error:
@@ -107,7 +105,6 @@ class BatchedStatement(Generic[A, R]):
         return await cursor.fetchall() if cursor.description else ()
 
     async def _give_back(self) -> None:
-        """Closed."""
         kept, self._connection = self._connection, None
         if kept is not None:
             await kept.close()

@@ -20,7 +20,6 @@ class BoundedMap(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """The value, which is used by that; None where there is none."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -28,12 +27,10 @@ class BoundedMap(Generic[K, V]):
         return entry[0]
 
     def size_of(self, key: K) -> int:
-        """What an entry takes; 0 where there is none."""
         entry = self._entries.get(key)
         return 0 if entry is None else entry[1]
 
     def pop(self, key: K) -> V | None:
-        """Forget an entry, and return its value if there was one."""
         value, size = self._entries.pop(key, (None, 0))
         self._size -= size
         return value

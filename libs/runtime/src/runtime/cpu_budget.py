@@ -16,7 +16,6 @@ class CpuBudget:
         self._spent: BoundedMap[str, tuple[float, float]] = BoundedMap(_KEPT)  # what is left of it, and when
 
     def spend(self, account_id: str, seconds: float) -> None:
-        """Count what has been taken."""
         self._spent.put(account_id, (self._left(account_id) + seconds, time.monotonic()))
 
     def wait_seconds(self, account_id: str) -> float:

@@ -46,8 +46,6 @@ def arm(name: str, run_dir: str, environ: Mapping[str, str] = os.environ) -> Non
 
 
 class _Armed:
-    """What `reach` is in a test."""
-
     def __init__(self, process: str, folder: Path) -> None:
         self._process = process
         self._folder = folder

@@ -27,7 +27,6 @@ class FairSlots:
 
     @property
     def idle(self) -> bool:
-        """Whether no slot is taken or waited for."""
         return not self._held and not self._waiting
 
     def try_take(self, key: Hashable) -> bool:
@@ -56,7 +55,6 @@ class FairSlots:
             raise
 
     def release(self, key: Hashable) -> None:
-        """Give a slot back."""
         self._free += 1
         self._held[key] -= 1
         if not self._held[key]:
@@ -103,16 +101,12 @@ class FairSlots:
 
 
 class KeySlots:
-    """The slots of one key."""
-
     def __init__(self, slots: FairSlots, key: Hashable) -> None:
         self._slots = slots
         self._key = key
 
     async def take(self) -> None:
-        """See FairSlots.take."""
         await self._slots.take(self._key)
 
     def release(self) -> None:
-        """See FairSlots.release."""
         self._slots.release(self._key)

@@ -142,7 +142,6 @@ async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncItera
 
 
 async def ping(pool: Pool) -> None:
-    """A health check: one round trip."""
     async with connection(pool, seconds=1.5) as conn:
         await conn.execute("SELECT 1")
 

@@ -13,19 +13,15 @@ class ReadinessFlag:
 
     @property
     def is_ready(self) -> bool:
-        """As it was set last."""
         return self._ready.is_set()
 
     def set(self, ready: bool) -> None:
-        """Wake those that wait for this value."""
         became, was = (self._ready, self._unready) if ready else (self._unready, self._ready)
         was.clear()
         became.set()
 
     async def wait_ready(self) -> None:
-        """Return at once while it is ready, else when it becomes so."""
         await self._ready.wait()
 
     async def wait_unready(self) -> None:
-        """Return at once while it is not ready, else when it ceases to be."""
         await self._unready.wait()

@@ -38,5 +38,4 @@ MEMBERS = {
 
 
 def names_role(options: str) -> bool:
-    """Whether a connection's `options` say which role it takes."""
     return "-c role=" in options or "-crole=" in options

@@ -111,7 +111,6 @@ def _is_tuple(kind: Any) -> bool:
 
 
 def _parts(kind: Any) -> list[Any]:
-    """The members of a union, without Annotated."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in (Union, types.UnionType):

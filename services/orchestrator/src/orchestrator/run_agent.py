@@ -36,7 +36,6 @@ class Agents:
         return self._known.get((account_id, agent_id))
 
     async def at_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:
-        """The version that a run began with."""
         return await load_agent(self._pool, account_id, agent_id, version)
 
     def key_of(self, agent: AgentConfig) -> str | None:
@@ -63,7 +62,6 @@ def credentials_of(agents: Agents, models: Models, agent: AgentConfig) -> Creden
 
 
 def facts_of(agent: AgentConfig) -> AgentFacts:
-    """What a new run records of its agent."""
     return AgentFacts(
         agent_version=agent.version, retrieves=agent.retrieval is not None, **_same_by_name(agent)
     )

@@ -40,7 +40,6 @@ class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def trace_id(self) -> str:
-        """The request's id in everything that is said about it."""
         return self.request.trace_id
 
     def taken(self, lease: Lease, clock: RunClock, found: FoundConversation) -> "Taken":
@@ -102,8 +101,6 @@ class Opened(Taken, frozen=True, kw_only=True, eq=False):
 
 
 class RunningStage(Opened, frozen=True, kw_only=True, eq=False):
-    """An attempt that readers hear of."""
-
     channel: TraceChannel
 
 
@@ -145,17 +142,14 @@ class Register:
         return sum(not stage.delivery.slot_freed for stage in self)
 
     def enter(self, stage: S) -> S:
-        """From now on the request is at this stage."""
         self._stages.setdefault(stage.trace_id, {})[stage.interruption] = stage
         self._empty.clear()
         return stage
 
     def stage_of(self, request: Received) -> Received:
-        """The newest stage of a request that is in here."""
         return self._stages[request.trace_id][request.interruption]
 
     def remove(self, request: Received) -> None:
-        """It is settled, or put back."""
         del self._stages[request.trace_id][request.interruption]
         if not self._stages[request.trace_id]:
             del self._stages[request.trace_id]
@@ -163,7 +157,6 @@ class Register:
             self._empty.set()
 
     async def wait_until_none(self) -> None:
-        """Return when all are settled or put back."""
         await self._empty.wait()
 
     def interrupt(self, reason: Reason, *, waiting_only: bool = False) -> None:
@@ -173,7 +166,6 @@ class Register:
                 stage.interruption.interrupt(reason)
 
     def lose(self, trace_ids: set[str]) -> None:
-        """Other workers hold these now."""
         for stage in [stage for trace_id in trace_ids for stage in self._of(trace_id)]:
             if isinstance(stage, Taken):
                 stage.interruption.interrupt("lost")
@@ -191,11 +183,9 @@ class Register:
                 stage.interruption.interrupt("lost")
 
     def cancel(self, asked: CancelRequested) -> None:
-        """The account asks for the end of one of its runs."""
         for stage in self._of(asked.trace_id):
             if stage.request.account_id == asked.account_id:
                 stage.interruption.interrupt("cancelled")
 
     def _of(self, trace_id: str) -> list[Received]:
-        """All that is in here of one trace."""
         return list(self._stages.get(trace_id, {}).values())

@@ -8,7 +8,6 @@ from tool_runner.settings import ToolRunnerSettings
 
 
 def main() -> None:
-    """Check the settings before anything slow is imported, then run."""
     name = worker.parse_process_args().name or "tool-runner"
     settings = load_or_exit(ToolRunnerSettings)
     try:

@@ -102,13 +102,10 @@ class ToolFault(msgspec.Struct, frozen=True):
 
     @property
     def final(self) -> bool:
-        """Whether no later request of the call can succeed."""
         return self.kind in _FINAL
 
 
 class ToolFailed(Exception):  # noqa: N818 - an outcome
-    """A tool server did not do what was asked of it."""
-
     def __init__(self, kind: Kind, detail: str = "", explanation: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
         self.fault = ToolFault(kind, detail, explanation)

@@ -40,7 +40,6 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
 
     @property
     def redirect_uri(self) -> str | None:
-        """Where the answer to a link goes, if that is known."""
         return None if not self.public_url else self.public_url.rstrip("/") + OAUTH_CALLBACK
 
     def sealer(self) -> Sealer:

@@ -129,7 +129,6 @@ async def _drain(
 
 
 async def _forget(journal: Journal) -> None:
-    """Delete the journal's old rows once in a while, for ever."""
     while True:
         with contextlib.suppress(DatabaseUnavailable):
             await journal.forget()
@@ -185,5 +184,4 @@ async def _health(settings: ToolRunnerSettings, bus: Bus, pool: Pool) -> AsyncIt
 
 
 def _tls() -> ssl.SSLContext:
-    """The system's certificates; loaded once, for all servers."""
     return httpx2.create_ssl_context()

@@ -90,7 +90,6 @@ def requested(
 
 
 def decide(run: Run, answer: ApprovalAnswer, *, now: str) -> Decided | AlreadyDecided | NotDecided:
-    """What becomes of an answer, given its run."""
     call, approval = find(run, answer.approval_id) or (None, None)
     if call is None or approval is None:
         return NotDecided("not_found")
@@ -143,7 +142,6 @@ def withdrawn(run: Run, now: str) -> tuple[events.Event, ...]:
 
 
 def needed(run: Run) -> tuple[ApprovalNeeded, ...]:
-    """What a run waits for, as its caller is told."""
     return tuple(
         ApprovalNeeded(
             id=approval.id,
@@ -174,7 +172,6 @@ def on_expiry(run: Run) -> OnExpiry:
 
 
 def find(run: Run, approval_id: str) -> tuple[Call, CallApproval] | None:
-    """An approval of the run, with its call."""
     for each in reversed(run.rounds):
         for call in each.calls:
             for approval in call.approvals:

@@ -28,7 +28,6 @@ class CallApproval(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Its id."""
         return self.requested.approval_id
 
     @property
@@ -38,7 +37,6 @@ class CallApproval(msgspec.Struct, frozen=True):
 
     @property
     def response(self) -> InputResponse | None:
-        """What the tool is told; None where it is told nothing, or not yet."""
         asked, decided = self.asked, self.decided
         if asked is None or decided is None:
             return None
@@ -71,7 +69,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pending(self) -> tuple[CallApproval, ...]:
-        """What a person was asked about it, and has not decided."""
         return tuple(each for each in self.approvals if each.decided is None)
 
     @property
@@ -81,25 +78,21 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_denied(self) -> bool:
-        """Whether a person has refused that it runs."""
         decided = self._decided
         return decided is not None and decided.decision == "denied"
 
     @property
     def leg(self) -> int:
-        """How often its tool has asked a person, and was not done."""
         asked = self._asked
         return asked[-1].leg + 1 if asked else 0
 
     @property
     def request_state(self) -> str | None:
-        """What its tool gave when it asked last."""
         asked = self._asked
         return asked[-1].request_state if asked else None
 
     @property
     def responses(self) -> tuple[InputResponse, ...]:
-        """What its tool is told when it is run again, of all that it has asked for."""
         return tuple(each.response for each in self.approvals if each.response is not None)
 
     @property
@@ -109,7 +102,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ran_input(self) -> dict[str, Any]:
-        """What the tool is run with."""
         return self.input if self.changed_input is None else self.changed_input
 
     @property
@@ -125,7 +117,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _decided(self) -> events.ApprovalDecided | None:
-        """What was decided about whether it may run."""
         return next((each.decided for each in self.approvals if each.asked is None), None)
 
     @property

@@ -82,7 +82,6 @@ def replayed(run: Run) -> Iterator[Update]:
 
 
 def end_of(run: Run) -> Finished | Broken:
-    """The last update of a run that has ended."""
     if run.state == "completed" and run.reply is not None:
         calls = (call for each in run.rounds for call in each.calls)
         ran = (

@@ -87,7 +87,6 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
 
     @property
     def replies(self) -> tuple[Round, ...]:
-        """The rounds whose replies are recorded whole."""
         return tuple(each for each in self.rounds if each.blocks is not None)
 
     @property
@@ -145,7 +144,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def erased(self) -> bool:
-        """Whether it is gone for every reader."""
         return self.erased_by is not None
 
     @property
@@ -159,7 +157,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return next((run for run in reversed(self.runs) if run.state == "running"), None)
 
     def run(self, trace_id: str) -> Run | None:
-        """The run of that trace, if this conversation has it."""
         for run in reversed(self.runs):  # nearly always it is the last
             if run.trace_id == trace_id:
                 return run
@@ -186,7 +183,6 @@ RunEvent = (
 
 
 def evolve(conversation: Conversation, event: events.Event) -> Conversation:
-    """The conversation after one more event."""
     return evolve_all(conversation, (event,))
 
 
@@ -350,7 +346,6 @@ def _decided(run: Run, event: events.ApprovalDecided) -> Run:
 
 
 def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
-    """What is recorded of the agent, by name."""
     return {name: getattr(recorded, name) for name in events.AgentFacts.__struct_fields__}
 
 

@@ -66,11 +66,9 @@ class History:
         self.runs = runs
 
     def thread(self) -> "_Thread":
-        """A copy that can be gone on with."""
         return self._thread.copied()
 
     def settled(self) -> "Settled":
-        """All messages but the last, which what comes next may join."""
         messages = self._thread.messages
         if not messages:
             return Settled(self, 0, 0)

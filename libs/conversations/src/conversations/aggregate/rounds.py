@@ -37,24 +37,20 @@ def with_round(rounds: Rounds, number: int, change: Callable[[Round], Round]) ->
 
 
 def with_fields(rounds: Rounds, number: int, **fields: Any) -> Rounds:
-    """The rounds with fields of number `number` changed."""
     return with_round(rounds, number, lambda each: replace(each, **fields))
 
 
 def with_last(rounds: Rounds, change: Callable[[tuple[Call, ...]], tuple[Call, ...]]) -> Rounds:
-    """The rounds with the calls of the last one changed, where it has any."""
     if not rounds or not rounds[-1].calls:
         return rounds
     return (*rounds[:-1], replace(rounds[-1], calls=change(rounds[-1].calls)))
 
 
 def with_call(rounds: Rounds, number: int, call: Call) -> Rounds:
-    """The rounds with one more call, where it is not known."""
     return with_round(rounds, number, partial(_called, call=call))
 
 
 def with_call_fields(rounds: Rounds, number: int, call_id: str, **fields: Any) -> Rounds:
-    """The rounds with fields of one call changed."""
 
     def change(each: Round) -> Round:
         calls = tuple(replace(call, **fields) if call.call_id == call_id else call for call in each.calls)
@@ -64,7 +60,6 @@ def with_call_fields(rounds: Rounds, number: int, call_id: str, **fields: Any) -
 
 
 def with_request(rounds: Rounds, event: events.ApprovalRequested | events.ElicitationRequested) -> Rounds:
-    """The rounds once a person was asked about a call."""
     return with_round(rounds, event.round, lambda each: replace(each, calls=asked_about(each.calls, event)))
 
 

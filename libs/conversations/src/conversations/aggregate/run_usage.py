@@ -114,7 +114,6 @@ def merged(spent: Sequence[RunSpent]) -> tuple[RunSpent, ...]:
 
 
 def spent_in(tallies: Mapping[str, Tally]) -> list[RunSpent]:
-    """Of those that have ended, by trace_id."""
     return [
         RunSpent(
             trace_id=trace_id,

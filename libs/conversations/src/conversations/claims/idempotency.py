@@ -98,7 +98,6 @@ async def claim_key(
 
 
 def made(new: NewClaim, now: str) -> Claim:
-    """A new claim that was made at this time."""
     return Claim(
         account_id=new.account_id,
         key_hash=new.key_hash,

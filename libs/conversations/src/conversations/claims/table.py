@@ -68,13 +68,11 @@ class Claims:
         await self._answered.call(answered)
 
     async def aclose(self) -> None:
-        """Write nothing any more."""
         await self._insert.aclose()
         await self._answered.aclose()
 
 
 def _parameters(batch: Sequence[NewClaim | AnsweredTry]) -> Sequence[object]:
-    """An array for each field."""
     return [list(column) for column in zip(*map(msgspec.structs.astuple, batch), strict=True)]
 
 

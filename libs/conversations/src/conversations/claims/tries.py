@@ -116,7 +116,6 @@ _Outcome = Literal["new", "several", "again", "join"]
 
 
 def _outcome(kept: _Kept, *, first: bool) -> _Outcome:
-    """What a try is to do about the row that it finds."""
     if kept.spent or (first and kept.tried == "answered"):
         return "new"
     if kept.tried == "several" or (first and (kept.tried == "first" or kept.earlier)):

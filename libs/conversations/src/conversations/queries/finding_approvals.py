@@ -30,8 +30,6 @@ INDEXES: dict[str, LiteralString] = {
 
 
 class FoundApproval(msgspec.Struct, frozen=True):
-    """An approval, and whose it is."""
-
     account_id: str
     approval: http.Approval
 

@@ -58,7 +58,6 @@ class RunTokens(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """All of them together."""
         return sum(self.runs.values())
 
     def counted_to(self, counted_to: str) -> MonthSpent:

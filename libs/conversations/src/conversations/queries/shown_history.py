@@ -129,7 +129,6 @@ async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Co
 
 
 async def _waits_behind(pool: Pool, trace_id: str, text: str) -> bool:
-    """Whether the run waits for a person, and this is what it has said."""
     loaded = await load_run(pool, trace_id)
     return loaded is not None and bool(loaded[1].pending) and loaded[1].text.strip() == text.strip()
 

@@ -22,8 +22,6 @@ INDEXES: dict[str, LiteralString] = {
 
 
 class Unlisted(msgspec.Struct, frozen=True):
-    """Of which account."""
-
     conversation_id: str
     account_id: str
 

@@ -31,8 +31,6 @@ class UnfitFile(ConversationsError):  # noqa: N818 - it is the file that is so
 
 
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="header"):
-    """The first line."""
-
     format: str
     version: int
     exported_at: str
@@ -49,16 +47,12 @@ class EventLine(
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="end", forbid_unknown_fields=True):
-    """The last line."""
-
     conversations: int
     events: int
     sha256: str
 
 
 class FileEvent(msgspec.Struct, frozen=True):
-    """An event as it is stored."""
-
     version: int
     topic: str
     state: bytes
@@ -84,7 +78,6 @@ class FileWriter:
         self._write(FileHeader(format=FORMAT, version=FORMAT_VERSION, exported_at=exported_at))
 
     def add(self, entries: Sequence[LogEntry]) -> None:
-        """One conversation, whose events can be decoded."""
         for entry in entries:
             state = msgspec.Raw(entry.state)
             self._write(EventLine(conversation_id=entry.conversation_id, version=entry.version, event=state))
@@ -92,7 +85,6 @@ class FileWriter:
         self._events += len(entries)
 
     def end(self) -> None:
-        """That was all."""
         digest = self._hash.hexdigest()
         self._write(End(conversations=self._conversations, events=self._events, sha256=digest))
 

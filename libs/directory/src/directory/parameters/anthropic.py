@@ -23,15 +23,11 @@ Display = Literal["summarized", "omitted"]
 
 
 class ThinkingEnabled(Part, frozen=True, tag_field="type", tag="enabled"):
-    """Thinking with a budget, in tokens, of `max_tokens`."""
-
     budget_tokens: Annotated[int, Meta(ge=1024, le=MOST)]
     display: Display | None = None
 
 
 class ThinkingAdaptive(Part, frozen=True, tag_field="type", tag="adaptive"):
-    """The model decides when and how much to think."""
-
     display: Display | None = None
 
 
@@ -44,8 +40,6 @@ class ThinkingDisabled(Part, frozen=True, tag_field="type", tag="disabled"):
 
 
 class ToolChoiceAuto(Part, frozen=True, tag_field="type", tag="auto"):
-    """The model decides whether to call tools, and whether several at once."""
-
     disable_parallel_tool_use: bool = False
 
 
@@ -113,7 +107,6 @@ def check(parameters: dict[str, Any]) -> None:
 
 
 def max_tokens(parameters: dict[str, Any]) -> int:
-    """What a call with these may write."""
     return int(parameters.get("max_tokens", DEFAULT_MAX_TOKENS))
 
 

@@ -48,7 +48,6 @@ class Outline:
         self._sections: list[Section] = []
 
     def heading(self, level: int, title: str) -> None:
-        """Begin a section, beneath those of lower `level` (1 is the outermost)."""
         title = " ".join(title.split())
         if not title:
             return
@@ -61,7 +60,6 @@ class Outline:
         self._headings.append((level, title))
 
     def text(self, piece: str) -> None:
-        """More of the current section, as it is."""
         self._text.append(piece)
 
     @property

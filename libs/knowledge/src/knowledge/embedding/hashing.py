@@ -15,8 +15,6 @@ _LENGTHS = (3, 4)
 
 
 class HashingEmbedder:
-    """An Embedder; the same text has the same vector on every machine."""
-
     def __init__(self, dimensions: int = 256) -> None:
         self._dimensions = dimensions
 

@@ -77,7 +77,6 @@ class RemoteEmbedder:
         )
 
     def __repr__(self) -> str:
-        """Without the key, and without the address, which may hold one."""
         return f"RemoteEmbedder(model={self._model!r})"
 
     @property
@@ -117,7 +116,6 @@ class RemoteEmbedder:
         return vectors
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._session.close()
 
     async def _some(self, texts: list[str]) -> list[list[float]]:

@@ -139,7 +139,6 @@ def key(embedder: Embedder) -> str:
 
 
 def literal(vector: Sequence[float]) -> str:
-    """A vector as pgvector reads it."""
     return f"[{','.join(format(value, '.7g') for value in vector)}]"
 
 

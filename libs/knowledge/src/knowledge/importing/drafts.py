@@ -85,7 +85,6 @@ def document_id(knowledge_base_id: str, name: str) -> str:
 
 
 def digest(draft: Draft) -> bytes:
-    """Shows whether anything that is stored of the draft has changed."""
     return hashlib.sha256(
         msgspec.json.encode([_FORM, draft.kind, draft.title, draft.url]) + _bytes(draft)
     ).digest()

@@ -27,8 +27,6 @@ _PORTION = 500  # so that each statement stays well within its time
 
 
 class Base(msgspec.Struct, frozen=True):
-    """What the import has to know of a knowledge base."""
-
     knowledge_base_id: str
     number: int
     language: str

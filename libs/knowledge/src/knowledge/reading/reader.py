@@ -28,7 +28,6 @@ class ReadResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def main() -> None:
-    """Answer, and end."""
     bound()
     logging.disable()  # of what is odd in a file, nobody wants to know
     sys.stdout.buffer.write(msgspec.json.encode(_answer(sys.argv[1], sys.stdin.buffer.read())))

@@ -37,8 +37,6 @@ _SOON_DELIVERIES = 20
 
 
 class Inbox:
-    """Handles deliveries."""
-
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._clock: RunClock | None = None  # of the run that began last
@@ -73,7 +71,6 @@ class Inbox:
                 await delivery.ack()
 
     async def _end(self, taken: Taken) -> None:
-        """Have the request answered, and make that known."""
         self._clock = taken.clock
         outcome = taken if isinstance(taken, Opened) else await open_run(self._parts, taken)
         match outcome:

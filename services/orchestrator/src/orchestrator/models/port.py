@@ -91,7 +91,6 @@ MOST_TOKENS = 100_000_000
 
 
 def tokens(reported: int | None) -> int:
-    """A count that a provider has reported, within what can be."""
     return min(max(reported or 0, 0), MOST_TOKENS)
 
 
@@ -151,12 +150,10 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
 
 
 def cut_short(kind: str) -> ModelFailure:
-    """The stream broke, or ended before the reply did."""
     return ModelFailure("provider_error", _CUT, kind=kind, transient=True)
 
 
 def timed_out(kind: str) -> ModelFailure:
-    """Nothing came for too long."""
     return ModelFailure("provider_timeout", kind=kind, transient=True)
 
 

@@ -69,7 +69,6 @@ class ProviderWire(ABC):
 
     @contextlib.asynccontextmanager
     async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[aiohttp.StreamReader]:
-        """As `Wire.open`."""
         answer = await self._sent(credentials, call)
         try:
             if not 200 <= answer.status < 300:
@@ -81,7 +80,6 @@ class ProviderWire(ABC):
             answer.release()  # closes a connection whose answer was not read to its end
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._unguarded.close()
         await self._guarded.close()
         await self._sdk_http.aclose()
@@ -122,7 +120,6 @@ class ProviderWire(ABC):
             raise ModelFailure("provider_error", kind="connection", transient=True) from error
 
     def _destination(self, credentials: Credentials) -> Destination:
-        """Raises AddressRefused, InvalidURL."""
         found = self._destinations.get(credentials)
         if found is None:
             found = self._described(credentials)

@@ -27,7 +27,6 @@ class EventReader:
 
     @property
     def within(self) -> bool:
-        """Whether an event has begun that has not ended."""
         return bool(self._line or self._data)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:

@@ -42,7 +42,6 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 def defaults_of(settings: Settings) -> dict[str, Defaults]:
-    """What the deployment has for each provider."""
     return {
         name: Defaults(getattr(settings, provider.base_url), getattr(settings, provider.api_key))
         for name, provider in PROVIDERS.items()
@@ -76,6 +75,5 @@ class Models:
         return self._open[provider]
 
     async def aclose(self) -> None:
-        """Close the connections."""
         for model in self._open.values():
             await model.aclose()

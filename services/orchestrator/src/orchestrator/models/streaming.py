@@ -99,11 +99,9 @@ class StreamingModel:
         self._first_backoff_seconds = first_backoff_seconds
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._wire.aclose()
 
     def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        """As `Model.enforces`."""
         return self._wire.enforces(base_url, parameters, schema)
 
     async def stream(
@@ -194,7 +192,6 @@ class StreamingModel:
 
 
 def _broken(error: Exception) -> ModelFailure:
-    """What one of _FAULTS means."""
     return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
 
 

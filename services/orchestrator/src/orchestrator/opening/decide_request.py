@@ -87,7 +87,6 @@ async def _tell_superseded(parts: Parts, taken: Taken, run: Run) -> None:
 
 @contextmanager
 def begins() -> Iterator[None]:
-    """Around the call by which an attempt begins."""
     failpoints.reach("orchestrator-before-begin")
     yield
     failpoints.reach("orchestrator-begun")

@@ -58,7 +58,6 @@ async def take_slot_again(parts: Parts, taken: Taken) -> None:
 
 
 async def give_back(parts: Parts, taken: Taken) -> None:
-    """Have no slot any longer: the request waits."""
     await parts.limiter.release(taken.request.account_id, taken.trace_id)
 
 

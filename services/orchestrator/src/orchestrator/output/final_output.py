@@ -51,7 +51,6 @@ class OutputSpec:
 
     @property
     def is_json(self) -> bool:
-        """Whether a reply is sent only when it is complete and checked."""
         return self._agent.output_type == "json"
 
     def instructed(self, system_prompt: str) -> str:

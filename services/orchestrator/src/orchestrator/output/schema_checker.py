@@ -21,8 +21,6 @@ _SHOWN_CHARS = 120
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
-    """A schema, and the text that is to be JSON of it."""
-
     schema: dict[str, Any]
     text: str
 
@@ -35,7 +33,6 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """Answer until the requests end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the requests
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     problem(CheckRequest({}, "0"))  # imports the validator, at nobody's cost

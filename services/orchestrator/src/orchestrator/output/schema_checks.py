@@ -53,7 +53,6 @@ class SchemaChecks:
             return _LATE
 
     async def aclose(self) -> None:
-        """End the processes."""
         await asyncio.gather(*(checker.end() for checker in self._idle))
 
     async def _check(self, agent: AgentConfig, request: CheckRequest) -> str:
@@ -126,7 +125,6 @@ class _Checker:
         return await self.end()
 
     async def end(self) -> int:
-        """Kill the process where it lives, and await its end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         return await self._process.wait()

@@ -66,8 +66,6 @@ async def _load(parts: Parts, conversation_id: str) -> Conversation:
 
 
 class Commands:
-    """Answers commands, any number at a time."""
-
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._running = 0
@@ -95,7 +93,6 @@ class Commands:
             return wire.encode(answer)
 
     async def wait_until_none(self) -> None:
-        """Return when none is being worked on."""
         await self._none.wait()
 
     async def _answer(self, command: Command) -> Answer:

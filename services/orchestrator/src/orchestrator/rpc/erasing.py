@@ -1,4 +1,4 @@
-"""Erasing a conversation, on its account's command; and those that no list shows, a while after their last event.
+"""Erasing a conversation, on its account's command; and, after a while, those that no list shows.
 
 A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
 whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused. Of the

@@ -104,7 +104,6 @@ async def _source(
 
 
 def _events(entries: Sequence[LogEntry]) -> list[events.Event]:
-    """Raises UnreadableEvent."""
     return [entry.event for entry in entries]
 
 

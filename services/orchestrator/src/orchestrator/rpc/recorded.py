@@ -18,19 +18,15 @@ from runtime.postgres import Pool
 
 
 class MemoryLog:
-    """A run's log that is stored nowhere."""
-
     def __init__(self, conversation: Conversation, trace_id: str) -> None:
         self.conversation = conversation
         self._trace_id = trace_id
 
     @property
     def run(self) -> Run:
-        """As far as it has come."""
         return run_of(self.conversation, self._trace_id)
 
     async def append(self, new: Sequence[events.Event]) -> None:
-        """Keep them in memory."""
         self.conversation = evolve_all(self.conversation, new)
 
 
@@ -43,7 +39,6 @@ class NoReaders:
         """At once."""
 
     def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:  # noqa: ARG002 - of FrameSink
-        """Nobody reads it."""
         return True
 
 
@@ -70,7 +65,6 @@ class RecordedTools:
         calls: tuple[Call, ...],
         offered: Mapping[str, ToolSpec],  # noqa: ARG002 - as any tools have it
     ) -> tuple[events.ToolReturned, ...]:
-        """What the record says of each."""
         return tuple(self._returned(round_number, call) for call in calls)
 
     def recorded(self, run: Run) -> None:

@@ -157,7 +157,6 @@ class Rerun:
     def told(
         self, outcome: messages.WhatIfOutcome, code: str | None = None, detail: str | None = None
     ) -> WhatIfAnswered:
-        """How far it came, and what that cost."""
         run = self._log.run
         return WhatIfAnswered(
             outcome=outcome,
@@ -234,7 +233,6 @@ def _failed(rerun: Rerun | None, code: str, detail: str) -> WhatIfAnswered:
 
 
 def _fitting(answer: WhatIfAnswered) -> bytes:
-    """The answer, or that it is too long for the bus."""
     data = wire.encode(answer)
     if len(data) <= MOST_BYTES:
         return data

@@ -1,4 +1,4 @@
-"""The live side of a run: its frames, numbered and paced, while its lease is live; the text of the round so far."""
+"""The live side of a run: its frames, numbered and paced, while its lease is live; and the text of the round."""
 
 import asyncio
 import hashlib
@@ -139,7 +139,6 @@ class TraceChannel:
                     await self.send(_returned(call.call_id, call.is_error))
 
     async def announce(self, done: Sequence[events.Event]) -> None:
-        """Send the frames of events that are in the log now."""
         for event in done:
             match event:
                 case events.ToolCalled():
@@ -170,7 +169,6 @@ class TraceChannel:
         self._cuts = list(cuts)
 
     def _end_round(self) -> None:
-        """It is in the log."""
         self._before += self._length
         self.begin_round(0)
 
@@ -201,12 +199,10 @@ class TraceChannel:
 
     @property
     def text(self) -> str:
-        """The text of the round so far, of all attempts."""
         return "".join(self._parts)
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """Where its frames ended, in code points."""
         return thinned(self._cuts)
 
     def text_events(self, now: str) -> tuple[events.Delta, ...]:

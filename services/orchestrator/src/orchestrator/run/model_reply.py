@@ -73,7 +73,6 @@ class RoundCost:
         return self._meter
 
     def recorded(self) -> None:
-        """The log has the cost so far, though not the round."""
         self._meter = Meter()
 
     def unrecorded(self, run: Run) -> Usage:

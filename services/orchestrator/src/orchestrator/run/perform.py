@@ -129,7 +129,6 @@ class Performer:
         return questions
 
     def _held(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
-        """The names of the tools that a person has to allow."""
         policies = {server.name: server.require_approval for server in self.agent.mcp_servers}
         if not self.asks or all(policy == "never" for policy in policies.values()):
             return frozenset()

@@ -12,11 +12,9 @@ class RunClock:
         self._began = time.monotonic()
 
     def now(self) -> str:
-        """As events carry it: ISO 8601 in UTC, with microseconds."""
         return self.after(0.0)
 
     def after(self, seconds: float) -> str:
-        """The time in so many seconds."""
         return _text(self._start, time.monotonic() - self._began + seconds)
 
     def seconds_since(self, at: str) -> float:
@@ -26,7 +24,6 @@ class RunClock:
 
 
 def later(at: str, seconds: float) -> str:
-    """The time so many seconds after `at`, whatever it is now."""
     return _text(_utc(at), seconds)
 
 

@@ -55,7 +55,6 @@ class RunLog:
 
     @property
     def run(self) -> Run:
-        """The run as far as it is stored."""
         return run_of(self.conversation, self._trace_id)
 
     async def append(self, new: Sequence[events.Event]) -> None:
@@ -105,7 +104,6 @@ class RunLog:
 
 
 def run_of(conversation: Conversation, trace_id: str) -> Run:
-    """The run of a request that was opened."""
     run = conversation.run(trace_id)
     assert run is not None, "an opened request has a run"
     return run

@@ -41,7 +41,6 @@ class ToolInputRequired(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> tuple[events.InputAsked, ...]:
-        """What it asks for, as it is recorded: one thing each."""
         return tuple(
             events.InputAsked(
                 **msgspec.structs.asdict(each.elicitation),
@@ -189,7 +188,6 @@ class RunToolCalls:
                 task.add_done_callback(self._recording.discard)
 
     async def close(self) -> None:
-        """Stop following."""
         if self._recording:
             await asyncio.wait(self._recording, timeout=_RECORD_SECONDS)
         for span in self._spans.values():

@@ -46,8 +46,6 @@ _CLIENT_NAME = "Agent Chat Service"
 
 
 class AuthorizationLinks:
-    """Answers AuthorizeServer and FinishAuthorization."""
-
     def __init__(self, authorizations: Authorizations, redirect_uri: str | None) -> None:
         self._all = authorizations
         self._redirect_uri = redirect_uri

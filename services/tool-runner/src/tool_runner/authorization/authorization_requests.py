@@ -49,7 +49,6 @@ class AuthorizationHttp:
         return await self._send(request, 0)
 
     async def aclose(self) -> None:
-        """Close every connection."""
         await self._session.close()
 
     async def _send(self, request: httpx2.Request, most: int) -> httpx2.Response:

@@ -39,7 +39,6 @@ class TokenSource(msgspec.Struct, frozen=True):
 
     @property
     def issuer(self) -> str:
-        """The authorization server's identifier."""
         return str(self.metadata.issuer)
 
 

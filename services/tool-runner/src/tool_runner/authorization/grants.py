@@ -25,7 +25,6 @@ class Issued(msgspec.Struct, frozen=True):
     expires_in: int | None
 
     def __repr__(self) -> str:
-        """Without the tokens."""
         return f"Issued(expires_in={self.expires_in})"
 
 

@@ -54,7 +54,6 @@ class Authorizations:
         self.turns = FairSlots(AT_ONCE)
 
     def tokens(self, place: ServerPlace, url: str) -> "AccessTokens":
-        """Those for the server at `url`."""
         return AccessTokens(self, place, url)
 
 
@@ -76,7 +75,6 @@ class AccessTokens:
 
     @property
     def secrets(self) -> Sequence[str]:
-        """What is not to be repeated: the tokens that were sent last."""
         return tuple(self._seen)
 
     async def current(self) -> str:

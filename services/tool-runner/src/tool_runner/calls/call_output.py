@@ -28,7 +28,6 @@ _NOTICE_BYTES = 256
 
 
 def rendered(result: CallToolResult) -> str:
-    """The output of a tool that ran, whether it reports success or an error."""
     if result.is_error:
         return error_output(_error_text(result))
     if result.structured_content is not None:
@@ -124,7 +123,6 @@ def _shortened(text: str) -> str:
 
 
 def _fitting(text: str) -> int:
-    """How many characters of `text` fit, as a JSON string, next to a notice."""
     low, high = 0, min(len(text), MAX_BYTES)
     while low < high:
         middle = (low + high + 1) // 2

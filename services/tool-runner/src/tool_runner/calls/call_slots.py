@@ -31,13 +31,11 @@ class Slots:
             self._forget(account_id)
 
     def release(self, account_id: str, server: Hashable) -> None:
-        """Give a place back."""
         self._accounts.release(account_id)
         self._servers[account_id].release(server)
         self._forget(account_id)
 
     def close(self) -> None:
-        """Let nobody begin who has not begun."""
         self._accounts.close()
         for servers in self._servers.values():
             servers.close()

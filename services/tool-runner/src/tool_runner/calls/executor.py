@@ -40,8 +40,6 @@ class _Call:
 
 
 class Executor:
-    """Runs the calls of this process."""
-
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self.interrupted = False
         self._agents = agents

@@ -38,8 +38,6 @@ _LOOK_AGAIN_SECONDS = 5.0
 
 
 class CallHandler:
-    """Handles deliveries of TOOLS."""
-
     def __init__(
         self,
         bus: Bus,

@@ -69,7 +69,6 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """The tokens that were sent."""
         return () if self._tokens is None else self._tokens.secrets
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -104,7 +103,6 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(502)
 
     async def aclose(self) -> None:
-        """Close every connection."""
         for notice in tuple(self._notices):
             notice.cancel()
         await self._session.close()

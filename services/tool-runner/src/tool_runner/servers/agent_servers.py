@@ -21,8 +21,6 @@ class AuthorizedServer(McpServer, frozen=True, kw_only=True):
 
 
 class AgentServers:
-    """Reads agents for this process."""
-
     def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
         self._sealer = sealer

@@ -89,7 +89,6 @@ class ToolSession:
         )
 
     def secrets(self) -> Sequence[str]:
-        """What the server is sent and is not to repeat."""
         return (*self._transport.secrets, *self._header_secrets)
 
     @property

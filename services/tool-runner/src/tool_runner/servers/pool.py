@@ -69,7 +69,6 @@ class ToolServer:
 
     @property
     def secrets(self) -> Sequence[str]:
-        """What it is sent and is not to repeat."""
         return self._secrets if self._tokens is None else (*self._tokens.secrets, *self._secrets)
 
     @contextlib.contextmanager
@@ -154,8 +153,6 @@ class ToolServer:
 
 
 class ServerPool:
-    """All servers in use."""
-
     def __init__(
         self,
         guard: Guard,
@@ -208,13 +205,11 @@ class ServerPool:
             await session.close()
 
     async def tidy(self) -> None:
-        """Close servers that have been idle for IDLE_SECONDS, for ever."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             self.close_idle()
 
     def close_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
-        """Close servers that have not been used for so long."""
         for key, server in tuple(self._servers.items()):
             if server.users == 0 and server.used_at + idle_seconds <= _now():
                 self._drop(key)

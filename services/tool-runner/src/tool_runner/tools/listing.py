@@ -17,8 +17,6 @@ from tool_runner.tools.server_tool import OfferedTool
 
 
 class Listing:
-    """Answers ListTools."""
-
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self._agents = agents
         self._servers = servers
@@ -58,7 +56,6 @@ class Listing:
 
 
 def is_allowed(config: McpServer, tool: str) -> bool:
-    """Whether the agent may use this tool of the server."""
     return config.allowed_tools is None or tool in config.allowed_tools
 
 

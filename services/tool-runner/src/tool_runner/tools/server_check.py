@@ -20,8 +20,6 @@ _SILENT = "The tool server did not answer in time."
 
 
 class Checking:
-    """Answers CheckTools."""
-
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self._agents = agents
         self._servers = servers
@@ -31,7 +29,6 @@ class Checking:
         return wire.encode(await self.check(wire.decode_message(tool_messages.CheckTools, data)))
 
     async def check(self, request: tool_messages.CheckTools) -> tool_messages.ToolsChecked:
-        """Every enabled server, side by side."""
         try:
             servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
         except ToolFailed as failed:

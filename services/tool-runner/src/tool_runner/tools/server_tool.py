@@ -33,13 +33,10 @@ class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def repeatable(self) -> bool:
-        """Whether running it twice does no more than running it once."""
         return self.read_only or self.idempotent
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that is not offered, and why."""
-
     name: str
     reason: str
 

@@ -37,7 +37,6 @@ def json_of(call: ModelCall) -> bytes:
 
 
 def body_of(call: ModelCall) -> dict[str, Any]:
-    """The complete body."""
     body = {name: value for name, value in call.parameters.items() if name not in _OURS}
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
     messages = [_sendable(message) for message in messages_of(call)]
@@ -155,12 +154,9 @@ def _mark_block(blocks: list[dict[str, Any]], number: int, control: dict[str, An
 
 
 class AnthropicWire(ProviderWire):
-    """`streaming.Wire` of the Messages API."""
-
     path = b"/v1/messages"
 
     def builder(self) -> AnthropicReply:
-        """For one stream."""
         return AnthropicReply()
 
     def enforces(self, _base_url: str, _parameters: dict[str, Any], schema: dict[str, Any]) -> bool:

@@ -22,8 +22,6 @@ _OF_BLOCK = {
 
 
 class AnthropicReply(StreamedReply):
-    """A message of the Messages API."""
-
     def __init__(self) -> None:
         super().__init__()
         self._blocks: dict[int, _Block] = {}

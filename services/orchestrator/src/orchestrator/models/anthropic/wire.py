@@ -28,8 +28,6 @@ class WireUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class WireMessage(msgspec.Struct, frozen=True, gc=False):
-    """The head of a reply."""
-
     id: str = ""
     model: str = ""
     usage: WireUsage | None = None
@@ -49,8 +47,6 @@ class WireDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class WireError(msgspec.Struct, frozen=True, gc=False):
-    """An error in the middle of a stream."""
-
     type: str = ""
     message: str = ""
 
@@ -84,7 +80,6 @@ def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFail
 
 
 def from_error_event(error: WireError | None) -> ModelFailure:
-    """An `error` event in the middle of a stream."""
     kind = error.type if error is not None else "error"
     match kind:
         case "overloaded_error" | "rate_limit_error":

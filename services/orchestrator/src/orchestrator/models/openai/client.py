@@ -22,7 +22,6 @@ _WITH_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 def body_of(call: ModelCall, base_url: str) -> dict[str, Any]:
-    """The complete JSON body for a server at `base_url`."""
     dialect = dialect_of(base_url, call.parameters)
     given = {name: value for name, value in call.parameters.items() if value is not None}
     body = {name: value for name, value in given.items() if name not in _NOT_SENT}
@@ -113,12 +112,9 @@ def _complete(schema: dict[str, Any]) -> bool:
 
 
 class OpenAIWire(ProviderWire):
-    """`streaming.Wire` of the Chat Completions API."""
-
     path = b"/chat/completions"
 
     def builder(self) -> OpenAIReply:
-        """For one stream."""
         return OpenAIReply()
 
     def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:

@@ -75,8 +75,6 @@ class ToolCalls:
 
 
 class _Slot:
-    """One call under construction."""
-
     def __init__(self, index: int | None) -> None:
         self.index = index
         self.id = ""
@@ -97,7 +95,6 @@ class _Slot:
         return cleaned(function.name) != self._name or bool(function.arguments and self._came_whole())
 
     def _came_whole(self) -> bool:
-        """Whether all the arguments were in one piece."""
         return len(self._arguments) == 1 and not read_input(self._arguments[0])[1]
 
     def add(self, piece: WireToolCall) -> None:

@@ -21,7 +21,6 @@ Message = dict[str, Any]
 
 
 def messages_of(call: ModelCall, dialect: Dialect) -> list[Message]:
-    """The call's messages."""
     made: list[Message] = [{"role": "system", "content": call.system}] if call.system else []
     ids: dict[str, str] = {}  # of the calls so far: as they are here, and as the provider gets them
     for message in _with_order(call):
@@ -100,6 +99,5 @@ def _call_id(block: Block, dialect: Dialect) -> str:
 
 
 def data_of(block: Block) -> dict[str, Any]:
-    """What the block carries for this provider."""
     data = (block.get("provider_data") or {}).get(PROVIDER)
     return data if isinstance(data, dict) else {}

@@ -92,8 +92,6 @@ class WireChoice(msgspec.Struct, frozen=True, gc=False):
 
 
 class WireGroq(msgspec.Struct, frozen=True, gc=False):
-    """Where Groq reports the usage."""
-
     usage: ChunkUsage | None = None
 
 
@@ -173,7 +171,6 @@ def _known(words: frozenset[str], message: str, headers: Mapping[str, str]) -> M
 
 
 def _error_words(error: Any) -> tuple[frozenset[str], str]:
-    """The error's code and type, in small letters, and its sentence."""
     if isinstance(error, str):
         return frozenset(), error
     if not isinstance(error, dict):
