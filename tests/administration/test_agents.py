@@ -42,7 +42,7 @@ from tests.administration.conftest import SEALER
 from tests.tool_runner.scripted import Call, serving
 from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
-from tool_runner.tools.server_check import Checking
+from tool_runner.tools.listing import Checking
 
 pytestmark = pytest.mark.requirement("AGENT-VERSIONS")
 

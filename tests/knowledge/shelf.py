@@ -6,8 +6,7 @@ from administration import admin_accounts, admin_knowledge
 from administration.admin_values import NewAccount, NewKnowledgeBase
 from knowledge.embedding.embedder import Embedder
 from knowledge.importing.drafts import Draft
-from knowledge.importing.importer import Imported, import_document
-from knowledge.importing.tables import Note
+from knowledge.importing.importer import Imported, Note, import_document
 from knowledge.search.passages import Passage
 from knowledge.search.search import search
 from runtime.postgres import Pool, connection

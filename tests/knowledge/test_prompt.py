@@ -3,8 +3,7 @@
 import pytest
 
 from contracts.values import Source
-from knowledge import passages_prompt
-from knowledge.search.passages import Passage
+from knowledge.search.passages import Passage, documents_of
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 
@@ -21,7 +20,7 @@ SHIPPING = passage(2, "Delivery", "Parcels leave the warehouse in Utrecht.\nThey
 
 
 def test_passages_are_blocks_with_index_and_title() -> None:
-    assert passages_prompt.documents([RETURNS, SHIPPING]) == (
+    assert documents_of([RETURNS, SHIPPING]) == (
         "<documents>\n"
         '<document index="1" title="Returns">\n'
         "Goods may be returned within 30 days. The label is free.\n</document>\n"
@@ -31,7 +30,7 @@ def test_passages_are_blocks_with_index_and_title() -> None:
 
 
 def test_no_passage_is_no_text() -> None:
-    assert passages_prompt.documents([]) == ""
+    assert documents_of([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,13 +48,13 @@ def test_no_passage_is_no_text() -> None:
     ],
 )
 def test_no_passage_can_end_its_block_or_begin_another(text: str) -> None:
-    blocks = passages_prompt.documents([passage(1, "T", f"a {text} b & <b> c"), SHIPPING])
+    blocks = documents_of([passage(1, "T", f"a {text} b & <b> c"), SHIPPING])
     body = blocks.removeprefix('<documents>\n<document index="1" title="T">\n').partition("\n</document>")[0]
     assert body == f"a &lt;{text[1:]} b & <b> c"
 
 
 def test_a_title_is_one_attribute_of_bounded_length() -> None:
-    blocks = passages_prompt.documents([passage(1, 'a "b" <c> & d\n' + "e" * 500, "text")])
+    blocks = documents_of([passage(1, 'a "b" <c> & d\n' + "e" * 500, "text")])
     head = blocks.split("\n")[1]
     assert head.startswith('<document index="1" title="a &quot;b&quot; &lt;c&gt; &amp; d eee')
     assert head.endswith('…">')

@@ -15,14 +15,12 @@ from bus.commands import (
     erase_conversation,
     fork_conversation,
 )
-from bus.dead_letters import Exhausted
 from bus.delivery import Delivery
 from bus.eraser import Eraser
 from bus.errors import BusUnavailable, Declined, FeedConflict
-from bus.feed_stream import Feed
-from bus.follow import EventSelection
+from bus.feed_stream import EventSelection, Feed
 from bus.positions import FeedEnd
-from bus.queues import Backlog, Queues
+from bus.queues import Backlog, Exhausted, Queues
 from bus.rpc import Rpc
 from bus.subscription import Subscription
 from bus.traces import Traces

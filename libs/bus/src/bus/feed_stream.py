@@ -1,24 +1,137 @@
-"""The EVENTS stream: every stored event once, in log order."""
+"""The EVENTS stream: every stored event once, in log order; appended, and followed as it grows.
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+A follower has no consumer on the server: a plain subscription only wakes it, and it reads the events by
+sequence. So it misses nothing while the connection is away, and continues by log position in a stream that was
+emptied or made again.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
+import nats.errors
 
-from bus import follow
 from bus.connection import Connection
 from bus.errors import BusUnavailable, FeedConflict
-from bus.jetstream import JetStream
-from bus.positions import EVERY_EVENT, MESSAGE_ID, FeedEnd, feed_end, position_of
+from bus.jetstream import JetStream, StoredMessage
+from bus.positions import EVERY_EVENT, MESSAGE_ID, FeedEnd, feed_end, first_where, position_of
 from contracts import subjects, wire
 from contracts.feed import FeedEvent
 from contracts.messages import EventTooLarge
 from runtime import logs
+
+_POLL_SECONDS = 0.5
+_GATHER_SECONDS = 0.02
 
 _EXPECTED_LAST_SEQUENCE = "Nats-Expected-Last-Sequence"
 _EXPECTED_LAST_MESSAGE = "Nats-Expected-Last-Msg-Id"
 _CLEARINGS = 100
 _HEADER_BYTES = 4096
 """More than the headers of an event take."""
+
+
+class EventSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events: of one account or all, of one name or all; from a log position or a time on, or from now.
+
+    A time is compared with when EVENTS got the event, which is not before it happened.
+    """
+
+    account_id: str | None = None
+    name: str | None = None
+    start: int | datetime | None = None
+
+    @property
+    def subject(self) -> str:
+        return subjects.fed(self.account_id, self.name)
+
+
+async def follow_events(
+    connection: Connection,
+    jetstream: JetStream,
+    wanted: EventSelection,
+    away: Callable[[BusUnavailable], None],
+) -> AsyncGenerator[FeedEvent, None]:
+    """Each event once, in log order. `away` is called whenever NATS cannot be read; it is tried again."""
+    woken = asyncio.Event()
+    wake = connection.client
+    subscription = wake.subscribe_direct(wanted.subject, lambda *_: woken.set())
+    try:
+        place: _ReadPosition | None = None
+        while True:
+            woken.clear()
+            try:
+                place = place or await _start(jetstream, wanted.start)
+                async for event in _new(jetstream, wanted.subject, place):
+                    yield event
+            except (BusUnavailable, nats.errors.Error) as error:
+                away(error if isinstance(error, BusUnavailable) else BusUnavailable(str(error)))
+                await asyncio.sleep(_POLL_SECONDS)
+                continue
+            await _wait(woken)
+    finally:
+        wake.unsubscribe_direct(subscription)
+
+
+class _ReadPosition(msgspec.Struct):
+    """The sequence to read from, and the log position up to which everything was seen."""
+
+    sequence: int
+    position: int
+
+
+async def _new(jetstream: JetStream, subject: str, place: _ReadPosition) -> AsyncIterator[FeedEvent]:
+    found = False
+    async for message in jetstream.messages(subjects.EVENTS, subject, place.sequence):
+        found = True
+        place.sequence = message.sequence + 1
+        event = _event(message)
+        if event.position > place.position:  # a stream that is fed again repeats events
+            place.position = event.position
+            yield event
+    if not found and (await jetstream.state(subjects.EVENTS))[0] < place.sequence - 1:
+        place.sequence = 1  # another stream than before
+
+
+async def _start(jetstream: JetStream, start: int | datetime | None) -> _ReadPosition:
+    end = await feed_end(jetstream)
+    match start:
+        case None:
+            return _ReadPosition(end.sequence + 1, end.position)
+        case int():
+            found = await first_where(jetstream, lambda each: position_of(each) >= start, 1, end.sequence + 1)
+            return _ReadPosition(found.sequence if found else end.sequence + 1, start - 1)
+        case datetime():
+            found = await first_where(jetstream, lambda each: _stored_at(each) >= start, 1, end.sequence + 1)
+            return _ReadPosition(found.sequence if found else end.sequence + 1, 0)
+
+
+async def _wait(woken: asyncio.Event) -> None:
+    """For the next event, which is announced a moment before the stream has it."""
+    try:
+        async with asyncio.timeout(_POLL_SECONDS):
+            await woken.wait()
+            await asyncio.sleep(_GATHER_SECONDS)
+    except TimeoutError:
+        pass
+
+
+def _event(message: StoredMessage) -> FeedEvent:
+    _, _, account_id, name = message.subject.split(".", 3)
+    return FeedEvent(
+        position=position_of(message),
+        account_id=account_id,
+        conversation_id=message.headers.get(subjects.CONVERSATION_HEADER.lower(), ""),
+        name=name,
+        data=message.data,
+    )
+
+
+def _stored_at(message: StoredMessage) -> datetime:
+    text = message.headers["nats-time-stamp"]
+    # Nanoseconds, which a datetime does not have.
+    whole, _, fraction = text.removesuffix("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}").replace(tzinfo=UTC)
 
 
 class Feed:
@@ -104,9 +217,9 @@ class Feed:
         return await feed_end(self._jetstream)
 
     def follow(
-        self, wanted: follow.EventSelection, *, away: Callable[[BusUnavailable], None]
+        self, wanted: EventSelection, *, away: Callable[[BusUnavailable], None]
     ) -> AsyncGenerator[FeedEvent, None]:
-        return follow.follow_events(self._connection, self._jetstream, wanted, away)
+        return follow_events(self._connection, self._jetstream, wanted, away)
 
 
 class _Common(msgspec.Struct):

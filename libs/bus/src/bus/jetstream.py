@@ -16,7 +16,7 @@ import msgspec
 import nats.errors
 import nats.js.errors
 
-from bus import headers, provisioning, users
+from bus import headers, streams, users
 from bus.connection import Connection
 from bus.errors import BusUnavailable, FeedConflict
 from runtime import logs, telemetry
@@ -122,12 +122,12 @@ class JetStream:
         return msgspec.json.decode(reply.data, type=ApiReply)
 
     async def provision(self) -> None:
-        """Create what is missing of streams and consumers, and restore what is ours; see `provisioning`.
+        """Create what is missing of streams and consumers, and restore what is ours; see `streams`.
 
         A user who may not do that leaves it to the one who may.
         """
         if users.may_provision(self._connection.user):
-            await provisioning.provision(self, self._replicas)
+            await streams.provision(self, self._replicas)
 
     async def counts(self) -> tuple[int, int]:
         found = await self._ask("the account's state", self._context.account_info)

@@ -1,21 +1,83 @@
-"""The work queues REQUESTS and TOOLS: publishing, working them off, and what was delivered in vain."""
+"""The work queues REQUESTS and TOOLS: publishing, working them off, and what was delivered in vain.
+
+A message past its last delivery is handled once, copied to DEAD and taken from its queue.
+"""
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
-from bus import dead_letters, streams
+from bus import streams
 from bus.connection import Connection
 from bus.consume import Consumption, Handle
 from bus.delivery import Delivery
 from bus.jetstream import JetStream
 from contracts import messages, subjects, tool_messages, wire
+from runtime import logs
 from runtime.readiness import ReadinessFlag
 
 Queue = Literal["REQUESTS", "TOOLS"]
+
+
+class Exhausted(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was delivered `deliveries` times without being settled."""
+
+    stream: str
+    subject: str
+    data: bytes
+    deliveries: int
+
+
+class _Advisory(msgspec.Struct):
+    """What nats-server publishes at max_deliver (its schema io.nats.jetstream.advisory.v1.max_deliver)."""
+
+    stream: str
+    stream_seq: int
+    deliveries: int
+
+
+async def dead_letter(jetstream: JetStream, message: messages.DeadLettered) -> None:
+    """Copy a message to DEAD, acknowledged; the same message within two minutes is kept once."""
+    payload = wire.encode(message)
+    subject = subjects.dead(message.stream)
+    await jetstream.publish(subject, payload, f"{subject}:{hashlib.sha256(payload).hexdigest()}")
+
+
+async def handle_advisory(
+    jetstream: JetStream, delivery: Delivery, handle: Callable[[Exhausted], Awaitable[None]]
+) -> None:
+    """Work off one advisory; raises when a step failed, so that the advisory comes again."""
+    try:
+        advisory = msgspec.json.decode(delivery.data, type=_Advisory)
+    except msgspec.DecodeError:
+        logs.get_logger("bus").warning("advisory_undecodable")
+        return
+    message = await jetstream.message(advisory.stream, advisory.stream_seq)
+    if message is None:
+        return
+    await handle(
+        Exhausted(
+            stream=advisory.stream,
+            subject=message.subject,
+            data=message.data,
+            deliveries=advisory.deliveries,
+        )
+    )
+    reason = f"not settled in {advisory.deliveries} deliveries"
+    await dead_letter(
+        jetstream,
+        messages.DeadLettered(
+            stream=advisory.stream,
+            subject=message.subject,
+            reason=reason,
+            payload=message.data.decode("utf-8", "replace"),
+        ),
+    )
+    await jetstream.delete(advisory.stream, advisory.stream_seq)
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +135,7 @@ class Queues:
         return await _backlog_of(self._jetstream, stream)
 
     async def follow_max_deliveries(
-        self, handle: Callable[[dead_letters.Exhausted], Awaitable[None]], *, stop: asyncio.Event
+        self, handle: Callable[[Exhausted], Awaitable[None]], *, stop: asyncio.Event
     ) -> None:
         """Work off, until `stop`, the messages of both queues that were delivered 50 times in vain.
 
@@ -81,14 +143,14 @@ class Queues:
         """
 
         async def on_advisory(delivery: Delivery) -> None:
-            await dead_letters.handle_advisory(self._jetstream, delivery, handle)
+            await handle_advisory(self._jetstream, delivery, handle)
 
         await Consumption(self._connection, self._jetstream, streams.ADVISORIES, on_advisory, slots=1).run(
             stop
         )
 
     async def dead_letter(self, message: messages.DeadLettered) -> None:
-        await dead_letters.dead_letter(self._jetstream, message)
+        await dead_letter(self._jetstream, message)
 
 
 async def _backlog_of(jetstream: JetStream, stream: str) -> Backlog:

@@ -6,7 +6,7 @@ and append, never change or remove. After ConversationErased the conversation's 
 (`erased_rows`), and weeks later itself (`compacted_erasures`), and no others.
 """
 
-from conversations import compacted_erasures, erased_rows, erasures, unfinished_forks
+from conversations import compacted_erasures, erased_rows, erasures
 from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import VISIBLE_TEXT
@@ -86,7 +86,7 @@ BASELINE = "\n".join(
         snapshots.TABLES,
         availability.TABLES,
         abandoned_runs.TABLES,
-        unfinished_forks.TABLES,
+        unlisted.TABLES,
         links.TABLES,
         erasures.TABLES,
         erased_rows.TABLES,

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from urllib.parse import urlsplit
 
 from runtime.fair_slots import FairSlots
+from runtime.settings import SettingsError
 
 Resolve = Callable[[str, int, str], Awaitable[list[str]]]
 """Host and port, and the account that asks, to addresses, as text; raises OSError where there are none."""
@@ -231,3 +232,11 @@ class Resolver:
 
         threading.Thread(target=look_up, name="resolve", daemon=True).start()
         return await done
+
+
+def guard_of(allow: Iterable[str], variable: str, ports: Collection[int] = HTTPS_PORTS) -> Guard:
+    """`allow` is what the environment variable lists; all else is at one of `ports`. Raises SettingsError."""
+    try:
+        return Guard(allow, ports=ports)
+    except ValueError as error:
+        raise SettingsError(f"{variable} cannot be used: {error}") from None

@@ -9,7 +9,7 @@ from directory.secrets import Sealer, sealer_of
 from gateway.http.peers import networks_of
 from knowledge.settings import EmbedderSettings
 from net_guard import Guard
-from net_guard.settings import guard_of
+from net_guard.guard import guard_of
 from runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]

@@ -30,7 +30,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     def guard(self) -> "Guard":
         """What judges the addresses of endpoints. Raises SettingsError."""
         from contracts.webhooks import PORTS
-        from net_guard.settings import guard_of
+        from net_guard.guard import guard_of
 
         return guard_of(self.allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 

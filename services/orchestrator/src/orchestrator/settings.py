@@ -6,7 +6,7 @@ import msgspec
 
 from knowledge.settings import EmbedderSettings
 from net_guard import Guard
-from net_guard.settings import guard_of
+from net_guard.guard import guard_of
 from runtime.settings import Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]

@@ -7,7 +7,7 @@ import msgspec
 from contracts.http import OAUTH_CALLBACK
 from directory.secrets import Sealer, sealer_of
 from net_guard import Guard
-from net_guard.settings import guard_of
+from net_guard.guard import guard_of
 from runtime.settings import ServiceSettings, Setting
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]

@@ -30,8 +30,7 @@ from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.settings import ToolRunnerSettings
 from tool_runner.time_limit import DatabaseClock
-from tool_runner.tools.listing import Listing
-from tool_runner.tools.server_check import Checking
+from tool_runner.tools.listing import Checking, Listing
 
 DRAIN_SECONDS = 8.0
 _CLOSE_SECONDS = 1.0

@@ -19,7 +19,7 @@ from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from conversations.event_store.log import Log, LogEntry, bytes_of, in_thread_if_large
 from conversations.event_store.store import ConversationStore
-from conversations.unfinished_forks import abandoned_forks
+from conversations.queries.unlisted import abandoned_forks
 from orchestrator.orchestrator_services import Parts
 from runtime.logs import get_logger
 from runtime.postgres import Pool

@@ -1,4 +1,4 @@
-"""The live side of a run: its frames, numbered and paced, while its lease is live; and the text of the round."""
+"""The live side of a run: frames, numbered and paced, while its lease is live, and the text of the round."""
 
 import asyncio
 import hashlib

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from contracts.admin_errors import NotFound
 from contracts.values import Source
 from directory.agents import AgentConfig
-from knowledge import passages_prompt
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import Disabled
-from knowledge.search.passages import Passage
+from knowledge.search.passages import INSTRUCTION, Passage, documents_of
 from knowledge.search.search import load_passages, search
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable, Pool
@@ -54,13 +53,13 @@ class Retriever:
             return ""
         if self._passages is None:
             self._passages = await self._found_before(retrieval.knowledge_base_id, sources)
-        return passages_prompt.documents(self._passages)
+        return documents_of(self._passages)
 
     def instructed(self, system_prompt: str) -> str:
         """The system prompt, told how to use documents if the agent retrieves."""
         if self._agent.retrieval is None:
             return system_prompt
-        return f"{system_prompt}\n\n{passages_prompt.INSTRUCTION}".lstrip()
+        return f"{system_prompt}\n\n{INSTRUCTION}".lstrip()
 
     async def _found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
         """What an earlier attempt found; the snippets alone where Postgres does not answer."""

@@ -1,4 +1,3 @@
-"""The tools that servers list: `listing` answers `chat.tools.list` with those of an agent, `server_check`
-answers `chat.tools.check`, `server_tool` and `input_schemas` make what a server lists fit for model
-providers.
+"""The tools that servers list: `listing` answers `chat.tools.list` and `chat.tools.check`, `server_tool`
+and `input_schemas` make what a server lists fit for model providers.
 """
