@@ -13,6 +13,7 @@ from bus.jetstream import JetStream
 from bus.queues import Queues
 from bus.rpc import Rpc
 from bus.traces import Traces
+from runtime.following import wait_for_event
 
 _PING_SECONDS = 1.5
 _LOOK_SECONDS = 2.0
@@ -80,9 +81,7 @@ class Bus:
         made, looks = None, 0
         try:
             while True:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(look):
-                        await back.wait()
+                await wait_for_event(back, look)
                 looks += 1
                 with contextlib.suppress(BusUnavailable, TimeoutError):
                     if not back.is_set() and looks % _LOOKS and await self._jetstream.counts() == made:

@@ -16,6 +16,7 @@ from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from contracts.timings import HEARTBEAT_SECONDS
 from runtime import logs
+from runtime.following import wait_for_event
 from runtime.readiness import ReadinessFlag
 
 Handle = Callable[[Delivery], Awaitable[None]]
@@ -117,13 +118,10 @@ class Consumption:
             self._ended(trouble=True)
 
     async def _wait(self) -> None:
-        try:
-            async with asyncio.timeout(_SILENCE_SECONDS if self._wanted else None):
-                await self._wake.wait()
-        except TimeoutError:
-            if self._connection.client.is_connected:
-                self._log.warning("consumer_stalled")
-                self._ended(trouble=True)
+        woken = await wait_for_event(self._wake, _SILENCE_SECONDS if self._wanted else None)
+        if not woken and self._connection.client.is_connected:
+            self._log.warning("consumer_stalled")
+            self._ended(trouble=True)
 
     async def _recover(self) -> None:
         """The stream or its consumer is gone, or does not answer: make sure that both are there."""

@@ -1,8 +1,8 @@
 """The EVENTS stream: every stored event once, in log order; appended, and followed as it grows.
 
 A follower has no consumer on the server: a plain subscription only wakes it, and it reads the events by
-sequence. So it misses nothing while the connection is away, and continues by log position in a stream that was
-emptied or made again.
+sequence. So it misses nothing while the connection is away, and continues by log position in a stream that
+was emptied or made again.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from contracts import subjects, wire
 from contracts.feed import FeedEvent
 from contracts.messages import EventTooLarge
 from runtime import logs
+from runtime.following import wait_for_event
 
 _POLL_SECONDS = 0.5
 _GATHER_SECONDS = 0.02
@@ -68,7 +69,8 @@ async def follow_events(
                 away(error if isinstance(error, BusUnavailable) else BusUnavailable(str(error)))
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
-            await _wait(woken)
+            if await wait_for_event(woken, _POLL_SECONDS):
+                await asyncio.sleep(_GATHER_SECONDS)  # it is announced a moment before the stream has it
     finally:
         wake.unsubscribe_direct(subscription)
 
@@ -104,16 +106,6 @@ async def _start(jetstream: JetStream, start: int | datetime | None) -> _ReadPos
         case datetime():
             found = await first_where(jetstream, lambda each: _stored_at(each) >= start, 1, end.sequence + 1)
             return _ReadPosition(found.sequence if found else end.sequence + 1, 0)
-
-
-async def _wait(woken: asyncio.Event) -> None:
-    """For the next event, which is announced a moment before the stream has it."""
-    try:
-        async with asyncio.timeout(_POLL_SECONDS):
-            await woken.wait()
-            await asyncio.sleep(_GATHER_SECONDS)
-    except TimeoutError:
-        pass
 
 
 def _event(message: StoredMessage) -> FeedEvent:

@@ -8,6 +8,7 @@ from typing import LiteralString
 import psycopg
 from psycopg import AsyncConnection, sql
 
+from runtime.following import wait_for_event
 from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, connection, cut
 
 EVENTS_TABLE = "conversation_events"
@@ -97,13 +98,10 @@ async def notifications(session: Connection, *, seconds: float) -> list[str]:
     socket_of = session.pgconn.socket
     loop.add_reader(socket_of, readable.set)
     try:
-        async with asyncio.timeout(seconds):
-            await readable.wait()
-    except TimeoutError:
-        return []
+        came_in_time = await wait_for_event(readable, seconds)
     finally:
         loop.remove_reader(socket_of)
-    return await _take(session)
+    return await _take(session) if came_in_time else []
 
 
 async def _take(session: Connection) -> list[str]:

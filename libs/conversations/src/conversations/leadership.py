@@ -21,7 +21,8 @@ from conversations.database import (
     open_session,
     try_to_lead,
 )
-from runtime.logs import first_line, get_logger
+from runtime.following import follow
+from runtime.logs import get_logger
 from runtime.postgres import Connection
 
 RETRY_SECONDS = 0.5
@@ -76,17 +77,18 @@ class Leadership:
 
     async def run(self, work: Work) -> None:
         """Stand by, lead, stand by again, until cancelled. `work` is cancelled when the lock is lost."""
-        while True:
-            try:
-                opening = open_session(
-                    self._database_url, self._name, silence_seconds=self._role.silence_seconds
-                )
-                async with opening as session:
-                    await self._take(session)
-                    await self._lead(session, work)
-            except DatabaseError as error:
-                self._logger.warning("session_lost", reason=first_line(error))
+
+        async def stand_by_and_lead() -> None:
+            seconds = self._role.silence_seconds
+            async with open_session(self._database_url, self._name, silence_seconds=seconds) as session:
+                await self._take(session)
+                await self._lead(session, work)
             await asyncio.sleep(RETRY_SECONDS)
+
+        log = self._logger
+        await follow(
+            stand_by_and_lead, DatabaseError, retry_seconds=RETRY_SECONDS, log=log, problem="session_lost"
+        )
 
     async def _take(self, session: Connection) -> None:
         self._logger.info("standing_by")

@@ -4,6 +4,7 @@ import asyncio
 from types import TracebackType
 
 from runtime import logs
+from runtime.following import repeat
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 
 WRITE_SECONDS = 15.0
@@ -16,10 +17,12 @@ class LastUsed:
         self._pool = pool
         self._every = every
         self._used: set[str] = set()
+        self._log = logs.get_logger("directory")
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "LastUsed":
-        self._task = asyncio.create_task(self._keep_writing())
+        writing = repeat(self.write, self._every, (), log=self._log, problem="last_used_not_written")
+        self._task = asyncio.create_task(writing)
         return self
 
     async def __aexit__(
@@ -46,12 +49,4 @@ class LastUsed:
                     [sorted(used)],
                 )
         except DatabaseUnavailable as error:
-            logs.get_logger("directory").warning("last_used_not_written", keys=len(used), reason=str(error))
-
-    async def _keep_writing(self) -> None:
-        while True:
-            await asyncio.sleep(self._every)
-            try:
-                await self.write()
-            except Exception:  # noqa: BLE001 - the outermost loop of this task
-                logs.get_logger("directory").exception("last_used_not_written")
+            self._log.warning("last_used_not_written", keys=len(used), reason=str(error))

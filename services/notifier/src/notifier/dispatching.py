@@ -19,6 +19,7 @@ from notifier.endpoint_batch import FAULT_PAUSE_SECONDS, EndpointBatch
 from notifier.notice_bodies import NoticeBodies
 from runtime import telemetry
 from runtime.batching import Batcher
+from runtime.following import wait_for_event
 from runtime.logs import bound, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool
 from runtime.web import raise_open_files
@@ -109,11 +110,7 @@ class Dispatcher:
         """Until there may be something to send."""
         poll = _POLL_SECONDS if next_due.leased else _IDLE_POLL_SECONDS
         seconds = poll if next_due.seconds is None else min(max(next_due.seconds, 0.0), poll)
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        await wait_for_event(self._wake, seconds)
 
     def _start(self, endpoint: LeasedEndpoint) -> None:
         known = self._senders.get(endpoint.id)

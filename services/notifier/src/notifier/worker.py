@@ -2,14 +2,16 @@
 
 import asyncio
 import time
+from functools import partial
 
 from msgspec.structs import replace
 
 from conversations.database import DatabaseError, bounded, listen, notifications, open_session
 from conversations.leadership import NoSession
 from notifier.settings import Settings
+from runtime.following import follow
 from runtime.health import HealthChecks, serve_health
-from runtime.logs import first_line, get_logger
+from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from runtime.worker import until_stopped
 from webhooks import outbox
@@ -42,23 +44,19 @@ class Notifier:
 
     async def run(self) -> None:
         """Until cancelled. Raises SettingsError where the secret key cannot be used."""
-        listening = asyncio.create_task(self._listen())
+        retry = partial(follow, retry_seconds=_RETRY_SECONDS, log=self._logger)
+        listening = asyncio.create_task(retry(self._listen, DatabaseError, problem="session_lost"))
         try:
-            await self._send_while_enabled()
+            await retry(self._send_if_enabled, (DatabaseUnavailable, DatabaseError), problem="cannot_send")
         finally:
             listening.cancel()
 
-    async def _send_while_enabled(self) -> None:
-        while True:
-            self._wake.clear()
-            try:
-                if await self._has_endpoints():
-                    await self._send()
-                else:
-                    await self._wake.wait()
-            except (DatabaseUnavailable, DatabaseError) as error:
-                self._logger.warning("cannot_send", reason=first_line(error))
-                await asyncio.sleep(_RETRY_SECONDS)
+    async def _send_if_enabled(self) -> None:
+        self._wake.clear()
+        if await self._has_endpoints():
+            await self._send()
+        else:
+            await self._wake.wait()
 
     async def _has_endpoints(self) -> bool:
         """On a session that ends with the question: one that idles is of no use, and takes memory."""
@@ -76,20 +74,15 @@ class Notifier:
             await Dispatcher(self._name, pool, sealer, guard, self._wake).run()
 
     async def _listen(self) -> None:
-        while True:
-            try:
-                async with open_session(self._settings.database_url, self._name) as session:
-                    await listen(session, outbox.CHANNEL)
-                    while True:
-                        self._wake.set()  # after a break too, in which notifications are lost
-                        self._answered_at = time.monotonic()
-                        while not await notifications(session, seconds=_LISTEN_SECONDS):
-                            with bounded(session):
-                                await session.execute("SELECT 1")
-                            self._answered_at = time.monotonic()
-            except DatabaseError as error:
-                self._logger.warning("session_lost", reason=first_line(error))
-            await asyncio.sleep(_RETRY_SECONDS)
+        async with open_session(self._settings.database_url, self._name) as session:
+            await listen(session, outbox.CHANNEL)
+            while True:
+                self._wake.set()  # after a break too, in which notifications are lost
+                self._answered_at = time.monotonic()
+                while not await notifications(session, seconds=_LISTEN_SECONDS):
+                    with bounded(session):
+                        await session.execute("SELECT 1")
+                    self._answered_at = time.monotonic()
 
     async def _check(self) -> None:
         if time.monotonic() - self._answered_at > _UNHEALTHY_SECONDS:

@@ -1,13 +1,14 @@
 """What is done every few seconds for all that a worker holds: leases, places, slots, signs of life, load."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 from bus import BusUnavailable
 from contracts import frames
 from orchestrator.orchestrator_services import Parts
 from orchestrator.stages import RunningStage, Taken, WaitingStage
 from runtime import logs, telemetry
+from runtime.following import repeat
 from runtime.postgres import DatabaseUnavailable
 
 _WAIT_SECONDS = 1.0
@@ -37,39 +38,21 @@ async def report_load(parts: Parts) -> None:
 
 async def beat(parts: Parts) -> None:
     """For ever. Each kind has its own pace, so that one that waits holds up no other."""
-    timings = parts.timings
+    timings, log = parts.timings, logs.get_logger("heartbeat")
+    every = partial(repeat, away=DatabaseUnavailable, log=log, problem="not_renewed")
     renew, again = timings.renew_seconds, timings.renew_again_seconds
     async with asyncio.TaskGroup() as group:
-        group.create_task(_every(renew, lambda: _renew_leases(parts), again=again))
-        group.create_task(_every(renew, lambda: _renew_waiters(parts)))
-        group.create_task(_every(renew, lambda: _hold_slots(parts)))
-        group.create_task(_every(timings.load_seconds, lambda: report_load(parts)))
+        group.create_task(every(lambda: _renew_leases(parts), renew, retry_seconds=again))
+        group.create_task(every(parts.line.renew, renew))
+        group.create_task(every(lambda: _hold_slots(parts), renew))
+        group.create_task(every(lambda: report_load(parts), timings.load_seconds))
         group.create_task(parts.leases.keep_noting())
-        group.create_task(_every(timings.alive_look_seconds, lambda: _say_alive(parts)))
-
-
-async def _every(seconds: float, work: Callable[[], Awaitable[None]], *, again: float | None = None) -> None:
-    """`again`: how soon after Postgres did not answer."""
-    pause = seconds
-    while True:
-        await asyncio.sleep(pause)
-        pause = seconds
-        try:
-            await work()
-        except DatabaseUnavailable as error:
-            logs.get_logger("heartbeat").warning("not_renewed", reason=str(error))
-            pause = seconds if again is None else again
-        except Exception:  # noqa: BLE001 - the outermost loop: without it every run here would be lost
-            logs.get_logger("heartbeat").exception("beat_failed")
+        group.create_task(every(lambda: _say_alive(parts), timings.alive_look_seconds))
 
 
 async def _renew_leases(parts: Parts) -> None:
     """What another worker has taken stops without a further word."""
     parts.register.lose(await parts.leases.renew())
-
-
-async def _renew_waiters(parts: Parts) -> None:
-    await parts.line.renew()
 
 
 async def _hold_slots(parts: Parts) -> None:

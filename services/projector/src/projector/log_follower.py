@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from bus import BusUnavailable, FeedConflict
+from runtime.following import follow, wait_for_event
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable
 
@@ -35,7 +36,7 @@ class LogFollower:
         self._poll_seconds = poll_seconds
         self._appended = asyncio.Event()
         self._at_end = time.monotonic()
-        self._logger = get_logger("projector.log_follower")
+        self._logger = get_logger("projector.log_follower").bind(follower=name)
 
     def wake(self) -> None:
         """There may be something new."""
@@ -44,29 +45,21 @@ class LogFollower:
     async def run(self) -> None:
         """Until cancelled. A server that is away is tried again and again."""
         self._at_end = time.monotonic()
-        while True:
-            next_at = time.monotonic() + TOGETHER_SECONDS
-            self._appended.clear()
-            try:
-                found = await self._step()
-            except (DatabaseUnavailable, BusUnavailable, FeedConflict) as error:
-                self._logger.warning("cannot_follow", follower=self._name, reason=str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            if found < self._batch:
-                self._at_end = time.monotonic()
-                await self._wait()
-                await asyncio.sleep(max(0.0, next_at - time.monotonic()))
+        away = (DatabaseUnavailable, BusUnavailable, FeedConflict)
+        await follow(
+            self._follow_on, away, retry_seconds=_RETRY_SECONDS, log=self._logger, problem="cannot_follow"
+        )
+
+    async def _follow_on(self) -> None:
+        next_at = time.monotonic() + TOGETHER_SECONDS
+        self._appended.clear()
+        if await self._step() < self._batch:
+            self._at_end = time.monotonic()
+            await wait_for_event(self._appended, self._poll_seconds)
+            await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
     def check(self) -> None:
         """Raises LogLag."""
         lag = time.monotonic() - self._at_end
         if lag > _LAG_SECONDS:
             raise LogLag(f"{self._name} has not been at the end of the log for {lag:.0f} s")
-
-    async def _wait(self) -> None:
-        try:
-            async with asyncio.timeout(self._poll_seconds):
-                await self._appended.wait()
-        except TimeoutError:
-            pass

@@ -14,6 +14,7 @@ from conversations.leases.abandoned_runs import Abandoned, claim_abandoned, forg
 from conversations.leases.availability import keep_noting
 from conversations.leases.leases import forget_expired_leases
 from conversations.leases.waiting_line import delete_expired_waiters
+from runtime.following import follow
 from runtime.logs import bound, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool
 
@@ -35,16 +36,20 @@ class Sweeper:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep_noting(self._pool))
-            tasks.create_task(self._sweep_again_and_again())
+            tasks.create_task(
+                follow(
+                    self._sweep_and_tidy,
+                    (DatabaseUnavailable, BusUnavailable),
+                    retry_seconds=SWEEP_SECONDS,
+                    log=self._logger,
+                    problem="cannot_sweep",
+                )
+            )
 
-    async def _sweep_again_and_again(self) -> None:
-        while True:
-            try:
-                await self.sweep()
-                await self._tidy()
-            except (DatabaseUnavailable, BusUnavailable) as error:
-                self._logger.warning("cannot_sweep", reason=str(error))
-            await asyncio.sleep(SWEEP_SECONDS)
+    async def _sweep_and_tidy(self) -> None:
+        await self.sweep()
+        await self._tidy()
+        await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
         """Request every abandoned run again; returns how many. Raises DatabaseUnavailable, BusUnavailable."""

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import ssl
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -66,10 +65,8 @@ async def work(
     ):
         journal = Journal(pool, f"{name}/{new_id()}")
         links = AuthorizationLinks(authorizations, settings.redirect_uri)
-        async with _links(bus, links):
-            await _consume(
-                settings, bus, journal, DatabaseClock(pool), AgentServers(pool, sealer), servers, stop
-            )
+        agents = AgentServers(pool, sealer)
+        await _consume(settings, bus, journal, DatabaseClock(pool), agents, servers, links, stop)
     if lost.is_set():
         raise NatsLostError
 
@@ -88,6 +85,7 @@ async def _consume(
     clock: DatabaseClock,
     agents: AgentServers,
     servers: ServerPool,
+    links: AuthorizationLinks,
     stop: asyncio.Event,
 ) -> None:
     executor = Executor(agents, servers)
@@ -95,6 +93,8 @@ async def _consume(
     followed = [
         await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
         await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
+        await bus.rpc.serve(subjects.TOOLS_AUTHORIZE, SERVICE, links.begin),
+        await bus.rpc.serve(subjects.TOOLS_AUTHORIZED, SERVICE, links.finish),
         await bus.traces.follow_cancels(executor.cancel),
     ]
     limit = asyncio.timeout(None)
@@ -139,7 +139,7 @@ async def _authorizations(
     settings: ToolRunnerSettings, sealer: Sealer, guard: Guard
 ) -> AsyncIterator[Authorizations]:
     """On connections of their own: one is held while an authorization server is waited for."""
-    http = AuthorizationHttp(guard, _tls())
+    http = AuthorizationHttp(guard, httpx2.create_ssl_context())
     async with open_pool(
         settings.database_url,
         min_size=0,
@@ -153,21 +153,8 @@ async def _authorizations(
 
 
 @contextlib.asynccontextmanager
-async def _links(bus: Bus, links: AuthorizationLinks) -> AsyncIterator[None]:
-    followed = [
-        await bus.rpc.serve(subjects.TOOLS_AUTHORIZE, SERVICE, links.begin),
-        await bus.rpc.serve(subjects.TOOLS_AUTHORIZED, SERVICE, links.finish),
-    ]
-    try:
-        yield
-    finally:
-        for subscription in followed:
-            await subscription.close()
-
-
-@contextlib.asynccontextmanager
 async def _servers(guard: Guard, authorizations: Authorizations) -> AsyncIterator[ServerPool]:
-    servers = ServerPool(guard, _tls(), authorizations)
+    servers = ServerPool(guard, httpx2.create_ssl_context(), authorizations)
     try:
         yield servers
     finally:
@@ -180,7 +167,3 @@ async def _health(settings: ToolRunnerSettings, bus: Bus, pool: Pool) -> AsyncIt
     async with serve_health(health, settings.host, settings.health_port) as port:
         logs.get_logger(SERVICE).info("ready", health_port=port, slots=settings.slots)
         yield
-
-
-def _tls() -> ssl.SSLContext:
-    return httpx2.create_ssl_context()

@@ -6,7 +6,6 @@ fenced by the conversation's version; what it says live, by its own clock: `Leas
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
 from conversations.database import NOW
 from conversations.event_store.appending import TAKE_EXPIRED, LeaseChange
 from conversations.leases.availability import keep_noting, steady_for
+from runtime.following import wait_for_event
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 from runtime.readiness import ReadinessFlag
 
@@ -74,9 +74,7 @@ class Lease:
         """Return when it is live, perhaps by a late renewal; False when it is lost, or given up."""
         while not self.is_live and not self._lost and not self.is_given_up:
             self._news.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._until + self._timings.give_up_seconds - self._clock()):
-                    await self._news.wait()
+            await wait_for_event(self._news, self._until + self._timings.give_up_seconds - self._clock())
         return self.is_live
 
     def renewed(self, sent_at: float) -> None:

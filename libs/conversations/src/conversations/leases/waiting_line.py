@@ -18,7 +18,8 @@ from contracts.timings import LEASE_SECONDS
 from conversations.database import listen, notifications, open_session
 from conversations.errors import WaiterLost, WaitingLineFull
 from conversations.event_store.appending import OTHERS_WAIT
-from runtime.logs import first_line, get_logger
+from runtime.following import follow, wait_for_event
+from runtime.logs import get_logger
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 MAX_IN_CONVERSATION = 20
@@ -109,10 +110,7 @@ class WaitingLine:
         waiter.first.clear()
         if await self.is_first(waiter.conversation_id, trace_id):
             return True
-        try:
-            async with asyncio.timeout(seconds):
-                await waiter.first.wait()
-        except TimeoutError:
+        if not await wait_for_event(waiter.first, seconds):
             return False
         if self._waiting.get(trace_id) is not waiter:
             raise WaiterLost(trace_id)
@@ -139,18 +137,17 @@ class WaitingLine:
 
     async def follow(self, database_url: str) -> None:
         """Wake those who wait here when they are the first. For ever."""
-        while True:
-            try:
-                async with open_session(database_url, self._worker) as connection:
-                    await listen(connection, _CHANNEL)
-                    while True:
-                        await self._wake()
-                        await self._moved(connection)
-            except (psycopg.Error, DatabaseUnavailable) as error:
-                get_logger("conversations.leases.waiting_line").warning(
-                    "line_not_followed", reason=first_line(error)
-                )
-            await asyncio.sleep(_RETRY_SECONDS)
+
+        async def wake_in_turn() -> None:
+            async with open_session(database_url, self._worker) as connection:
+                await listen(connection, _CHANNEL)
+                while True:
+                    await self._wake()
+                    await self._moved(connection)
+
+        away = (psycopg.Error, DatabaseUnavailable)
+        log = get_logger("conversations.leases.waiting_line")
+        await follow(wake_in_turn, away, retry_seconds=_RETRY_SECONDS, log=log, problem="line_not_followed")
 
     async def _moved(self, connection: Connection) -> None:
         """Return when a line has moved in which somebody waits here, and after `look_seconds`."""

@@ -1,8 +1,8 @@
 """Conversations that are removed after a while: those that no list shows, and forks that were not finished.
 
-Unlisted ones are found by their ids (`ids.new_unlisted_id`), out of the log alone. A fork is in
-`unfinished_forks` from its ConversationForked with `copies` until the append of its last copy, each in the same
-transaction; until then nobody finds it (`database.FOUND`).
+Unlisted ones are found by their ids (`ids.new_unlisted_id`), out of the log alone. A fork is in the table
+`unfinished_forks` from its ConversationForked with `copies` until the append of its last copy, each in the
+same transaction; until then nobody finds it (`database.FOUND`).
 """
 
 from collections.abc import AsyncIterator

@@ -4,7 +4,6 @@ vLLM and Text Embeddings Inference do): POST {url}/embeddings with `{"model", "i
 """
 
 import asyncio
-import random
 import ssl
 from collections.abc import Sequence
 
@@ -14,12 +13,13 @@ from yarl import URL
 
 from knowledge.errors import EmbedderUnavailable
 from net_guard.guarded_session import environment_proxy, is_compressed, open_session
+from runtime.following import backoff
 
 _AT_ONCE = 32  # what servers take by their own default
 _TRIES = 3
 _TIMEOUT = aiohttp.ClientTimeout(total=20.0, connect=3.0)
 _KEEPALIVE_SECONDS = 60.0
-FIRST_BACKOFF_SECONDS = 0.2
+FIRST_BACKOFF_SECONDS = 0.3
 _LONGEST_BACKOFF_SECONDS = 5.0
 REST_SECONDS = 5.0
 _SLOW_SECONDS = 1.0
@@ -132,7 +132,7 @@ class RemoteEmbedder:
 
     async def _patiently(self, texts: list[str]) -> list[list[float]]:
         for number in range(1, _TRIES + 1):
-            wait = self._first_backoff_seconds * 2**number * random.uniform(0.5, 1)  # noqa: S311 - no secret
+            wait = backoff(self._first_backoff_seconds, number)
             try:
                 status, retry_after, content = await self._post(texts)
             except (aiohttp.ClientError, OSError) as error:  # of which TimeoutError is one

@@ -4,7 +4,6 @@ A provider adds its `Wire`: how a call is sent, how the bytes of a reply are rea
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, suppress
@@ -28,6 +27,7 @@ from orchestrator.models.port import (
 from orchestrator.models.provider_sse import StreamBroken
 from orchestrator.models.reply_builder import StreamedReply
 from runtime.cpu_budget import CpuBudget
+from runtime.following import backoff
 
 IDLE_SECONDS = 60.0
 """A stream is given up on which nothing has come for so long; a ping or a comment is a sign of life."""
@@ -116,7 +116,7 @@ class StreamingModel:
             try:
                 return await self._try(credentials, call, builder, sent)
             except ModelFailure as failure:
-                pause = self._pause(number, failure.retry_after)
+                pause = max(backoff(self._first_backoff_seconds, number), failure.retry_after or 0.0)
                 if sent.any or not failure.transient or number == MAX_TRIES or loop.time() + pause > give_up:
                     raise
             finally:
@@ -184,11 +184,6 @@ class StreamingModel:
                     await asyncio.sleep(max(pause, 0))
                 if builder.finished:
                     return
-
-    def _pause(self, number: int, retry_after: float | None) -> float:
-        """Seconds before the next try: doubling, with jitter, and never sooner than the provider asks."""
-        backoff = self._first_backoff_seconds * 2.0 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311
-        return max(backoff, retry_after or 0.0)
 
 
 def _broken(error: Exception) -> ModelFailure:

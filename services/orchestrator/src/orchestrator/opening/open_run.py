@@ -21,6 +21,7 @@ from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import CANCELLED
 from orchestrator.run.interruption import Interrupted
 from orchestrator.stages import EndedStage, Opened, PausedStage, Taken
+from runtime.following import wait_for_event
 from runtime.postgres import DatabaseUnavailable
 
 _SLOT_SECONDS = 1.0
@@ -139,9 +140,7 @@ async def _end_of(parts: Parts, taken: Taken, run: Run, end: float) -> None:
             active = _other(await parts.store.load(taken.request.conversation_id), taken)
             if active is None or active.trace_id != run.trace_id:
                 return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(LOOK_SECONDS, end - loop.time())):
-                    await ended.wait()
+            await wait_for_event(ended, min(LOOK_SECONDS, end - loop.time()))
     finally:
         await following.close()
 

@@ -25,6 +25,7 @@ from orchestrator.rpc.fork_command import remove_abandoned
 from orchestrator.run.endings import end_frame, settle
 from orchestrator.run.run_log import run_of
 from runtime import logs
+from runtime.following import repeat
 from runtime.postgres import DatabaseUnavailable
 
 _LOOK_SECONDS = 0.1
@@ -111,18 +112,20 @@ async def _tell_end(parts: Parts, account_id: str, run: Run) -> None:
 async def keep_removing(parts: Parts, kept_seconds: float) -> None:
     """Remove unlisted conversations and unfinished forks, until cancelled. Every worker does so."""
     log = logs.get_logger("retention")
-    while True:
-        await asyncio.sleep(min(_RETENTION_LOOK_SECONDS, kept_seconds))
-        try:
-            removed = await remove_unlisted(parts, kept_seconds)
-            if removed:
-                log.info("unlisted_removed", conversations=removed)
-            if abandoned := await remove_abandoned(parts.pool, parts.store):
-                log.info("unfinished_forks_removed", conversations=abandoned)
-        except (DatabaseUnavailable, BusUnavailable) as error:
-            log.warning("unlisted_not_removed", reason=str(error))
-        except Exception:
-            log.exception("unlisted_not_removed")
+
+    async def remove() -> None:
+        if removed := await remove_unlisted(parts, kept_seconds):
+            log.info("unlisted_removed", conversations=removed)
+        if abandoned := await remove_abandoned(parts.pool, parts.store):
+            log.info("unfinished_forks_removed", conversations=abandoned)
+
+    await repeat(
+        remove,
+        min(_RETENTION_LOOK_SECONDS, kept_seconds),
+        (DatabaseUnavailable, BusUnavailable),
+        log=log,
+        problem="unlisted_not_removed",
+    )
 
 
 async def remove_unlisted(parts: Parts, kept_seconds: float) -> int:

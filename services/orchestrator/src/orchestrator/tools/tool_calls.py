@@ -23,6 +23,7 @@ from conversations.aggregate.conversation import Run
 from directory.agents import AgentConfig
 from orchestrator.run.run_clock import RunClock, later
 from runtime import failpoints, genai, telemetry
+from runtime.following import wait_for_event
 
 _LOOK_AGAIN_SECONDS = 5.0
 _RECORD_SECONDS = 2.0
@@ -252,10 +253,7 @@ class RunToolCalls:
                 await self._look()  # a worker that was paused has not read what came meanwhile
                 return
             self._news.clear()
-            try:
-                async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):
-                    await self._news.wait()
-            except TimeoutError:
+            if not await wait_for_event(self._news, min(left, _LOOK_AGAIN_SECONDS)):
                 await self._send()
                 await self._look()
 

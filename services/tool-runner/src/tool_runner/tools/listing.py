@@ -1,5 +1,5 @@
-"""`chat.tools.list`: the tools of an agent version, from all its servers side by side; `chat.tools.check`: each
-of them connected to again, and what of it works.
+"""`chat.tools.list`: the tools of an agent version, from all its servers side by side;
+`chat.tools.check`: each of them connected to again, and what of it works.
 """
 
 import asyncio
