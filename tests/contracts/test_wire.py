@@ -21,6 +21,14 @@ EXAMPLES = [
 ]
 
 
+def write_missing() -> None:
+    """`python -m tests.contracts.test_wire`: the golden files of examples that have none."""
+    for kind, example in EXAMPLES:
+        golden = GOLDEN / kind / f"{type(example).__name__}.json"
+        if not golden.exists():
+            golden.write_bytes(msgspec.json.format(wire.encode(example)) + b"\n")
+
+
 @pytest.mark.requirement("WIRE-GOLDEN")
 @pytest.mark.parametrize(("kind", "example"), EXAMPLES, ids=lambda value: type(value).__name__)
 def test_every_example_has_its_golden_form(kind: str, example: msgspec.Struct) -> None:
@@ -117,3 +125,7 @@ def _encodable(text: str) -> bool:
 def test_frames_of_workers_before_outputs_left_them_decode() -> None:
     returned = b'{"type":"ToolReturned","seq":5,"attempt":1,"call_id":"c","output":"{}","is_error":false}'
     assert wire.decode_frame(returned) == frames.ToolReturned(seq=5, attempt=1, call_id="c", is_error=False)
+
+
+if __name__ == "__main__":
+    write_missing()

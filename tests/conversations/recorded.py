@@ -1,6 +1,7 @@
 """The recorded histories (tests/histories): their conversations, and what was heard of them."""
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -17,8 +18,13 @@ WHOLE = (
     *("forked", "handed_over", "compacted", "elicited", "elicitation", "erased"),
 )
 
-NOT_RECORDED: frozenset[type[events.Fact]] = frozenset()
-"""Events that no history has yet, since nothing emits them."""
+_SOURCES = [path.read_text() for path in FOLDER.parents[1].glob("*/*/src/**/*.py")]
+EMITTED = {
+    event
+    for event in events.EVENTS
+    if any(re.search(rf"(?<!case )(?<!\| )events\.{event.__name__}\(", source) for source in _SOURCES)
+}
+"""Events that the services store: each of them is in a history."""
 
 
 class Heard(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ New optional fields may be added to a version (docs/change/design.md 4), if a re
 does the right thing; what changes the meaning of an event is a new tag.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -347,28 +347,7 @@ Event = (
     | ConversationErased
 )
 
-EVENTS: tuple[type[Fact], ...] = (
-    ConversationStarted,
-    ConversationForked,
-    ConversationSeeded,
-    MessageSaved,
-    RunStarted,
-    SourcesRetrieved,
-    ContextCompacted,
-    Delta,
-    ModelReplied,
-    ReplyLost,
-    ToolCalled,
-    ApprovalRequested,
-    ElicitationRequested,
-    ApprovalDecided,
-    ToolReturned,
-    RunCompleted,
-    RunFailed,
-    RunCancelled,
-    ConversationDescribed,
-    ConversationErased,
-)
+EVENTS: tuple[type[Fact], ...] = get_args(Event)
 """Every event type, in the order a conversation meets them."""
 
 

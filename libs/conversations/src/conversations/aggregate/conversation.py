@@ -7,7 +7,7 @@ end. `evolve` is total: an event that fits no run changes the version alone, so 
 from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -163,25 +163,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-RunEvent = (
-    events.MessageSaved
-    | events.RunStarted
-    | events.SourcesRetrieved
-    | events.ContextCompacted
-    | events.Delta
-    | events.ModelReplied
-    | events.ReplyLost
-    | events.ToolCalled
-    | events.ApprovalRequested
-    | events.ElicitationRequested
-    | events.ApprovalDecided
-    | events.ToolReturned
-    | events.RunCompleted
-    | events.RunFailed
-    | events.RunCancelled
-)
-
-
 def evolve(conversation: Conversation, event: events.Event) -> Conversation:
     return evolve_all(conversation, (event,))
 
@@ -245,14 +226,14 @@ def _requested(message: events.MessageSaved, version: int) -> Run:
     )
 
 
-def _evolve_run_of(conversation_id: str, runs: list[Run], event: RunEvent) -> None:
+def _evolve_run_of(conversation_id: str, runs: list[Run], event: events.Event) -> None:
     for index in range(len(runs) - 1, -1, -1):  # from the end: nearly always it is the last
         if runs[index].trace_id == event.trace_id:
             runs[index] = _evolve_run(conversation_id, runs[index], event)
             return
 
 
-def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
+def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
     match event:
         case events.RunStarted():
             return _started(run, event)
@@ -310,8 +291,8 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
             )
         case events.RunCancelled():
             return replace(run, state="cancelled", code="cancelled", usage=event.usage, ended_at=event.at)
-        case _:
-            assert_never(event)
+        case _:  # what the run does next does not depend on it
+            return run
 
 
 def _started(run: Run, event: events.RunStarted) -> Run:

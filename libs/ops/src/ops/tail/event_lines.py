@@ -131,7 +131,7 @@ def _words(event: events.Event) -> str:
             return counted(len(event.spent), "run")
         case events.ConversationForked():
             return f"of {event.source_id} at {event.source_version:,}"
-        case events.ConversationStarted() | events.ConversationSeeded():
+        case _:  # its name says it
             return ""
 
 
