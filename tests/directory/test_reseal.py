@@ -15,8 +15,7 @@ from contracts.webhooks import IssuedEndpoint, NewEndpoint
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import McpServer, load_agent, provider_key
 from directory.errors import SealBroken
-from directory.known_key import refuse_unknown_key
-from directory.secrets import Sealer, sealer_of
+from directory.secrets import Sealer, refuse_unknown_key, sealer_of
 from directory.tool_authorizations import Client, PendingLink, ServerPlace, find, keep_link, take_link
 from runtime.postgres import Connection, Pool
 from runtime.settings import SettingsError

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from limits import Limiter, Quota, lua_scripts
-from limits.months import microseconds, name_of, number_of
+from limits.quota import microseconds, name_of, number_of
 from tests.limits.given import Counted, at, new, set_month
 
 pytestmark = pytest.mark.requirement("LIMIT-MONTH")

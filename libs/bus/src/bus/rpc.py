@@ -1,7 +1,8 @@
 """Request and reply over core NATS: one of the servers of a queue group answers, or nobody does."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 import nats.errors
@@ -26,8 +27,23 @@ class Rpc:
 
     async def serve(self, subject: str, queue: str, handle: Answer) -> Subscription:
         """Answer requests on `subject`, each in a task of its own, as one of the group `queue`."""
-        log = logs.get_logger("bus").bind(subject=subject)
+        return self._serve(subject, queue, handle, set())
+
+    @contextlib.asynccontextmanager
+    async def serving(self, subject: str, queue: str, handle: Answer) -> AsyncIterator[None]:
+        """`serve` while the block runs; what has begun by then is brought to its end."""
         running: set[asyncio.Task[None]] = set()
+        subscription = self._serve(subject, queue, handle, running)
+        try:
+            yield
+        finally:
+            await subscription.close()
+            await asyncio.gather(*running)
+
+    def _serve(
+        self, subject: str, queue: str, handle: Answer, running: "set[asyncio.Task[None]]"
+    ) -> Subscription:
+        log = logs.get_logger("bus").bind(subject=subject)
 
         async def answer(reply: str, data: bytes, block: bytes | None) -> None:
             with telemetry.tracer().start_as_current_span(

@@ -4,8 +4,9 @@
 this process. Redis is only a cache here: the month's truth is the log's usage, and slots are leases.
 """
 
-from limits.limiter import Limiter, RedisUnavailable
+from limits.limiter import Limiter
 from limits.quota import Admission, CountedMonth, KeptMonth, PlanLimits, Quota, RefusalCode
+from limits.redis_client import RedisUnavailable
 
 __all__ = [
     "Admission",

@@ -9,7 +9,6 @@ from typing import Any
 from contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
 from limits import lua_scripts
 from limits.local_limiter import Bucket, LocalLimiter
-from limits.months import microseconds, name_of, number_of
 from limits.penalty import Penalties
 from limits.quota import (
     Admission,
@@ -20,20 +19,19 @@ from limits.quota import (
     RefusalCode,
     admission,
     interval_us,
+    microseconds,
+    name_of,
+    number_of,
     reads_of,
     writes_of,
 )
-from limits.redis_client import RedisClient, ScriptsUnavailable
+from limits.redis_client import RedisClient, RedisUnavailable
 
 _KEPT_RELEASES = 10_000
 _CODES: tuple[RefusalCode | None, ...] = (
     *(None, "rate_limited", "rate_limited"),
     *("quota_exceeded", "quota_exceeded"),
 )
-
-
-class RedisUnavailable(Exception):  # noqa: N818 - a state, not an error
-    """Redis does not answer."""
 
 
 class Limiter:
@@ -87,7 +85,7 @@ class Limiter:
         keys = [_key(account_id, "rate"), _key(account_id, "slots"), _key(account_id, "month")]
         try:
             decided = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
-        except ScriptsUnavailable as away:
+        except RedisUnavailable as away:
             if self._on_fallback is not None:
                 self._on_fallback(str(away))
             return self._local.admit(account_id, plan, trace_id, lease_s=slot_ttl_s)
@@ -124,7 +122,7 @@ class Limiter:
             wait_us = await self._redis.run(
                 lua_scripts.READ, [_key(account_id, bucket)], [interval_us(rate.per_minute), rate.burst]
             )
-        except ScriptsUnavailable as away:
+        except RedisUnavailable as away:
             if self._on_fallback is not None:
                 self._on_fallback(str(away))
             wait_us = self._local.admit_bucket(account_id, bucket, rate)
@@ -154,7 +152,7 @@ class Limiter:
             for account_id, traces in by_account.items()
         ]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        return not any(isinstance(outcome, ScriptsUnavailable) for outcome in outcomes)
+        return not any(isinstance(outcome, RedisUnavailable) for outcome in outcomes)
 
     async def release(self, account_id: str, trace_id: str) -> None:
         """Free a run's slot: it has not begun, and will not. What Redis could not be told is told later."""
@@ -181,24 +179,17 @@ class Limiter:
         """
         name = secrets.token_hex(8)
         month, unbooked = _key(account_id, "month"), _key(account_id, "unbooked")
-        try:
-            await self._redis.run(lua_scripts.BEGIN_COUNT, [month, unbooked], [name])
-            counted = await count()
-            recent = list(counted.recent)
-            numbers = [number_of(counted.month), counted.tokens, microseconds(counted.counted_to)]
-            keys = [month, unbooked, *(_settled(account_id, trace) for trace in recent)]
-            return bool(await self._redis.run(lua_scripts.SET_MONTH, keys, [name, *numbers, *recent]))
-        except ScriptsUnavailable as away:
-            raise RedisUnavailable(str(away)) from away
+        await self._redis.run(lua_scripts.BEGIN_COUNT, [month, unbooked], [name])
+        counted = await count()
+        recent = list(counted.recent)
+        numbers = [number_of(counted.month), counted.tokens, microseconds(counted.counted_to)]
+        keys = [month, unbooked, *(_settled(account_id, trace) for trace in recent)]
+        return bool(await self._redis.run(lua_scripts.SET_MONTH, keys, [name, *numbers, *recent]))
 
     async def kept_month(self, account_id: str) -> KeptMonth:
         """What Redis has of the account's current month. Raises RedisUnavailable."""
-        try:
-            number, tokens, known = await self._redis.run(
-                lua_scripts.READ_MONTH, [_key(account_id, "month")], []
-            )
-        except ScriptsUnavailable as away:
-            raise RedisUnavailable(str(away)) from away
+        key = _key(account_id, "month")
+        number, tokens, known = await self._redis.run(lua_scripts.READ_MONTH, [key], [])
         return KeptMonth(month=name_of(number), tokens=tokens, known=bool(known))
 
     async def ping(self) -> None:
@@ -212,7 +203,7 @@ class Limiter:
         self._local.end(account_id, trace_id)
         try:
             await self._redis.run(lua_scripts.RELEASE, *_release_call(account_id, trace_id, tokens, ended_at))
-        except ScriptsUnavailable:
+        except RedisUnavailable:
             if len(self._unreleased) < _KEPT_RELEASES:
                 self._unreleased[account_id, trace_id] = (tokens, ended_at)
 

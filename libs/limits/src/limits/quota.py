@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 import msgspec
 
 RefusalCode = Literal["rate_limited", "quota_exceeded"]
 """Codes of the error table (design 6), both status 429."""
+
+_SCRIPT_YEAR_BEGINS = 2  # the scripts' years begin with March
 
 
 class PlanLimits(Protocol):
@@ -150,3 +153,20 @@ def admission(
         month_known=month_known or quota is None,
         local=local,
     )
+
+
+def number_of(month: str) -> int:
+    """The scripts' number of a month such as "2026-11"; of a time in it too."""
+    return int(month[:4]) * 12 + int(month[5:7]) - 1 - _SCRIPT_YEAR_BEGINS
+
+
+def name_of(number: int) -> str:
+    """The month of a number: "2026-11"."""
+    year, month = divmod(number + _SCRIPT_YEAR_BEGINS, 12)
+    return f"{year:04}-{month + 1:02}"
+
+
+def microseconds(at: str) -> int:
+    """Unix time in microseconds of a time in ISO 8601."""
+    since = datetime.fromisoformat(at).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds

@@ -24,7 +24,7 @@ _GRACE_SECONDS = 0.02
 _FAILURES = (TimeoutError, RedisError, OSError, RuntimeError)
 
 
-class ScriptsUnavailable(Exception):  # noqa: N818 - a state, not an error
+class RedisUnavailable(Exception):  # noqa: N818 - a state, not an error
     """Redis does not answer: "timeout", "error", or "open": not asked, because it was away just now."""
 
 
@@ -65,7 +65,7 @@ class RedisClient:
         self._is_away = False
 
     async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
-        """The script's reply. Raises ScriptsUnavailable."""
+        """The script's reply. Raises RedisUnavailable."""
         return await self._batcher.call(_Call(script, keys, arguments))
 
     async def run_on_return(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
@@ -89,12 +89,12 @@ class RedisClient:
 
     async def _replies(self, calls: Sequence[_Call], _: float) -> Sequence[Any]:
         if self._is_away:
-            raise ScriptsUnavailable("open")
+            raise RedisUnavailable("open")
         try:
             replies = await _in_time(self._send(calls), self._timeout)
         except _FAILURES as error:
             self._go_away(error)
-            raise ScriptsUnavailable("timeout" if isinstance(error, TimeoutError) else "error") from error
+            raise RedisUnavailable("timeout" if isinstance(error, TimeoutError) else "error") from error
         return [_refused(reply) if isinstance(reply, RedisError) else reply for reply in replies]
 
     async def _send(self, calls: Sequence[_Call]) -> list[Any]:
@@ -128,9 +128,9 @@ class RedisClient:
         logs.get_logger("limits").info("redis_back")
 
 
-def _refused(error: RedisError) -> ScriptsUnavailable:
+def _refused(error: RedisError) -> RedisUnavailable:
     logs.get_logger("limits").error("redis_refused", reason=str(error))
-    return ScriptsUnavailable("error")
+    return RedisUnavailable("error")
 
 
 async def _in_time(work: Awaitable[list[Any]], seconds: float) -> list[Any]:

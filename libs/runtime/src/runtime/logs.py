@@ -15,7 +15,10 @@ from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 import msgspec
 
 from contracts.text import escaped
-from runtime._structlog import structlog
+from runtime.imports import without
+
+with without("rich"):  # which it loads for consoles that no service has: 5 MB and 60 ms a process
+    import structlog
 
 BoundLogger: TypeAlias = structlog.typing.FilteringBoundLogger
 

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from bus import Bus
 from contracts import subjects
 from contracts.ids import new_id
-from directory.known_key import refuse_unknown_key
-from directory.secrets import Sealer
+from directory.secrets import Sealer, refuse_unknown_key
 from directory.tool_authorizations import LOCKED_SECONDS
 from journal import Journal
 from net_guard import Guard

@@ -1,8 +1,8 @@
 """What else writes to conversations than their runs: commands of their accounts."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import assert_never
 
 from bus import BusUnavailable, Declined
@@ -65,56 +65,34 @@ async def _load(parts: Parts, conversation_id: str) -> Conversation:
         return await parts.store.load_readable(conversation_id)
 
 
-class Commands:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._running = 0
-        self._none = asyncio.Event()
-        self._none.set()
+def serving_commands(parts: Parts) -> AbstractAsyncContextManager[None]:
+    """Serve commands while the block runs, any number at a time; what was begun is brought to its end."""
+    return parts.bus.rpc.serving(subjects.ALL_COMMANDS, QUEUE, partial(_handle, parts))
 
-    async def handle(self, data: bytes) -> bytes:
-        """Take one command to its end.
 
-        Raises msgspec.DecodeError for what is none, Declined where a worker of a newer release is to take it.
-        """
-        command = wire.decode_command(data)
-        with (
-            self._counted(),
-            logs.bound(
-                trace_id=command.trace_id,
-                conversation_id=command.conversation_id,
-                account_id=command.account_id,
-            ),
-            self._parts.loads.loading_for(command.account_id),
-        ):
-            answer = await self._answer(command)
-            log = logs.get_logger("commands")
-            log.info("command_answered", command=type(command).__name__, outcome=_outcome(answer))
-            return wire.encode(answer)
-
-    async def wait_until_none(self) -> None:
-        await self._none.wait()
-
-    async def _answer(self, command: Command) -> Answer:
+async def _handle(parts: Parts, data: bytes) -> bytes:
+    """Raises DecodeError for what is none, Declined where a worker of a newer release is to take it."""
+    command = wire.decode_command(data)
+    log = logs.get_logger("commands")
+    with (
+        logs.bound(
+            trace_id=command.trace_id,
+            conversation_id=command.conversation_id,
+            account_id=command.account_id,
+        ),
+        parts.loads.loading_for(command.account_id),
+    ):
+        answer: Answer
         try:
             async with asyncio.timeout(COMMAND_SECONDS):
-                return await _obeyed(self._parts, command)
+                answer = await _obeyed(parts, command)
         except (DatabaseUnavailable, BusUnavailable, TimeoutError, TooMuchLoaded) as error:
-            logs.get_logger("commands").warning("not_obeyed", reason=str(error))
-            return _unavailable(command)
+            log.warning("not_obeyed", reason=str(error))
+            answer = _unavailable(command)
         except UnknownEvent as error:
             raise Declined(str(error)) from error
-
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        self._running += 1
-        self._none.clear()
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._none.set()
+        log.info("command_answered", command=type(command).__name__, outcome=_outcome(answer))
+        return wire.encode(answer)
 
 
 def _outcome(answer: Answer) -> str:
@@ -147,15 +125,3 @@ def _unavailable(command: Command) -> Answer:
             return ForkAnswered(outcome="unavailable")
         case _:
             assert_never(command)
-
-
-@contextlib.asynccontextmanager
-async def serving_commands(parts: Parts) -> AsyncIterator[None]:
-    """Serve commands while the block runs; what was begun is brought to its end."""
-    commands = Commands(parts)
-    serving = await parts.bus.rpc.serve(subjects.ALL_COMMANDS, QUEUE, commands.handle)
-    try:
-        yield
-    finally:
-        await serving.close()
-        await commands.wait_until_none()

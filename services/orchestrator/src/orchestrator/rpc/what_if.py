@@ -4,7 +4,6 @@ The turn is `turn_loop`'s and the model is called as for any run; the conversati
 tools and sources come out of the record. Nothing is appended, published or counted.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -43,14 +42,11 @@ MOST_BYTES = 4 * 1024 * 1024
 async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
     """Answer WhatIf while the block runs, as one of all orchestrators; those under way are then given up."""
     running: set[Interruption] = set()
-    none = asyncio.Event()
-    none.set()
 
     async def answer(data: bytes) -> bytes:
         question = wire.decode_message(messages.WhatIf, data)
         interruption = Interruption()
         running.add(interruption)
-        none.clear()
         try:
             with (
                 logs.bound(trace_id=question.trace_id, account_id=question.account_id),
@@ -68,17 +64,13 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
                 return _fitting(done)
         finally:
             running.discard(interruption)
-            if not running:
-                none.set()
 
-    serving = await parts.bus.rpc.serve(subjects.WHAT_IF, QUEUE, answer)
-    try:
-        yield
-    finally:
-        await serving.close()
-        for interruption in running:
-            interruption.interrupt("shutdown")
-        await none.wait()
+    async with parts.bus.rpc.serving(subjects.WHAT_IF, QUEUE, answer):
+        try:
+            yield
+        finally:
+            for interruption in running:
+                interruption.interrupt("shutdown")
 
 
 async def answered(parts: Parts, question: messages.WhatIf, interruption: Interruption) -> WhatIfAnswered:
