@@ -7,12 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from contracts import ids
-from conversations.aggregate.settled import settled
 from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.transfer import file_format, moving
-from conversations.transfer.file_format import FileWriter, UnfitFile, read
+from conversations.transfer.file_format import FileWriter, UnfitFile, read, settled
 from conversations.transfer.moving import Clash, Move, Names
 from runtime.postgres import Pool
 from tests.conversations import given, recorded

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from knowledge.embedding import vectors
-from knowledge.embedding.hashing import HashingEmbedder
+from knowledge.embedding.embedder import HashingEmbedder
 from knowledge.errors import EmbedderUnavailable
 from runtime.postgres import Pool
 from tests.knowledge.shelf import Shelf

@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 
 import directory.migrations
 from knowledge.embedding import vectors
-from knowledge.embedding.hashing import HashingEmbedder
+from knowledge.embedding.embedder import HashingEmbedder
 from knowledge.migrations import migrate
 from ops.stack import Servers
 from runtime.postgres import open_pool

@@ -25,9 +25,9 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.secrets import Sealer
+from orchestrator.orchestrator_services import DEFAULT, Timings
 from orchestrator.settings import Settings
 from orchestrator.worker import work
-from orchestrator.worker_timings import DEFAULT, Timings
 from runtime.postgres import Pool, connection
 from tests.administrator import administrator
 

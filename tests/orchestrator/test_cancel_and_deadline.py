@@ -9,7 +9,7 @@ from contracts import frames
 from contracts.ids import new_id
 from contracts.messages import CancelRequested
 from contracts.timings import RUN_SECONDS
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import World, ago
 from tests.orchestrator.scripted import ScriptedProvider, breaks, says
 

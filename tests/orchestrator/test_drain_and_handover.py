@@ -7,7 +7,7 @@ import pytest
 
 from contracts import events, frames, subjects
 from contracts.messages import CancelRequested
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.process import orchestrator

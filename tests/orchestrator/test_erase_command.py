@@ -18,9 +18,9 @@ from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
+from orchestrator.orchestrator_services import DEFAULT, Timings
 from orchestrator.rpc.erasing import erase as erase_at_once
 from orchestrator.worker import _parts
-from orchestrator.worker_timings import DEFAULT, Timings
 from runtime.postgres import open_pool
 from tests.conversations.given import AT, described
 from tests.orchestrator.given import Listener, World

@@ -22,10 +22,9 @@ from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import open_store
 from conversations.queries.find_run import find_run
 from conversations.queries.threads import find_thread
-from orchestrator.orchestrator_services import Parts
+from orchestrator.orchestrator_services import DEFAULT, Parts
 from orchestrator.rpc.fork_command import fork, remove_abandoned
 from orchestrator.worker import _parts
-from orchestrator.worker_timings import DEFAULT
 from runtime.postgres import Pool
 from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World

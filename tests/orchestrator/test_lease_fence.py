@@ -17,9 +17,9 @@ from contracts.timings import HOLD_SECONDS
 from contracts.updates import Finished, Text
 from conversations.leases.leases import Leases, LeaseTimings
 from gateway.runs.view import View
+from orchestrator.orchestrator_services import Timings
 from orchestrator.run.channel import Fence, TraceChannel
 from orchestrator.run.interruption import Interrupted
-from orchestrator.worker_timings import Timings
 from runtime.postgres import connection, open_pool
 from tests.conversations.outages import away, there_for_long
 from tests.orchestrator.given import SECONDS, World

@@ -17,10 +17,10 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store import load_budget
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import open_store
+from orchestrator.orchestrator_services import DEFAULT
 from orchestrator.rpc.what_if import answered
 from orchestrator.run.interruption import Interruption
 from orchestrator.worker import _parts
-from orchestrator.worker_timings import DEFAULT
 from tests.conversations.given import AT, described, trace, turn
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import ScriptedProvider, holds, says

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from contracts import frames
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from runtime import telemetry
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import Exchange, ScriptedProvider

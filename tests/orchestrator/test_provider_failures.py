@@ -10,8 +10,7 @@ import pytest
 from contracts.text import is_line
 from orchestrator.models import Credentials, ModelCall
 from orchestrator.models.anthropic.reply import AnthropicReply
-from orchestrator.models.provider_sse import MAX_EVENT_BYTES, EventReader, StreamBroken
-from orchestrator.models.reply_builder import MAX_BLOCKS
+from orchestrator.models.reply_builder import MAX_BLOCKS, MAX_EVENT_BYTES, EventReader, StreamBroken
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import (
     Answer,

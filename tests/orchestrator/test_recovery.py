@@ -13,7 +13,7 @@ from contracts.messages import CancelRequested, ChatRequested
 from contracts.tool_messages import ToolRequested
 from contracts.values import Source, Usage
 from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, asks, breaks, holds, says
 from tests.orchestrator.test_tools import SHOP

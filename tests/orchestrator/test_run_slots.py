@@ -13,7 +13,7 @@ from administration.admin_values import NewAccount
 from contracts import frames
 from directory.plans import Plan
 from limits import Limiter
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from runtime.postgres import open_pool
 from tests.administrator import administrator, put_plan
 from tests.limits.given import new

@@ -12,7 +12,7 @@ import pytest
 
 from contracts import events, frames
 from contracts.tool_messages import ToolRequested
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.orchestrator import scripted_chat as chat
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.process import orchestrator

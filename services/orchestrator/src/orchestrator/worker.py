@@ -22,7 +22,7 @@ from orchestrator.heartbeat import beat
 from orchestrator.inbox.exhausted import end_exhausted
 from orchestrator.inbox.inbox import Inbox
 from orchestrator.models import Models, defaults_of
-from orchestrator.orchestrator_services import Parts
+from orchestrator.orchestrator_services import DEFAULT, Parts, Timings
 from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.rpc.conversation_commands import serving_commands
 from orchestrator.rpc.erasing import keep_removing
@@ -31,7 +31,6 @@ from orchestrator.rpc.what_if import serving_what_ifs
 from orchestrator.run_agent import Agents
 from orchestrator.settings import Settings
 from orchestrator.tools.listed_tools import ToolListings
-from orchestrator.worker_timings import DEFAULT, Timings
 from runtime import logs
 from runtime.health import HealthChecks, serve_health
 from runtime.postgres import acting_as, open_pool

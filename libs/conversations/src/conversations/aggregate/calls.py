@@ -83,16 +83,19 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leg(self) -> int:
+        """How often its tool has asked a person, and was not done."""
         asked = self._asked
         return asked[-1].leg + 1 if asked else 0
 
     @property
     def request_state(self) -> str | None:
+        """What its tool gave when it asked last."""
         asked = self._asked
         return asked[-1].request_state if asked else None
 
     @property
     def responses(self) -> tuple[InputResponse, ...]:
+        """What its tool is told when it is run again, of all that it has asked for."""
         return tuple(each.response for each in self.approvals if each.response is not None)
 
     @property

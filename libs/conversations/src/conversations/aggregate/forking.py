@@ -15,7 +15,7 @@ from contracts import events, ids
 from contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
 from contracts.values import Usage
 from conversations.aggregate.conversation import fold
-from conversations.aggregate.settled import settled
+from conversations.transfer.file_format import settled
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 8 * 1024 * 1024

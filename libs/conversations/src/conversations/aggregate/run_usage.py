@@ -27,6 +27,9 @@ class Tally(msgspec.Struct):
     usage: Usage = Usage()
 
 
+_SPENT = ("agent_id", "model", "state", "ended_at", "rounds", "usage")
+"""What a tally and a RunSpent both have."""
+
 TALLIED: frozenset[type[events.Fact]] = frozenset(
     {
         events.MessageSaved,
@@ -115,15 +118,7 @@ def merged(spent: Sequence[RunSpent]) -> tuple[RunSpent, ...]:
 
 def spent_in(tallies: Mapping[str, Tally]) -> list[RunSpent]:
     return [
-        RunSpent(
-            trace_id=trace_id,
-            agent_id=each.agent_id,
-            model=each.model,
-            state=each.state,
-            ended_at=each.ended_at,
-            rounds=each.rounds,
-            usage=each.usage,
-        )
+        RunSpent(trace_id=trace_id, **{name: getattr(each, name) for name in _SPENT})
         for trace_id, each in tallies.items()
         if each.state is not None and each.ended_at is not None
     ]
@@ -138,13 +133,5 @@ def _erase(tallies: dict[str, Tally], conversation_id: str, erased: events.Conve
         if tallies[trace_id].ended_at is None:
             del tallies[trace_id]
     for spent in erased.spent:
-        tallies[spent.trace_id] = Tally(
-            conversation_id,
-            erased.account_id,
-            spent.agent_id,
-            spent.model,
-            spent.rounds,
-            spent.state,
-            spent.ended_at,
-            spent.usage,
-        )
+        known = {name: getattr(spent, name) for name in _SPENT}
+        tallies[spent.trace_id] = Tally(conversation_id, erased.account_id, **known)

@@ -72,14 +72,7 @@ def _shown(conversation_id: str, call: Call, approval: CallApproval) -> http.App
 
 
 def _made(decided: events.ApprovalDecided) -> http.DecisionMade:
-    return http.DecisionMade(
-        decision=decided.decision,
-        by=decided.by,
-        at=decided.at,
-        on_behalf_of=decided.on_behalf_of,
-        input=decided.input,
-        reason=decided.reason,
-    )
+    return http.DecisionMade(**{name: getattr(decided, name) for name in http.DecisionMade.__struct_fields__})
 
 
 async def list_approvals(

@@ -16,7 +16,9 @@ from contracts import events, wire
 from contracts.values import ShownMessage
 from conversations.database import FOUND_TEXT
 from conversations.event_store import mapper
+from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
+from conversations.queries.threads import Thread, messages_of
 from runtime.postgres import Pool, connection
 
 _LOOKED_AT = 8
@@ -39,6 +41,9 @@ INDEXES: dict[str, LiteralString] = {
  WHERE topic = 'run_started.v1' AND shown_with_event(state) IS NOT NULL
 """,
 }
+
+_PAGE = 200
+_PAGE_BYTES = 2 * 1024 * 1024
 
 
 class Continued(msgspec.Struct, frozen=True):
@@ -169,3 +174,56 @@ SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
                                AND topic LIKE 'message_saved.v%%'))
                   ORDER BY originator_version LIMIT %s) AS page) AS behind
 """  # noqa: S608 - a constant
+
+
+async def place_of(pool: Pool, thread: Thread, history: Sequence[ShownMessage]) -> Continued | None:
+    """The place after `history`: the end of the conversation, or an earlier reply (`has_gone_on`).
+
+    None where the history is another one; it ends with a reply. A message that was not answered counts on
+    neither side. No more is read than is shown. Raises DatabaseUnavailable, UnreadableEvent.
+    """
+    shown = [(each.role, each.content.strip()) for each in history]
+    said = await _seed(Log(pool), thread.conversation_id)
+    question: events.MessageSaved | None = None
+    reply: events.MessageSaved | None = None
+    after, more = 0, True
+    while more:
+        page = await messages_of(
+            pool,
+            thread.conversation_id,
+            after=after,
+            until=thread.version,
+            limit=_PAGE,
+            max_bytes=_PAGE_BYTES,
+        )
+        more = page.more
+        for each in page.messages:
+            after = each.version
+            if each.message.role == "user":
+                question = each.message
+            elif question is not None and question.trace_id == each.message.trace_id:
+                if len(said) >= len(shown):
+                    return _earlier(thread, reply) if said == shown else None
+                reply = each.message
+                said += [("user", question.content.strip()), ("assistant", reply.content.strip())]
+                if said != shown[: len(said)]:
+                    return None
+    if said != shown:
+        return None
+    return Continued(thread.conversation_id, None if reply is None else reply.message_id)
+
+
+def _earlier(thread: Thread, reply: events.MessageSaved | None) -> Continued | None:
+    if reply is None:
+        return None
+    return Continued(thread.conversation_id, reply.message_id, reply.trace_id, has_gone_on=True)
+
+
+async def _seed(log: Log, conversation_id: str) -> list[tuple[str, str]]:
+    """What was shown of the conversation before it began here: right after its start."""
+    return [
+        (message.role, message.content.strip())
+        for event in await log.events(conversation_id, 0, 2)
+        if isinstance(event, events.ConversationSeeded)
+        for message in event.messages
+    ]

@@ -12,14 +12,28 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from contracts import events, ids, wire
-from conversations.aggregate.settled import settled
 from conversations.errors import ConversationsError, UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import LogEntry
 
+_ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
+
 FORMAT = "agentchat.conversations"
 FORMAT_VERSION = 1
 MOST_LINE_BYTES = 64 * 1024 * 1024
+
+
+def settled(stored: Sequence[events.Event]) -> int:
+    """How many of a conversation's events, from its first on, are there when no run is under way."""
+    open_trace, kept = None, 0
+    for count, event in enumerate(stored, start=1):
+        if isinstance(event, events.MessageSaved) and event.role == "user":
+            open_trace = event.trace_id
+        elif isinstance(event, _ENDS) and event.trace_id == open_trace:
+            open_trace = None
+        if open_trace is None:
+            kept = count
+    return kept
 
 
 class UnfitFile(ConversationsError):  # noqa: N818 - it is the file that is so

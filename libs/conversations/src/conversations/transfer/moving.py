@@ -6,12 +6,11 @@ from typing import Any, Literal
 import msgspec
 
 from contracts import events, wire
-from conversations.aggregate.settled import settled
 from conversations.compacted_erasures import is_compacted
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
-from conversations.transfer.file_format import Carried, FileEvent
+from conversations.transfer.file_format import Carried, FileEvent, settled
 from runtime.postgres import Pool
 
 

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 from typing import TypeVar
 
 from knowledge.documents import web_address
-from knowledge.embedding.embedder import Embedder
-from knowledge.embedding.hashing import HashingEmbedder
+from knowledge.embedding.embedder import Embedder, HashingEmbedder
 from knowledge.settings import EmbedderSettings
 from runtime.settings import SettingsError
 

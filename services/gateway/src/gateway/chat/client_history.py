@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from contracts import ids
 from contracts.values import Role, ShownMessage
 from conversations.queries import shown_history
-from conversations.queries.matching import place_of
-from conversations.queries.shown_history import Continued, Digests, digests_of
+from conversations.queries.shown_history import Continued, Digests, digests_of, place_of
 from conversations.queries.threads import Thread, find_thread
 from gateway.chat.admitted_request import AdmittedRequest
 from gateway.chat.chat_body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size

@@ -1,17 +1,28 @@
-"""A reply while it is put together from a stream: what is the same for all providers.
+"""A reply while it is put together from a stream of server-sent events: what is the same for all providers.
+
+Of HTML's section 9.2.6 that is as much as matters here: `data` lines make up an event, an empty line ends it.
+The cost of a stream that broke off before its provider reported it is estimated by length.
 
 A provider adds how an event is read, and which content blocks came of them.
 """
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from contracts.text import cleaned_json, short_line
 from contracts.values import Usage
-from orchestrator.models.port import ModelFailure, Reply
-from orchestrator.models.provider_sse import EventReader, StreamBroken
+from orchestrator.models.port import ModelCall, ModelFailure, Reply
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+
+T = TypeVar("T")
+
+CHARACTERS_A_TOKEN = 4
+"""As providers advise for English text; other languages have fewer."""
 
 MAX_BLOCKS = 500
 """Of one reply: more are no model's, and each call of a tool becomes an event of its own."""
@@ -24,6 +35,87 @@ _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 Content = tuple[dict[str, Any], str]
 """A block, and what is wrong with it where it is a tool_use block whose input is none."""
+
+
+class StreamBroken(Exception):  # noqa: N818 - a state of things, as its callers read it
+    """The stream holds something that is no event of the protocol, or ends too soon."""
+
+
+class EventReader:
+    """Bytes in, the data of events out, wherever the bytes were cut."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0  # of the lines that `_data` is of
+
+    @property
+    def within(self) -> bool:
+        return bool(self._line or self._data)
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The data of the events that `chunk` completes. Raises StreamBroken."""
+        *lines, rest = chunk.split(b"\n")
+        if lines and self._line:
+            lines[0] = bytes(self._line + lines[0])
+            self._line.clear()
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:])
+                self._size += len(line)
+            elif self._data and line in (b"", b"\r"):
+                data = b"\n".join(self._data)
+                self._data.clear()
+                self._size = 0
+                yield data
+        self._line += rest
+        if len(self._line) + self._size > MAX_EVENT_BYTES:
+            raise StreamBroken("an event without an end")
+
+
+def decoded(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
+    """An event's data as `kind`, which `decoder` decodes. Raises StreamBroken."""
+    try:
+        return decoder.decode(data)
+    except RecursionError as error:
+        raise StreamBroken("an event nested without end") from error
+    except ValueError:
+        # Lone surrogates and stray bytes: rare, and read by a slower, more tolerant parser.
+        try:
+            return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
+        except (ValueError, RecursionError) as error:
+            raise StreamBroken("an event that is not JSON of the protocol") from error
+
+
+def with_estimates(reported: Usage, call: ModelCall, received: Iterable[Mapping[str, Any]]) -> Usage:
+    """`reported`, with an estimate of what is missing: the input where none was reported, the output where
+    the blocks `received` have more than was reported.
+    """
+    sent = reported.input_tokens + reported.cache_read_tokens + reported.cache_creation_tokens
+    return msgspec.structs.replace(
+        reported,
+        input_tokens=reported.input_tokens if sent else _tokens(_length_of_call(call)),
+        output_tokens=max(reported.output_tokens, _tokens(sum(map(_length_of, received)))),
+    )
+
+
+def _tokens(length: int) -> int:
+    return -(-length // CHARACTERS_A_TOKEN)
+
+
+def _length_of_call(call: ModelCall) -> int:
+    blocks = (block for message in call.messages for block in message["content"])
+    tools = sum(len(msgspec.json.encode(each)) for each in call.tools)
+    return len(call.system) + len(call.already_sent) + tools + sum(map(_length_of, blocks))
+
+
+def _length_of(block: Mapping[str, Any]) -> int:
+    """Characters of text; of what is none, bytes of JSON."""
+    text = block.get("text") or block.get("thinking")
+    if isinstance(text, str):
+        return len(text)
+    content = block.get("input") or block.get("content")
+    return len(content) if isinstance(content, str) else len(msgspec.json.encode(content)) if content else 0
 
 
 class StreamedReply(ABC):

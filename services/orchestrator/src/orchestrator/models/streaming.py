@@ -13,7 +13,6 @@ import aiohttp
 
 from contracts.timings import CHECK_SECONDS
 from contracts.values import Usage
-from orchestrator.models.estimates import with_estimates
 from orchestrator.models.port import (
     Credentials,
     Meter,
@@ -24,8 +23,7 @@ from orchestrator.models.port import (
     cut_short,
     timed_out,
 )
-from orchestrator.models.provider_sse import StreamBroken
-from orchestrator.models.reply_builder import StreamedReply
+from orchestrator.models.reply_builder import StreamBroken, StreamedReply, with_estimates
 from runtime.cpu_budget import CpuBudget
 from runtime.following import backoff
 

@@ -25,13 +25,13 @@ from net_guard.addresses import looking_up_for
 from runtime import logs
 from runtime.fair_slots import FairSlots
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
+from runtime.shared_task import shared
 from tool_runner.authorization import grants
 from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.discovery import discover
 from tool_runner.authorization.grants import Issued
 from tool_runner.authorization.scopes import beyond, together
 from tool_runner.faults import ToolFailed
-from tool_runner.shared_task import shared
 
 AT_ONCE = 4
 """Tokens that one process asks for at a time, each with two connections to Postgres; accounts take turns."""

@@ -17,6 +17,7 @@ from directory.tool_authorizations import ServerPlace
 from net_guard import Guard
 from runtime import logs
 from runtime.fair_slots import FairSlots, KeySlots
+from runtime.shared_task import shared
 from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
 from tool_runner.http.call_budget import LARGE_AT_ONCE
@@ -27,7 +28,6 @@ from tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, Inp
 from tool_runner.servers.mcp_session import ToolSession
 from tool_runner.servers.server_connection import MakeSession, ServerConnection
 from tool_runner.servers.server_failures import GRACE_SECONDS
-from tool_runner.shared_task import shared
 from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.server_tool import LeftOut, OfferedTool, checked_tools
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from runtime import logs
+from runtime.shared_task import shared
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.mcp_session import ToolSession
-from tool_runner.shared_task import shared
 
 MakeSession = Callable[[bool], ToolSession]
 """A new session; True for a server that is known to want a handshake."""

@@ -7,8 +7,7 @@ from contracts.text import cleaned, cleaned_json
 from contracts.values import Usage
 from orchestrator.models.anthropic.wire import WireDelta, WireEvent, WireUsage, event_of, from_error_event
 from orchestrator.models.port import tokens
-from orchestrator.models.provider_sse import StreamBroken
-from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamedReply, read_input
+from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamBroken, StreamedReply, read_input
 
 _PING = "ping"
 _OF_BLOCK = {

@@ -18,8 +18,7 @@ from orchestrator.models.openai.wire import (
     unfinished,
 )
 from orchestrator.models.port import tokens
-from orchestrator.models.provider_sse import StreamBroken
-from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamedReply, read_input
+from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamBroken, StreamedReply, read_input
 
 _ID_CHARS = 200
 _OUR_ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.models.http_failures import of_status
 from orchestrator.models.port import ModelFailure, cut_short, timed_out
-from orchestrator.models.provider_sse import decoded
+from orchestrator.models.provider_http import of_status
+from orchestrator.models.reply_builder import decoded
 
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}) | {
     "exceeded_current_quota_error",  # Moonshot
