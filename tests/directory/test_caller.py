@@ -12,8 +12,7 @@ from administration.admin_versions import change_agent, create_agent
 from contracts.admin_errors import Conflict, Invalid, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import Retrieval
-from directory.caller import Callers, resolve
-from directory.last_used import LastUsed
+from directory.caller import Callers, LastUsed, resolve
 from directory.migrations import migrate
 from directory.plans import Plan
 from directory.secrets import Sealer

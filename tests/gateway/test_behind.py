@@ -19,9 +19,8 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
-from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, CallApproval, Round
 from gateway.protocols.openai.responses.previous_response import Named, named_by, response_id
 from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import message, run

@@ -17,8 +17,7 @@ from contracts.updates import (
     ToolStarted,
 )
 from contracts.values import ToolCall
-from conversations.aggregate.calls import Call
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, Round
 from gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,

@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from contracts.updates import Finished, Started, Text, ToolEnded, ToolStarted
 from contracts.values import ToolCall
-from conversations.aggregate.calls import Call
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, Round
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, returned, run
 

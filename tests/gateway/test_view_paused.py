@@ -7,8 +7,7 @@ import pytest
 from contracts import events, frames
 from contracts.updates import Broken, NextRound, Started, Text, ToolEnded, ToolStarted, Update
 from contracts.values import ApprovalNeeded, Decider
-from conversations.aggregate.calls import Call, CallApproval
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, CallApproval, Round
 from gateway.runs.run_updates import UpdateHistory
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run

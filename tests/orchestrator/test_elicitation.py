@@ -12,7 +12,7 @@ from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
 from contracts.values import Elicitation, Usage
 from conversations.aggregate.approvals import needed
-from conversations.aggregate.calls import CallApproval
+from conversations.aggregate.rounds import CallApproval
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
 from orchestrator.inbox.exhausted import end_exhausted

@@ -10,7 +10,7 @@ from contracts.events import ToolReturned
 from contracts.ids import new_id
 from contracts.timings import TOOL_ANSWER_SECONDS
 from contracts.tool_messages import ToolProgressed, ToolRequested
-from conversations.aggregate.calls import Call
+from conversations.aggregate.rounds import Call
 from orchestrator.run.run_clock import RunClock, later
 from orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World

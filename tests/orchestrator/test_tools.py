@@ -9,7 +9,7 @@ import pytest
 
 from contracts import events, frames
 from contracts.tool_messages import ToolRequested, UnavailableServer
-from conversations.aggregate.calls import Call
+from conversations.aggregate.rounds import Call
 from directory.agents import McpServer
 from orchestrator.run.run_clock import RunClock
 from tests.orchestrator.given import World

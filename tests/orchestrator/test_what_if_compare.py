@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from contracts.messages import AskedTool, WhatIfAnswered
 from contracts.values import Message, Usage
-from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, Round
 from ops.errors import SetupError
 from ops.replay.what_if_compare import Price, Prices, compared, read_prices, summarised
 

@@ -10,9 +10,8 @@ from contracts import subjects, wire
 from contracts.ids import new_id
 from contracts.tool_messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
 from contracts.values import ToolSpec
-from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, Round
 from directory.agents import AgentConfig, McpServer
 from orchestrator.run.run_clock import RunClock
 from orchestrator.tools.tool_calls import RunToolCalls

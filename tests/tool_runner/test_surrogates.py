@@ -11,7 +11,7 @@ from contracts.text import cleaned
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.calls.call_output import rendered
-from tool_runner.http.bounded_body import LoneSurrogates
+from tool_runner.http.network import LoneSurrogates
 
 pytestmark = pytest.mark.requirement("TOOLS-LISTING-WHOLE")
 

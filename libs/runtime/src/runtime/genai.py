@@ -7,21 +7,17 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (the consta
 OPERATION_NAME = "gen_ai.operation.name"
 PROVIDER_NAME = "gen_ai.provider.name"
 CONVERSATION_ID = "gen_ai.conversation.id"
-OUTPUT_TYPE = "gen_ai.output.type"
 
 AGENT_ID = "gen_ai.agent.id"
 AGENT_NAME = "gen_ai.agent.name"
 AGENT_VERSION = "gen_ai.agent.version"
 
 REQUEST_MODEL = "gen_ai.request.model"
-REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens"
-REQUEST_TEMPERATURE = "gen_ai.request.temperature"
 REQUEST_STREAM = "gen_ai.request.stream"
 
 RESPONSE_ID = "gen_ai.response.id"
 RESPONSE_MODEL = "gen_ai.response.model"
 RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"
-RESPONSE_TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
 
 USAGE_INPUT_TOKENS = "gen_ai.usage.input_tokens"  # cached tokens included
 USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from bus import Bus
 from conversations.claims.table import Claims
 from conversations.event_store.log import Log
-from directory.caller import Callers
-from directory.last_used import LastUsed
+from directory.caller import Callers, LastUsed
 from directory.named import AgentNames
 from gateway import app
 from gateway.access import admission

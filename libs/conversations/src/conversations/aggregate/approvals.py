@@ -13,8 +13,8 @@ import msgspec
 from contracts import events, wire
 from contracts.updates import Broken, paused
 from contracts.values import ApprovalDecision, ApprovalNeeded, Approvers, Decider, OnExpiry, OnNewMessage
-from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Call, CallApproval
 
 NOT_RUN = "The call was not run: nobody had approved it."
 _EXPIRED = "The call was not run: nobody decided about it in time. Ask for it again if it is still wanted."

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 
 from contracts import events
 from contracts.values import Cut, Form, Message, ShownMessage, Source, Usage
-from conversations.aggregate.calls import Call, decided_about, taken_up
 from conversations.aggregate.rounds import (
+    Call,
     Round,
+    decided_about,
+    taken_up,
     with_call,
     with_call_fields,
     with_fields,

@@ -12,10 +12,9 @@ import msgspec
 from contracts import events
 from contracts.values import ShownMessage
 from conversations.aggregate.approvals import NOT_RUN
-from conversations.aggregate.calls import Call
 from conversations.aggregate.compaction import Compact, Opening, opening_of, place_of
 from conversations.aggregate.conversation import Conversation, Run
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, Round
 
 Block = dict[str, Any]
 Message = dict[str, Any]

@@ -10,9 +10,8 @@ from contracts.events import AgentFacts
 from contracts.messages import ChatRequested
 from contracts.values import ApprovalNeeded, Usage
 from conversations.aggregate import approvals
-from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, Run, agent_facts
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, Round
 
 MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 

@@ -6,7 +6,7 @@ import msgspec
 
 from contracts import events, http, wire
 from conversations.aggregate import approvals
-from conversations.aggregate.calls import Call, CallApproval
+from conversations.aggregate.rounds import Call, CallApproval
 from conversations.database import FOUND_TEXT
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper

@@ -40,8 +40,8 @@ class Embedder(Protocol):
 class HashingEmbedder:
     """Without a model: character n-grams, hashed; the same text has the same vector on every machine.
 
-    It knows how words are spelt, not what they mean: worth having for typing errors, compounds, and inflection
-    in languages that Postgres does not stem.
+    It knows how words are spelt, not what they mean: worth having for typing errors, compounds, and
+    inflection in languages that Postgres does not stem.
     """
 
     def __init__(self, dimensions: int = 256) -> None:

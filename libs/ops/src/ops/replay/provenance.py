@@ -12,11 +12,10 @@ from contracts import events
 from contracts.admin_errors import NotFound
 from contracts.ids import is_trace_id, is_uuid
 from contracts.values import Form, Role, Source, Usage
-from conversations.aggregate.calls import Call
 from conversations.aggregate.compaction import opening_of, place_of
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.aggregate.history import Message, prompt_for
-from conversations.aggregate.rounds import Round
+from conversations.aggregate.rounds import Call, Round
 from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations_table import is_behind
 from conversations.projections.messages_table import find_message

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from contracts.events import ContextCompacted
 from contracts.values import Source, Usage
-from conversations.aggregate.calls import Call, CallApproval
+from conversations.aggregate.rounds import Call, CallApproval
 from ops.output import clean, compact, one_line
 from ops.printing import console
 

@@ -10,7 +10,7 @@ from conversations.aggregate.turn import AlreadyEnded, fail, got_on
 from conversations.errors import UnreadableEvent
 from orchestrator.opening.unreadable import end_unread
 from orchestrator.orchestrator_services import Parts
-from orchestrator.run.endings import end_frame, heard, settle
+from orchestrator.run.endings import heard, publish_end
 from orchestrator.run.run_clock import RunClock
 from orchestrator.run.run_log import run_of
 from runtime import logs
@@ -55,8 +55,7 @@ async def _fail_run(parts: Parts, request: ChatRequested) -> None:
         run = await _ended(parts, request, RunClock(held.now))
         if run is None:
             return
-        await settle(parts, request.account_id, run)  # its last worker may have died before it did so
-        await parts.bus.traces.publish_frame(request.trace_id, end_frame(run))
+        await publish_end(parts, request.account_id, run)  # its last worker may have died before it did so
     finally:
         await parts.leases.release(request.trace_id, held)
 

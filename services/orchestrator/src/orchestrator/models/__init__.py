@@ -3,7 +3,8 @@ wire.
 
 In the order of a call: `providers` (the table of them), `streaming` (retries and the watch over a silent
 stream), `continuation` (how a cut reply is continued). What providers share: `provider_http` sends, and knows
-what a status means; `reply_builder` makes a reply of the events of a stream, and knows what a broken one cost.
+what a status means; `reply_builder` makes a reply of the events of a stream, and knows what a broken one
+cost.
 """
 
 from orchestrator.models.port import (

@@ -25,7 +25,7 @@ from conversations.errors import VersionConflict
 from directory.agents import AgentConfig
 from orchestrator.opening.run_slots import NoSlot, take_slot, take_slot_again
 from orchestrator.orchestrator_services import Parts
-from orchestrator.run.endings import CANCELLED, end_frame, heard, settle
+from orchestrator.run.endings import CANCELLED, heard, publish_end
 from orchestrator.run.interrupted_text import already_sent
 from orchestrator.run.run_log import run_of
 from orchestrator.run_agent import facts_of
@@ -74,15 +74,10 @@ async def decide(
         if isinstance(opening, GiveUp):
             return taken.ended(run_of(conversation, taken.trace_id))
         if isinstance(opening, Supersede):
-            await _tell_superseded(parts, taken, run_of(conversation, opening.trace_id))
+            superseded = run_of(conversation, opening.trace_id)
+            await publish_end(parts, taken.request.account_id, superseded)
         assert agent is not None, "a run begins with its agent"
         return parts.register.enter(taken.opened(conversation, agent))
-
-
-async def _tell_superseded(parts: Parts, taken: Taken, run: Run) -> None:
-    """What the run's own worker would have done."""
-    await settle(parts, taken.request.account_id, run)
-    await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
 
 
 @contextmanager

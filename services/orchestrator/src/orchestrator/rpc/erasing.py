@@ -22,7 +22,7 @@ from conversations.queries.spent_by_runs import spent_by_runs
 from conversations.queries.unlisted import unlisted
 from orchestrator.orchestrator_services import Parts
 from orchestrator.rpc.fork_command import remove_abandoned
-from orchestrator.run.endings import end_frame, settle
+from orchestrator.run.endings import publish_end
 from orchestrator.run.run_log import run_of
 from runtime import logs
 from runtime.following import repeat
@@ -100,13 +100,7 @@ async def _end_and_erase(parts: Parts, command: EraseConversation, conversation:
     )
     await parts.store.append(conversation, [erasure])
     if run is not None:
-        await _tell_end(parts, command.account_id, run_of(ended, run.trace_id))
-
-
-async def _tell_end(parts: Parts, account_id: str, run: Run) -> None:
-    """What the run's own worker would have done."""
-    await settle(parts, account_id, run)
-    await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
+        await publish_end(parts, command.account_id, run_of(ended, run.trace_id))
 
 
 async def keep_removing(parts: Parts, kept_seconds: float) -> None:

@@ -12,8 +12,8 @@ from contracts import wire
 from contracts.messages import ApprovalAnswered, DecideApproval
 from conversations.aggregate import approvals
 from conversations.aggregate.approvals import ApprovalAnswer, Decided, NotDecided
-from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Conversation, Run
+from conversations.aggregate.rounds import Call
 from conversations.aggregate.turn import DECIDED, ask_again
 from conversations.database import server_now
 from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
@@ -52,14 +52,7 @@ async def _decide(parts: Parts, command: DecideApproval, conversation: Conversat
     run = conversation.run(command.trace_id)
     if run is None or conversation.account_id != command.account_id:
         return _UNKNOWN
-    answer = ApprovalAnswer(
-        approval_id=command.approval_id,
-        decision=command.decision,
-        by=command.by,
-        on_behalf_of=command.on_behalf_of,
-        input=command.input,
-        reason=command.reason,
-    )
+    answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
     outcome = approvals.decide(run, answer, now=await server_now(parts.pool))
     if isinstance(outcome, NotDecided):
         return ApprovalAnswered(code=outcome.code)

@@ -8,8 +8,8 @@ import msgspec
 
 from contracts import events, frames, wire
 from contracts.values import Source, ToolSpec
-from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
+from conversations.aggregate.rounds import Call
 from directory.agents import AgentConfig
 from orchestrator.run.retrieval import Retriever
 from orchestrator.run.run_clock import RunClock

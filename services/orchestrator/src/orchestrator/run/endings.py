@@ -78,6 +78,12 @@ async def heard(parts: Parts, run: Run, now: str) -> tuple[events.Delta, ...]:
     )
 
 
+async def publish_end(parts: Parts, account_id: str, run: Run) -> None:
+    """What the worker of a run does at its end, for one that nobody works on."""
+    await settle(parts, account_id, run)
+    await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
+
+
 async def settle(parts: Parts, account_id: str, run: Run) -> None:
     """Give back the slot of a run that has ended in the log, and count its tokens: any number of times."""
     assert run.ended_at is not None, "it has ended"

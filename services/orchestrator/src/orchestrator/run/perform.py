@@ -10,10 +10,10 @@ from contracts import events
 from contracts.ids import new_id, reply_id
 from contracts.values import ToolSpec, Usage
 from conversations.aggregate.approvals import Terms, requested
-from conversations.aggregate.calls import Call
 from conversations.aggregate.compaction import Compact, through_version
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.history import Histories, Prompt, prompt_for, summary_prompt
+from conversations.aggregate.rounds import Call
 from conversations.aggregate.turn import (
     AskApproval,
     CallModel,

@@ -18,8 +18,8 @@ from contracts.text import cleaned
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from contracts.tool_messages import InputRequest, ToolFinished, ToolNews, ToolProgressed, ToolRequested
 from contracts.values import ToolSpec
-from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Call
 from directory.agents import AgentConfig
 from orchestrator.run.run_clock import RunClock, later
 from runtime import failpoints, genai, telemetry

@@ -1,3 +1,3 @@
 """HTTP to tool servers, which are strangers: `transport` sends requests to judged addresses, `call_budget`
-is what one call, listing or handshake may cost, `bounded_body` reads an answer within it.
+is what one call, listing or handshake may cost, `network` reads an answer within it.
 """

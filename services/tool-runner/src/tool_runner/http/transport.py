@@ -21,9 +21,8 @@ from runtime.fair_slots import KeySlots
 from tool_runner.authorization.scopes import wanted_scope
 from tool_runner.authorization.tokens import AccessTokens
 from tool_runner.faults import ToolFailed, ToolFault
-from tool_runner.http.bounded_body import BoundedBody
 from tool_runner.http.call_budget import CallBudget, current
-from tool_runner.http.network import ERRORS, fault_of, send
+from tool_runner.http.network import ERRORS, BoundedBody, fault_of, send
 from tool_runner.redaction import secrets_of
 
 # Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
