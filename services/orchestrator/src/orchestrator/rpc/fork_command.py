@@ -23,6 +23,7 @@ from conversations.queries.unlisted import abandoned_forks
 from orchestrator.orchestrator_services import Parts
 from runtime.logs import get_logger
 from runtime.postgres import Pool
+from runtime.shared_task import shared
 
 ABANDONED_SECONDS = 60.0
 """A command takes COMMAND_SECONDS at most, and is given again for less than this."""
@@ -35,15 +36,9 @@ async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
     """
     task = parts.forks.get(command)
     if task is None:
-        task = parts.forks[command] = asyncio.create_task(_obeyed(parts, command))
-        task.add_done_callback(lambda done: _ended(parts, command, done))
+        task = parts.forks[command] = shared(_obeyed(parts, command))
+        task.add_done_callback(lambda _: parts.forks.pop(command))
     return await asyncio.shield(task)
-
-
-def _ended(parts: Parts, command: ForkConversation, task: "asyncio.Task[ForkAnswered]") -> None:
-    del parts.forks[command]
-    if not task.cancelled():
-        task.exception()  # nobody may await it any more
 
 
 async def _obeyed(parts: Parts, command: ForkConversation) -> ForkAnswered:

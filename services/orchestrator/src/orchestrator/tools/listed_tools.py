@@ -13,6 +13,7 @@ from contracts.values import ToolSpec
 from directory.agents import AgentConfig
 from runtime import logs
 from runtime.bounded import BoundedMap
+from runtime.shared_task import shared
 
 _GIVE_UP_SECONDS = 20.0
 _BETWEEN_SECONDS = 0.5
@@ -70,13 +71,8 @@ class ToolListings:
         kept = self._kept.get(place)
         fresh = kept is not None and kept.fresh_until > time.monotonic()
         if agent.mcp_servers and not fresh and place not in self._asking:
-            task = self._asking[place] = asyncio.create_task(self._find_out(place, agent))
-            task.add_done_callback(lambda done: self._answered(place, done))
-
-    def _answered(self, place: _Place, task: asyncio.Task[tuple[ToolSpec, ...]]) -> None:
-        del self._asking[place]
-        if not task.cancelled():
-            task.exception()  # whoever waits for it hears of it; nobody may
+            task = self._asking[place] = shared(self._find_out(place, agent))
+            task.add_done_callback(lambda _: self._asking.pop(place))
 
     async def _find_out(self, place: _Place, agent: AgentConfig) -> tuple[ToolSpec, ...]:
         listed = await self._listed(agent)
