@@ -7,28 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
-from limits import lua_scripts
+from limits import lua_scripts, quota
 from limits.local_limiter import Bucket, LocalLimiter
 from limits.penalty import Penalties
-from limits.quota import (
-    Admission,
-    CountedMonth,
-    KeptMonth,
-    PlanLimits,
-    Rate,
-    RefusalCode,
-    admission,
-    interval_us,
-    microseconds,
-    name_of,
-    number_of,
-    reads_of,
-    writes_of,
-)
 from limits.redis_client import RedisClient, RedisUnavailable
 
 _KEPT_RELEASES = 10_000
-_CODES: tuple[RefusalCode | None, ...] = (
+_CODES: tuple[quota.RefusalCode | None, ...] = (
     *(None, "rate_limited", "rate_limited"),
     *("quota_exceeded", "quota_exceeded"),
 )
@@ -63,8 +48,8 @@ class Limiter:
         self._unreleased: dict[tuple[str, str], tuple[int, str | None]] = {}
 
     async def admit(
-        self, account_id: str, plan: PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_SECONDS
-    ) -> Admission:
+        self, account_id: str, plan: quota.PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_SECONDS
+    ) -> quota.Admission:
         """Decide on a request and, if it is allowed, take its token and its slot, in one step.
 
         The slot is a lease of `slot_ttl_s`, which the run renews by `hold`. Asking again for the same
@@ -76,7 +61,7 @@ class Limiter:
         rate = plan.requests_per_minute
         arguments = [
             trace_id,
-            interval_us(rate) if rate is not None else 0,
+            quota.interval_us(rate) if rate is not None else 0,
             rate or 0,
             -1 if plan.concurrent_runs is None else plan.concurrent_runs,
             -1 if plan.tokens_per_month is None else plan.tokens_per_month,
@@ -92,7 +77,7 @@ class Limiter:
         code, retry_us, remaining, reset_us, known, runs, tokens, rest_s = decided
         if known != _KNOWN and plan.tokens_per_month is not None and self._on_month is not None:
             self._on_month(account_id, bool(known))
-        return admission(
+        return quota.admission(
             plan,
             code=_CODES[code],
             retry_us=retry_us,
@@ -104,23 +89,23 @@ class Limiter:
             month_known=bool(known),
         )
 
-    async def admit_read(self, account_id: str, plan: PlanLimits) -> int | None:
+    async def admit_read(self, account_id: str, plan: quota.PlanLimits) -> int | None:
         """Take a token for a request next to the chat endpoints: None, or the seconds to wait, from 1.
 
         Never raises for Redis; takes at most about `timeout`.
         """
-        return await self._admit_bucket(account_id, "reads", reads_of(plan))
+        return await self._admit_bucket(account_id, "reads", quota.reads_of(plan))
 
-    async def admit_write(self, account_id: str, plan: PlanLimits) -> int | None:
+    async def admit_write(self, account_id: str, plan: quota.PlanLimits) -> int | None:
         """Take a token for a write to a conversation without a run: as `admit_read`."""
-        return await self._admit_bucket(account_id, "writes", writes_of(plan))
+        return await self._admit_bucket(account_id, "writes", quota.writes_of(plan))
 
-    async def _admit_bucket(self, account_id: str, bucket: Bucket, rate: Rate | None) -> int | None:
+    async def _admit_bucket(self, account_id: str, bucket: Bucket, rate: quota.Rate | None) -> int | None:
         if rate is None:
             return None
         try:
             wait_us = await self._redis.run(
-                lua_scripts.READ, [_key(account_id, bucket)], [interval_us(rate.per_minute), rate.burst]
+                lua_scripts.READ, [_key(account_id, bucket)], [quota.interval_us(rate.per_minute), rate.burst]
             )
         except RedisUnavailable as away:
             if self._on_fallback is not None:
@@ -170,7 +155,9 @@ class Limiter:
         """This process saw a run end that another one releases: free the slot it may hold here."""
         self._local.end(account_id, trace_id)
 
-    async def recount_month(self, account_id: str, count: Callable[[], Awaitable[CountedMonth]]) -> bool:
+    async def recount_month(
+        self, account_id: str, count: Callable[[], Awaitable[quota.CountedMonth]]
+    ) -> bool:
         """Set the current month's tokens to what `count` finds in the log, next to whatever is settled now.
 
         No settlement is lost or counted twice, whenever it comes: `count` is awaited after Redis has begun to
@@ -182,15 +169,15 @@ class Limiter:
         await self._redis.run(lua_scripts.BEGIN_COUNT, [month, unbooked], [name])
         counted = await count()
         recent = list(counted.recent)
-        numbers = [number_of(counted.month), counted.tokens, microseconds(counted.counted_to)]
+        numbers = [quota.number_of(counted.month), counted.tokens, quota.microseconds(counted.counted_to)]
         keys = [month, unbooked, *(_settled(account_id, trace) for trace in recent)]
         return bool(await self._redis.run(lua_scripts.SET_MONTH, keys, [name, *numbers, *recent]))
 
-    async def kept_month(self, account_id: str) -> KeptMonth:
+    async def kept_month(self, account_id: str) -> quota.KeptMonth:
         """What Redis has of the account's current month. Raises RedisUnavailable."""
         key = _key(account_id, "month")
         number, tokens, known = await self._redis.run(lua_scripts.READ_MONTH, [key], [])
-        return KeptMonth(month=name_of(number), tokens=tokens, known=bool(known))
+        return quota.KeptMonth(month=quota.name_of(number), tokens=tokens, known=bool(known))
 
     async def ping(self) -> None:
         """A health check. Raises redis.RedisError, OSError or TimeoutError."""
@@ -226,7 +213,7 @@ def _release_call(
     account_id: str, trace_id: str, tokens: int, ended_at: str | None
 ) -> tuple[list[str], list[Any]]:
     keys = [_key(account_id, part) for part in ("slots", "month", "unbooked")]
-    ended = (0, 0) if ended_at is None else (microseconds(ended_at), number_of(ended_at))
+    ended = (0, 0) if ended_at is None else (quota.microseconds(ended_at), quota.number_of(ended_at))
     return [*keys, _settled(account_id, trace_id)], [trace_id, tokens, *ended]
 
 

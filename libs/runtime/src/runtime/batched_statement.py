@@ -10,17 +10,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import psycopg
 
+from runtime import postgres
 from runtime.batching import Batcher
-from runtime.postgres import (
-    CALL_SECONDS,
-    Connection,
-    DatabaseUnavailable,
-    Pool,
-    connection,
-    cut,
-    is_readable,
-    take,
-)
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -50,18 +41,18 @@ class BatchedStatement(Generic[A, R]):
     than one from the pool each time.
     """
 
-    def __init__(self, pool: Pool, form: Form[A, R]) -> None:
+    def __init__(self, pool: postgres.Pool, form: Form[A, R]) -> None:
         self._pool = pool
         self._form = form
-        self._batcher: Batcher[A, R] = Batcher(self._results, seconds=CALL_SECONDS)
-        self._connection: Connection | None = None
+        self._batcher: Batcher[A, R] = Batcher(self._results, seconds=postgres.CALL_SECONDS)
+        self._connection: postgres.Connection | None = None
 
     async def call(self, asked: A) -> R:
         """Raises DatabaseUnavailable within 3 s; psycopg.Error where the statement failed alone too."""
         try:
             return await self._batcher.call(asked)
         except TimeoutError:
-            raise DatabaseUnavailable("no answer from Postgres in time") from None
+            raise postgres.DatabaseUnavailable("no answer from Postgres in time") from None
 
     async def aclose(self) -> None:
         await self._batcher.aclose()
@@ -72,18 +63,18 @@ class BatchedStatement(Generic[A, R]):
             rows = await self._rows(batch, end)
         except psycopg.Error as error:
             if isinstance(error, psycopg.OperationalError) and not self._form.repeatable:
-                raise DatabaseUnavailable(str(error)) from error
+                raise postgres.DatabaseUnavailable(str(error)) from error
             alone = (self._alone(asked, end) for asked in batch)
             return await asyncio.gather(*alone, return_exceptions=True)
         return self._form.results(batch, rows)
 
     async def _rows(self, batch: Sequence[A], end: float) -> Rows:
         """Raises DatabaseUnavailable, psycopg.Error."""
-        if self._connection is not None and is_readable(self._connection):
+        if self._connection is not None and postgres.is_readable(self._connection):
             await self._give_back()  # the server has closed it
         is_new = self._connection is None
-        kept = self._connection = self._connection or await take(self._pool, end)
-        late = asyncio.get_running_loop().call_at(end, cut, kept)
+        kept = self._connection = self._connection or await postgres.take(self._pool, end)
+        late = asyncio.get_running_loop().call_at(end, postgres.cut, kept)
         try:
             if is_new and not self._form.durable:
                 await kept.execute("SET synchronous_commit TO off")
@@ -96,10 +87,10 @@ class BatchedStatement(Generic[A, R]):
 
     async def _alone(self, asked: A, end: float) -> R:
         """Not prepared: a prepared statement fails for ever where a migration has changed a type."""
-        async with connection(self._pool, seconds=end - asyncio.get_running_loop().time()) as taken:
+        async with postgres.connection(self._pool, seconds=end - asyncio.get_running_loop().time()) as taken:
             return self._form.results([asked], await self._execute(taken, [asked], prepare=False))[0]
 
-    async def _execute(self, conn: Connection, batch: Sequence[A], *, prepare: bool) -> Rows:
+    async def _execute(self, conn: postgres.Connection, batch: Sequence[A], *, prepare: bool) -> Rows:
         cursor = conn.cursor(binary=True)
         await cursor.execute(self._form.statement, self._form.parameters(batch), prepare=prepare)
         return await cursor.fetchall() if cursor.description else ()

@@ -6,20 +6,8 @@ in, and then its calls and what they returned (docs/change/design.md 5).
 
 from collections.abc import Iterator, Sequence
 
-from contracts import http, sse, wire
+from contracts import http, sse, updates, wire
 from contracts.http import problem
-from contracts.updates import (
-    CANCELLED,
-    Broken,
-    Finished,
-    NextRound,
-    RetrievedSources,
-    Started,
-    Text,
-    ToolEnded,
-    ToolStarted,
-    Update,
-)
 from contracts.values import Form, ToolCall
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
@@ -36,7 +24,7 @@ def rendered(run: Run, form: Form, conversation_id: str) -> bytes:
     if run.state == "running":
         return b""
     last = end_of(run)
-    if isinstance(last, Broken):
+    if isinstance(last, updates.Broken):
         return wire.encode(problem(last.code, last.message, run.trace_id))
     return wire.encode(
         http.ChatReply(
@@ -58,30 +46,30 @@ def thinned(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
     return tuple(cuts[step - 1 :: step])
 
 
-def replayed(run: Run) -> Iterator[Update]:
+def replayed(run: Run) -> Iterator[updates.Update]:
     """Every update of the run from its start to its end, or as far as it is recorded.
 
     A model server may send its text in pieces of a character: one request for them all would hold a
     gateway for seconds. So a run has at most `MOST_PIECES` of text, and one more a round.
     """
     step = -(-sum(len(each.cuts) for each in run.rounds) // MOST_PIECES) or 1
-    yield Started()
+    yield updates.Started()
     if run.sources is not None:
-        yield RetrievedSources(run.sources)
+        yield updates.RetrievedSources(run.sources)
     for each in run.rounds:
         if each.number > 1:
-            yield NextRound(each.number)
+            yield updates.NextRound(each.number)
         yield from _pieces(each, step)
         for call in each.calls:
-            yield ToolStarted(call.call_id, call.name, call.input)
+            yield updates.ToolStarted(call.call_id, call.name, call.input)
         for call in each.calls:
             if call.output is not None:
-                yield ToolEnded(call.call_id, call.is_error, call.output)
+                yield updates.ToolEnded(call.call_id, call.is_error, call.output)
     if run.state != "running":
         yield end_of(run)
 
 
-def end_of(run: Run) -> Finished | Broken:
+def end_of(run: Run) -> updates.Finished | updates.Broken:
     if run.state == "completed" and run.reply is not None:
         calls = (call for each in run.rounds for call in each.calls)
         ran = (
@@ -89,15 +77,15 @@ def end_of(run: Run) -> Finished | Broken:
             for call in calls
             if call.output is not None
         )
-        return Finished(run.reply, tuple(ran), run.usage, run.cut)
+        return updates.Finished(run.reply, tuple(ran), run.usage, run.cut)
     if run.state == "cancelled":
-        return CANCELLED
-    return Broken(run.code or "internal_error", run.detail or "")
+        return updates.CANCELLED
+    return updates.Broken(run.code or "internal_error", run.detail or "")
 
 
-def _pieces(each: Round, step: int) -> Iterator[Text]:
+def _pieces(each: Round, step: int) -> Iterator[updates.Text]:
     start = 0
     for end in (*thinned(each.cuts, step), len(each.text)):
         if start < end:
-            yield Text(each.text[start:end])
+            yield updates.Text(each.text[start:end])
             start = end

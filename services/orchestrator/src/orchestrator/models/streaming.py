@@ -13,16 +13,7 @@ import aiohttp
 
 from contracts.timings import CHECK_SECONDS
 from contracts.values import Usage
-from orchestrator.models.port import (
-    Credentials,
-    Meter,
-    ModelCall,
-    ModelFailure,
-    OnText,
-    Reply,
-    cut_short,
-    timed_out,
-)
+from orchestrator.models import port
 from orchestrator.models.reply_builder import StreamBroken, StreamedReply, with_estimates
 from runtime.cpu_budget import CpuBudget
 from runtime.following import backoff
@@ -57,7 +48,7 @@ class Wire(Protocol):
     """What is a provider's own."""
 
     def open(
-        self, credentials: Credentials, call: ModelCall
+        self, credentials: port.Credentials, call: port.ModelCall
     ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
         """Send the call; inside, the body of the answer as it arrives. Raises ModelFailure."""
 
@@ -103,8 +94,12 @@ class StreamingModel:
         return self._wire.enforces(base_url, parameters, schema)
 
     async def stream(
-        self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
-    ) -> Reply:
+        self,
+        credentials: port.Credentials,
+        call: port.ModelCall,
+        on_text: port.OnText | None,
+        meter: port.Meter,
+    ) -> port.Reply:
         """As `Model.stream`: requested again a few times, and for some seconds at most."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + _RETRY_BUDGET_SECONDS
@@ -113,7 +108,7 @@ class StreamingModel:
             builder = self._wire.builder()
             try:
                 return await self._try(credentials, call, builder, sent)
-            except ModelFailure as failure:
+            except port.ModelFailure as failure:
                 pause = max(backoff(self._first_backoff_seconds, number), failure.retry_after or 0.0)
                 if sent.any or not failure.transient or number == MAX_TRIES or loop.time() + pause > give_up:
                     raise
@@ -122,7 +117,7 @@ class StreamingModel:
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
-    async def check(self, credentials: Credentials, call: ModelCall) -> None:
+    async def check(self, credentials: port.Credentials, call: port.ModelCall) -> None:
         """As `Model.check`: until the first event."""
         builder = self._wire.builder()
         try:
@@ -131,15 +126,15 @@ class StreamingModel:
                     builder.feed(piece)
                     if builder.begun:
                         return
-            raise cut_short("no_event")
+            raise port.cut_short("no_event")
         except TimeoutError as error:
-            raise timed_out("timeout") from error
+            raise port.timed_out("timeout") from error
         except _FAULTS as error:
             raise _broken(error) from error
 
     async def _try(
-        self, credentials: Credentials, call: ModelCall, builder: StreamedReply, sent: "_Sent"
-    ) -> Reply:
+        self, credentials: port.Credentials, call: port.ModelCall, builder: StreamedReply, sent: "_Sent"
+    ) -> port.Reply:
         try:
             async with asyncio.timeout(self._idle_seconds) as idle:
                 async with self._wire.open(credentials, call) as body:
@@ -151,7 +146,7 @@ class StreamingModel:
             if builder.ended and not sent.under_way:  # whatever broke was of no interest
                 return builder.complete()
             if isinstance(error, TimeoutError):
-                raise timed_out("idle" if idle.expired() else "timeout") from error
+                raise port.timed_out("idle" if idle.expired() else "timeout") from error
             raise _broken(error) from error
 
     async def _read(
@@ -184,8 +179,8 @@ class StreamingModel:
                     return
 
 
-def _broken(error: Exception) -> ModelFailure:
-    return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+def _broken(error: Exception) -> port.ModelFailure:
+    return port.cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
 
 
 def _slices(piece: bytes) -> Iterator[bytes]:
@@ -203,7 +198,7 @@ async def _read_tail(body: aiohttp.StreamReader) -> None:
                     pass
 
 
-def _cost(builder: StreamedReply, call: ModelCall) -> Usage:
+def _cost(builder: StreamedReply, call: port.ModelCall) -> Usage:
     """What the provider reported; of a stream that broke off, with an estimate of what it did not report."""
     if builder.ended or builder.finished or not builder.begun:
         return builder.usage
@@ -243,7 +238,7 @@ class _Watch:
 class _Sent:
     """Passes text on and remembers whether there was any; `under_way`: `on_text` has not returned yet."""
 
-    def __init__(self, on_text: OnText | None) -> None:
+    def __init__(self, on_text: port.OnText | None) -> None:
         self._on_text = on_text
         self.any = False
         self.under_way = False

@@ -9,18 +9,7 @@ from contracts.events import AgentFacts
 from contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from conversations.aggregate import turn
 from conversations.aggregate.conversation import Conversation, Run
-from conversations.aggregate.turn import (
-    Begin,
-    GiveUp,
-    MustWait,
-    Opening,
-    Rejected,
-    Resume,
-    Supersede,
-    cancel,
-    fail,
-    open_turn,
-)
+from conversations.aggregate.turn import open_turn
 from conversations.errors import VersionConflict
 from directory.agents import AgentConfig
 from orchestrator.opening.run_slots import NoSlot, take_slot, take_slot_again
@@ -37,7 +26,7 @@ _NO_AGENT = "There is no such agent."
 
 async def decide(
     parts: Parts, taken: Taken, conversation: Conversation, *, first_in_line: bool, waited: bool = False
-) -> Opened | EndedStage | PausedStage | Rejected | MustWait | NoSlot:
+) -> Opened | EndedStage | PausedStage | turn.Rejected | turn.MustWait | NoSlot:
     """The outcome for now. `waited`: it is in line, has told its caller so, and has no slot of the account's.
 
     Raises NoSlotYet, DatabaseUnavailable, UnreadableEvent.
@@ -46,24 +35,24 @@ async def decide(
         run = conversation.run(taken.trace_id)
         agent = await _agent_of(parts, taken, run)
         opening = await _opening(parts, taken, conversation, agent, waited=waited)
-        if isinstance(opening, Resume) and run is not None and (run.pending or run.is_unpaused):
+        if isinstance(opening, turn.Resume) and run is not None and (run.pending or run.is_unpaused):
             await take_slot_again(parts, taken)
-        if isinstance(opening, Begin | Supersede):
+        if isinstance(opening, turn.Begin | turn.Supersede):
             if not first_in_line:
-                return MustWait(trace_id="")
+                return turn.MustWait(trace_id="")
             if refused := await take_slot(parts, taken, waited=waited):
                 return refused
         match opening:
-            case Rejected() | MustWait():
+            case turn.Rejected() | turn.MustWait():
                 return opening
             case turn.AlreadyEnded():
                 return taken.ended(opening.run)
             case turn.AlreadyPaused():
                 return taken.paused()
-            case GiveUp():
+            case turn.GiveUp():
                 assert run is not None, "it has had its attempts"
                 new = (*await heard(parts, run, taken.clock.now()), *opening.events)
-            case Begin() | Supersede() | Resume():
+            case turn.Begin() | turn.Supersede() | turn.Resume():
                 new = opening.events
         try:
             with begins():
@@ -71,9 +60,9 @@ async def decide(
         except VersionConflict:
             conversation = await parts.store.load(taken.request.conversation_id)
             continue
-        if isinstance(opening, GiveUp):
+        if isinstance(opening, turn.GiveUp):
             return taken.ended(run_of(conversation, taken.trace_id))
-        if isinstance(opening, Supersede):
+        if isinstance(opening, turn.Supersede):
             superseded = run_of(conversation, opening.trace_id)
             await publish_end(parts, taken.request.account_id, superseded)
         assert agent is not None, "a run begins with its agent"
@@ -97,20 +86,20 @@ async def _agent_of(parts: Parts, taken: Taken, run: Run | None) -> AgentConfig 
 
 async def _opening(
     parts: Parts, taken: Taken, conversation: Conversation, agent: AgentConfig | None, *, waited: bool
-) -> Opening:
+) -> turn.Opening:
     request, now = taken.request, taken.clock.now()
     run = conversation.run(request.trace_id)
     expired = run is None and await _is_void(parts, taken, waited=waited)
     if run is not None:
         if run.state == "running" and agent is None:
-            return GiveUp(events=fail(run, "agent_not_found", _NO_AGENT, now))
+            return turn.GiveUp(events=turn.fail(run, "agent_not_found", _NO_AGENT, now))
         if run.pending and taken.interruption.reason == "cancelled":
-            return GiveUp(events=cancel(run, now))
+            return turn.GiveUp(events=turn.cancel(run, now))
         facts: AgentFacts = run
     elif taken.interruption.reason == "cancelled":
-        return Rejected(code="cancelled", message=CANCELLED)
+        return turn.Rejected(code="cancelled", message=CANCELLED)
     elif agent is None:
-        return Rejected(code="agent_not_found", message=_NO_AGENT)
+        return turn.Rejected(code="agent_not_found", message=_NO_AGENT)
     else:
         facts = facts_of(agent)
     return open_turn(

@@ -6,18 +6,7 @@ from functools import partial
 from typing import assert_never
 
 from bus import BusUnavailable, Declined
-from contracts import subjects, wire
-from contracts.messages import (
-    ApprovalAnswered,
-    Command,
-    DecideApproval,
-    DescribeAnswered,
-    DescribeConversation,
-    EraseAnswered,
-    EraseConversation,
-    ForkAnswered,
-    ForkConversation,
-)
+from contracts import messages, subjects, wire
 from contracts.timings import COMMAND_SECONDS
 from conversations.aggregate import title_and_metadata
 from conversations.aggregate.conversation import Conversation
@@ -32,10 +21,12 @@ from runtime import logs
 from runtime.postgres import DatabaseUnavailable
 
 QUEUE = "orchestrators"
-Answer = EraseAnswered | DescribeAnswered | ApprovalAnswered | ForkAnswered
+Answer = (
+    messages.EraseAnswered | messages.DescribeAnswered | messages.ApprovalAnswered | messages.ForkAnswered
+)
 
 
-async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswered:
+async def describe(parts: Parts, command: messages.DescribeConversation) -> messages.DescribeAnswered:
     """Obey it once, however often it is given.
 
     Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
@@ -43,7 +34,7 @@ async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswe
     while True:
         conversation = await _load(parts, command.conversation_id)
         decided = title_and_metadata.describe(conversation, command, await server_now(parts.pool))
-        if isinstance(decided, DescribeAnswered):
+        if isinstance(decided, messages.DescribeAnswered):
             return decided
         try:
             # Not through the cache: a conversation that holds something unreadable is described too.
@@ -52,7 +43,7 @@ async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswe
             )
         except VersionConflict:
             continue
-        return DescribeAnswered(outcome="described", version=conversation.version + 1)
+        return messages.DescribeAnswered(outcome="described", version=conversation.version + 1)
 
 
 async def _load(parts: Parts, conversation_id: str) -> Conversation:
@@ -96,32 +87,32 @@ async def _handle(parts: Parts, data: bytes) -> bytes:
 
 
 def _outcome(answer: Answer) -> str:
-    return answer.code or "decided" if isinstance(answer, ApprovalAnswered) else answer.outcome
+    return answer.code or "decided" if isinstance(answer, messages.ApprovalAnswered) else answer.outcome
 
 
-async def _obeyed(parts: Parts, command: Command) -> Answer:
+async def _obeyed(parts: Parts, command: messages.Command) -> Answer:
     match command:
-        case EraseConversation():
-            return EraseAnswered(outcome="erased" if await erase(parts, command) else "not_found")
-        case DescribeConversation():
+        case messages.EraseConversation():
+            return messages.EraseAnswered(outcome="erased" if await erase(parts, command) else "not_found")
+        case messages.DescribeConversation():
             return await describe(parts, command)
-        case DecideApproval():
+        case messages.DecideApproval():
             return await decide(parts, command)
-        case ForkConversation():
+        case messages.ForkConversation():
             return await fork(parts, command)
         case _:
             assert_never(command)
 
 
-def _unavailable(command: Command) -> Answer:
+def _unavailable(command: messages.Command) -> Answer:
     match command:
-        case EraseConversation():
-            return EraseAnswered(outcome="unavailable")
-        case DescribeConversation():
-            return DescribeAnswered(outcome="unavailable")
-        case DecideApproval():
-            return ApprovalAnswered(code="overloaded", detail="It cannot be decided just now.")
-        case ForkConversation():
-            return ForkAnswered(outcome="unavailable")
+        case messages.EraseConversation():
+            return messages.EraseAnswered(outcome="unavailable")
+        case messages.DescribeConversation():
+            return messages.DescribeAnswered(outcome="unavailable")
+        case messages.DecideApproval():
+            return messages.ApprovalAnswered(code="overloaded", detail="It cannot be decided just now.")
+        case messages.ForkConversation():
+            return messages.ForkAnswered(outcome="unavailable")
         case _:
             assert_never(command)

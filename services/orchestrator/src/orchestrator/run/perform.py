@@ -9,20 +9,12 @@ from msgspec.structs import replace
 from contracts import events
 from contracts.ids import new_id, reply_id
 from contracts.values import ToolSpec, Usage
+from conversations.aggregate import turn
 from conversations.aggregate.approvals import Terms, requested
 from conversations.aggregate.compaction import Compact, through_version
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.history import Histories, Prompt, prompt_for, summary_prompt
 from conversations.aggregate.rounds import Call
-from conversations.aggregate.turn import (
-    AskApproval,
-    CallModel,
-    Retrieve,
-    RunTools,
-    Step,
-    conclude,
-    held_calls,
-)
 from directory.agents import AgentConfig
 from directory.approval_policy import needs_approval
 from directory.compaction_settings import Compaction
@@ -78,22 +70,22 @@ class Performer:
     asks: bool = True
     _offered: dict[str, ToolSpec] | None = field(default=None, init=False)
 
-    async def perform(self, step: Step) -> Sequence[events.Event]:
+    async def perform(self, step: turn.Step) -> Sequence[events.Event]:
         """Do one step. Raises ModelFailure, ToolsUnavailable."""
         run = self.log.run
         match step:
-            case CallModel():
+            case turn.CallModel():
                 self.tools.recorded(run)
                 return await self._call_model(run, step)
-            case RunTools():
+            case turn.RunTools():
                 return await self._run_tools(run, step)
-            case AskApproval():
+            case turn.AskApproval():
                 return await self._ask(run, step.round, [(call, None) for call in step.calls])
-            case Retrieve():
+            case turn.Retrieve():
                 found = await self.retriever.find(run.user_text)
                 return (events.SourcesRetrieved(trace_id=run.trace_id, at=self.clock.now(), sources=found),)
 
-    async def _run_tools(self, run: Run, step: RunTools) -> Sequence[events.Event]:
+    async def _run_tools(self, run: Run, step: turn.RunTools) -> Sequence[events.Event]:
         """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
         outcomes = await self.tools.run(step.round, step.calls, await self.offered())
         returned = tuple(each for each in outcomes if isinstance(each, events.ToolReturned))
@@ -102,7 +94,7 @@ class Performer:
             return returned
         asked: list[tuple[Call, events.InputAsked | None]] = [
             *((each.call, asks) for each in asking for asks in each.asked),
-            *((call, None) for call in held_calls(run.rounds[-1])),
+            *((call, None) for call in turn.held_calls(run.rounds[-1])),
         ]
         return (*returned, *await self._ask(run, step.round, asked))
 
@@ -144,7 +136,7 @@ class Performer:
             self._offered = {spec.name: spec for spec in await self.listings.of(self.agent)}
         return self._offered
 
-    async def _call_model(self, run: Run, step: CallModel) -> Sequence[events.Event]:
+    async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
         already, self.already = self.already, AlreadySent()
         self.channel.begin_round(step.round, already.text, already.cuts)
         if already.text and run.on_interruption == "fail":
@@ -217,7 +209,7 @@ class Performer:
         )
 
     def _recorded(
-        self, run: Run, step: CallModel, call: ModelCall, reply: Reply, usage: Usage
+        self, run: Run, step: turn.CallModel, call: ModelCall, reply: Reply, usage: Usage
     ) -> Sequence[events.Event]:
         offered = {spec.name: spec for spec in call.tools}
         now, said = self.clock.now(), self.channel.text
@@ -238,7 +230,7 @@ class Performer:
         done: list[events.Event] = [*self.channel.text_events(now), replied]
         done += asked_for(replied, offered, bad_inputs, self._held(offered))
         after = run_of(evolve_all(self.log.conversation, done), run.trace_id)
-        done += conclude(after, message_id=reply_id(run.trace_id), now=now)
+        done += turn.conclude(after, message_id=reply_id(run.trace_id), now=now)
         return done
 
 

@@ -7,18 +7,8 @@ structuredContent as JSON; else a single text block that parses as JSON, as it i
 import contextlib
 from typing import Any
 
+import mcp_types
 import msgspec
-from mcp_types import (
-    AudioContent,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceContents,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
 
 from contracts.text import cleaned, cleaned_json
 
@@ -27,12 +17,12 @@ MAX_ERROR_CHARS = 16_000
 _NOTICE_BYTES = 256
 
 
-def rendered(result: CallToolResult) -> str:
+def rendered(result: mcp_types.CallToolResult) -> str:
     if result.is_error:
         return error_output(_error_text(result))
     if result.structured_content is not None:
         return _cut(_encoded(result.structured_content))
-    if len(result.content) == 1 and isinstance(result.content[0], TextContent):
+    if len(result.content) == 1 and isinstance(result.content[0], mcp_types.TextContent):
         return _single(result.content[0].text)
     return _cut(_encoded(_blocks(result.content)))
 
@@ -55,8 +45,8 @@ def _single(text: str) -> str:
     return _cut(text if "\\u" not in text else _encoded(parsed))
 
 
-def _error_text(result: CallToolResult) -> str:
-    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+def _error_text(result: mcp_types.CallToolResult) -> str:
+    texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
     if any(texts):
         return "\n".join(texts)
     if result.structured_content is not None:
@@ -64,31 +54,31 @@ def _error_text(result: CallToolResult) -> str:
     return "The tool failed without saying why."
 
 
-def _blocks(content: list[ContentBlock]) -> dict[str, Any]:
+def _blocks(content: list[mcp_types.ContentBlock]) -> dict[str, Any]:
     """Several blocks: their texts together, and what else there is described (a model cannot read base64)."""
-    texts = [block.text for block in content if isinstance(block, TextContent)]
-    others = [_described(block) for block in content if not isinstance(block, TextContent)]
+    texts = [block.text for block in content if isinstance(block, mcp_types.TextContent)]
+    others = [_described(block) for block in content if not isinstance(block, mcp_types.TextContent)]
     found: dict[str, Any] = {"text": "\n".join(texts)}
     return found | {"attachments": others} if others else found
 
 
-def _described(block: ContentBlock) -> dict[str, Any]:
+def _described(block: mcp_types.ContentBlock) -> dict[str, Any]:
     match block:
-        case ImageContent() | AudioContent():
+        case mcp_types.ImageContent() | mcp_types.AudioContent():
             return {"type": block.type, "mime_type": block.mime_type, "bytes": _size(block.data)}
-        case ResourceLink():
+        case mcp_types.ResourceLink():
             kept = ("uri", "name", "title", "description", "mime_type")
             return {"type": block.type} | _given(block, *kept)
-        case EmbeddedResource():
+        case mcp_types.EmbeddedResource():
             found = {"type": block.type} | _given(block.resource, "uri", "mime_type")
-            if isinstance(block.resource, TextResourceContents):
+            if isinstance(block.resource, mcp_types.TextResourceContents):
                 return found | {"text": block.resource.text}
             return found | {"bytes": _size(block.resource.blob)}
         case _:
             return {"type": block.type}
 
 
-def _given(block: ResourceLink | ResourceContents, *names: str) -> dict[str, Any]:
+def _given(block: mcp_types.ResourceLink | mcp_types.ResourceContents, *names: str) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(block, name)) is not None}
 
 

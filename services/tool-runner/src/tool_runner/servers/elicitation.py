@@ -13,20 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+import mcp_types
 import msgspec
 from mcp import MCPError
 from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import UrlElicitationRequiredError
-from mcp_types import (
-    INVALID_REQUEST,
-    ElicitRequest,
-    ElicitRequestParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    ErrorData,
-    InputRequiredResult,
-    InputResponses,
-)
 
 from contracts.text import cleaned
 from contracts.tool_messages import InputRequest, InputResponse
@@ -57,7 +48,7 @@ class CallAttempt(msgspec.Struct, frozen=True):
     request_state: str | None = None
 
     @property
-    def newest(self) -> InputResponses | None:
+    def newest(self) -> mcp_types.InputResponses | None:
         """The responses that the server waits for; None where it waits for none."""
         asked = [each for each in self.responses if each.leg == self.number - 1]
         return {each.key: _result(each) for each in asked} or None
@@ -80,7 +71,7 @@ class ElicitationReader:
         self._secrets = secrets
         self._check_link = check_link
 
-    def required(self, result: InputRequiredResult) -> InputRequired:
+    def required(self, result: mcp_types.InputRequiredResult) -> InputRequired:
         """What a result asks for. Raises ToolFailed."""
         asked = result.input_requests or {}
         requests = tuple(
@@ -102,11 +93,11 @@ class ElicitationReader:
         links = UrlElicitationRequiredError.from_error(error.error).elicitations
         return InputRequired(_few(_numbered([self.read(each) for each in links])))
 
-    def read(self, params: ElicitRequestParams) -> Elicitation:
+    def read(self, params: mcp_types.ElicitRequestParams) -> Elicitation:
         """Raises ToolFailed for what cannot be shown to a person."""
         secrets = self._secrets()
         message = redacted(cleaned(params.message), secrets)[:_MESSAGE_CHARS]
-        if isinstance(params, ElicitRequestURLParams):
+        if isinstance(params, mcp_types.ElicitRequestURLParams):
             return Elicitation(message=message, mode="url", url=self._link(params.url, secrets))
         schema = _schema(redacted_value(params.requested_schema, secrets))
         return Elicitation(message=message, requested_schema=schema)
@@ -159,13 +150,13 @@ class Asking:
             raise error
         return self._reader.linked(error)
 
-    def answer(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    def answer(self, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult | mcp_types.ErrorData:
         """The response to exactly that; each once, as a server that asks twice may mean another thing."""
         try:
             elicitation = self._reader.read(params)
         except ToolFailed as failed:
             self._unfit = failed
-            return ElicitResult(action="cancel")
+            return mcp_types.ElicitResult(action="cancel")
         for place, response in enumerate(self._left):
             if response.elicitation == elicitation:
                 del self._left[place]
@@ -173,8 +164,10 @@ class Asking:
         if elicitation not in self._asked:
             self._asked.append(elicitation)
         if len(self._asked) > MAX_REQUESTS:
-            return ErrorData(code=INVALID_REQUEST, message="Too much is asked for in one call")
-        return ElicitResult(action="cancel")
+            return mcp_types.ErrorData(
+                code=mcp_types.INVALID_REQUEST, message="Too much is asked for in one call"
+            )
+        return mcp_types.ElicitResult(action="cancel")
 
 
 # The client handles what comes on a request's stream in the context of the task that has sent that request.
@@ -183,23 +176,25 @@ _open: ContextVar[Asking | None] = ContextVar("asking", default=None)
 
 async def on_elicitation(
     context: ClientRequestContext,  # noqa: ARG001 - the callback's form
-    params: ElicitRequestParams,
-) -> ElicitResult | ErrorData:
+    params: mcp_types.ElicitRequestParams,
+) -> mcp_types.ElicitResult | mcp_types.ErrorData:
     """The MCP client's callback, for servers that ask while a call is open."""
     asking = _open.get()
     if asking is None:
-        return ErrorData(code=INVALID_REQUEST, message="No call is open in which this could be asked")
+        return mcp_types.ErrorData(
+            code=mcp_types.INVALID_REQUEST, message="No call is open in which this could be asked"
+        )
     return asking.answer(params)
 
 
-def _elicitation(request: Any) -> ElicitRequestParams:
-    if not isinstance(request, ElicitRequest):
+def _elicitation(request: Any) -> mcp_types.ElicitRequestParams:
+    if not isinstance(request, mcp_types.ElicitRequest):
         raise ToolFailed("input", f"it asks for {request.method}")
     return request.params
 
 
-def _result(response: InputResponse) -> ElicitResult:
-    return ElicitResult(action=response.action, content=response.content)
+def _result(response: InputResponse) -> mcp_types.ElicitResult:
+    return mcp_types.ElicitResult(action=response.action, content=response.content)
 
 
 def _numbered(asked: Sequence[Elicitation]) -> tuple[InputRequest, ...]:

@@ -7,16 +7,8 @@ import msgspec
 
 from contracts.text import cleaned, cleaned_json, short_line
 from contracts.values import Usage
+from orchestrator.models.openai import wire
 from orchestrator.models.openai.request_messages import PROVIDER
-from orchestrator.models.openai.wire import (
-    ChunkDelta,
-    ChunkUsage,
-    WireChunk,
-    WireToolCall,
-    chunk_of,
-    from_error,
-    unfinished,
-)
 from orchestrator.models.port import tokens
 from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamBroken, StreamedReply, read_input
 
@@ -46,7 +38,7 @@ class ToolCalls:
     def __bool__(self) -> bool:
         return bool(self._slots)
 
-    def take(self, piece: WireToolCall) -> None:
+    def take(self, piece: wire.WireToolCall) -> None:
         """Raises StreamBroken for more calls than a model makes."""
         slot = self._slot_of(piece)
         if slot is None or slot.is_another(piece):
@@ -64,7 +56,7 @@ class ToolCalls:
             seen.add(call_id)
             yield slot.content(call_id, cut)
 
-    def _slot_of(self, piece: WireToolCall) -> "_Slot | None":
+    def _slot_of(self, piece: wire.WireToolCall) -> "_Slot | None":
         piece_id = _id_of(piece)
         slots = [slot for slot in reversed(self._slots) if piece.index in (None, slot.index)]
         named = next((slot for slot in slots if piece_id and slot.id == piece_id), None)
@@ -81,7 +73,7 @@ class _Slot:
         self._arguments: list[str] = []
         self._extra: dict[str, Any] = {}
 
-    def is_another(self, piece: WireToolCall) -> bool:
+    def is_another(self, piece: wire.WireToolCall) -> bool:
         """Whether the piece, for all its index says, is of a call that is not this one.
 
         It names a function then: old versions of vLLM make up an id for every piece.
@@ -96,7 +88,7 @@ class _Slot:
     def _came_whole(self) -> bool:
         return len(self._arguments) == 1 and not read_input(self._arguments[0])[1]
 
-    def add(self, piece: WireToolCall) -> None:
+    def add(self, piece: wire.WireToolCall) -> None:
         self.id = self.id or _id_of(piece)
         self._extra |= cleaned_json(piece.extra_content or {})
         if piece.function is not None:
@@ -119,7 +111,7 @@ class _Slot:
         return block | {"provider_data": {PROVIDER: data}} if data else block, problem
 
 
-def _id_of(piece: WireToolCall) -> str:
+def _id_of(piece: wire.WireToolCall) -> str:
     return short_line(piece.id or "", _ID_CHARS)
 
 
@@ -166,14 +158,14 @@ class OpenAIReply(StreamedReply):
         if data.strip() == b"[DONE]":
             self.finished = True
             return ""
-        return self._text_of(chunk_of(data))
+        return self._text_of(wire.chunk_of(data))
 
-    def _text_of(self, chunk: WireChunk) -> str:
+    def _text_of(self, chunk: wire.WireChunk) -> str:
         error = chunk.error
         if error is None and chunk.object == "error":
             error = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
         if error is not None:
-            raise from_error(error)
+            raise wire.from_error(error)
         self._begins(chunk.id, chunk.model)
         self._take_usage(chunk)
         text_part = ""
@@ -185,11 +177,11 @@ class OpenAIReply(StreamedReply):
         return text_part
 
     def _finish(self, reason: str) -> None:
-        if (failure := unfinished(reason)) is not None:
+        if (failure := wire.unfinished(reason)) is not None:
             raise failure
         self._ends(reason)
 
-    def _take_delta(self, delta: ChunkDelta) -> str:
+    def _take_delta(self, delta: wire.ChunkDelta) -> str:
         text, thought = _parts(delta.content)
         self._think(thought, "")
         self._think(delta.reasoning_content, "reasoning_content")
@@ -207,7 +199,7 @@ class OpenAIReply(StreamedReply):
             self._thought_field = field
             self._thought.append(cleaned(thought))
 
-    def _take_usage(self, chunk: WireChunk) -> None:
+    def _take_usage(self, chunk: wire.WireChunk) -> None:
         """Counts are those of the complete call so far: the last report counts."""
         reported = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
         if chunk.x_groq is not None:
@@ -234,7 +226,7 @@ def _parts(content: Any) -> tuple[str, str]:
     return cleaned(text), thought
 
 
-def _usage(reported: ChunkUsage) -> Usage:
+def _usage(reported: wire.ChunkUsage) -> Usage:
     """What was read from a cache is part of `prompt_tokens`, and no part of our `input_tokens`.
 
     Some leave reasoning out of `completion_tokens` (xAI, Gemini), never out of the total.
