@@ -56,25 +56,25 @@ fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks
 	@$(BIN)/python -m tests.fuzz.run
 
 chaos: $(READY) ## break everything while conversations run (SEED= REQUESTS= MINUTES=), and judge what came of it
-	@$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --requests $(or $(REQUESTS),250) --minutes $(or $(MINUTES),5)
+	@$(BIN)/python -m tests.chaos.run faults --seed $(or $(SEED),1) --requests $(or $(REQUESTS),250) --minutes $(or $(MINUTES),5)
 
 recovery: $(READY) ## one fault at a time on a stack at rest (ROUNDS=): how long until a client has what it waits for
-	@$(BIN)/python -m tests.chaos.single --rounds $(or $(ROUNDS),30) --seed $(or $(SEED),1)
+	@$(BIN)/python -m tests.chaos.run recovery --rounds $(or $(ROUNDS),30) --seed $(or $(SEED),1)
 
 redelivered: $(READY) ## each request comes two to ten times (SEED= REQUESTS= MINUTES=), and is answered once
-	@$(BIN)/python -m tests.chaos.redelivered --seed $(or $(SEED),1) --requests $(or $(REQUESTS),10000) --minutes $(or $(MINUTES),8)
+	@$(BIN)/python -m tests.chaos.run redelivered --seed $(or $(SEED),1) --requests $(or $(REQUESTS),10000) --minutes $(or $(MINUTES),8)
 
 step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (SEED= ROUNDS=), and judge what came of it
-	@$(BIN)/python -m tests.step_matrix.run --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),113)
+	@$(BIN)/python -m tests.chaos.run step-matrix --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),113)
 
 soak: $(READY) ## 100,000 requests (REQUESTS=), 30 % of them left by their clients: nothing may grow (nightly)
-	@$(BIN)/python -m tests.chaos.soak --requests $(or $(REQUESTS),100000)
+	@$(BIN)/python -m tests.chaos.run soak --requests $(or $(REQUESTS),100000)
 
 drain: $(READY) ## restart every service in turn (ROUNDS=, STREAMS=) while 200 streams are open, and judge what came of it
-	@$(BIN)/python -m tests.chaos.drain --rounds $(or $(ROUNDS),50) --streams $(or $(STREAMS),200) --seed $(or $(SEED),1)
+	@$(BIN)/python -m tests.chaos.run drain --rounds $(or $(ROUNDS),50) --streams $(or $(STREAMS),200) --seed $(or $(SEED),1)
 
 hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
-	@$(BIN)/python -m tests.chaos.hostile
+	@$(BIN)/python -m tests.chaos.run hostile
 
 BASELINES := .bench/venv
 bench: $(READY) $(BASELINES)/.ready ## measure the complete system and hand-written baselines (15 min; .bench/bench.md)

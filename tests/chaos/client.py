@@ -5,8 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 
-from tests.chaos.clock import Clock
-from tests.chaos.records import End, Exchange
+from tests.chaos.records import Clock, End, Exchange
 
 _SECONDS = 90.0
 _FAR = 16 * 1024 * 1024

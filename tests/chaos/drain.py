@@ -1,8 +1,4 @@
-"""`make drain`: one process after the other is restarted by SIGTERM, round by round, under load.
-
-Exit code 1: an invariant is violated, a client saw an error that it may not see, or a process ended late;
-2: too little was done.
-"""
+"""`make drain`: one process after the other is restarted by SIGTERM, round by round, under load."""
 
 import argparse
 import asyncio
@@ -10,18 +6,17 @@ import random
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-import msgspec
-
+from tests.chaos.checker import why_invalid
 from tests.chaos.load import Load
 from tests.chaos.plan import MIX, SERVICES, make_rush, make_talk
+from tests.chaos.recording import on_a_stack, recorded
 from tests.chaos.records import Fault, History
-from tests.chaos.report import report_of, write
+from tests.chaos.report import Outcome, outcome_of
 from tests.chaos.restarts import Restart, late_exits, seen_by_clients, text_of, too_few_streams
-from tests.chaos.rig import Rig, running_rig
-from tests.chaos.run import OUTPUT, begin, close
-from tests.harness import temporary_folder
+from tests.chaos.rig import Rig
 
 _MIXED = 6
 """Clients that ask agents of every kind; the others hold slow streams."""
@@ -98,33 +93,22 @@ class Drain:
         )
 
 
-async def drain(rounds: int, streams: int, seed: int, folder: Path) -> tuple[list[Restart], History]:
-    """A run on a stack of its own in `folder`."""
-    async with running_rig(folder, links=False) as rig:
-        load, history = begin(rig, seed)
+async def _drained(given: argparse.Namespace, folder: Path) -> tuple[list[Restart], History]:
+    async with recorded(folder, given.seed, links=False) as (rig, load, history):
         drained = Drain(rig, load, history)
-        await drained.run(rounds, streams)
-        await close(rig, load, history, rebuilds=1)
+        await drained.run(given.rounds, given.streams)
         return drained.restarts, history
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make drain")
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--streams", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    with temporary_folder("agentchat-drain-") as name:
-        restarts, history = asyncio.run(drain(given.rounds, given.streams, given.seed, name / "run"))
-    report, seen = report_of(history), seen_by_clients(history)
-    folder = OUTPUT / f"drain-{given.seed}-{given.rounds}"
-    write(report, history, folder)
-    (folder / "drain.json").write_bytes(msgspec.json.format(msgspec.json.encode([restarts, seen])))
-    invalid = [*report.invalid, *too_few_streams(restarts, given.streams)]
-    print(report.text(), text_of(restarts, seen), *invalid, sep="\n")
-    failed = bool(report.violations or seen.errors or late_exits(restarts))
-    sys.exit(1 if failed else 2 if invalid else 0)
-
-
-if __name__ == "__main__":
-    main()
+def run(given: argparse.Namespace) -> Outcome:
+    """It has failed too where a client saw an error that it may not see, or a process ended late."""
+    restarts, history = on_a_stack(partial(_drained, given))
+    seen = seen_by_clients(history)
+    return outcome_of(
+        f"drain-{given.seed}-{given.rounds}",
+        history,
+        text=text_of(restarts, seen),
+        failed=bool(seen.errors or late_exits(restarts)),
+        invalid=[*why_invalid(history), *too_few_streams(restarts, given.streams)],
+        drain=[restarts, seen],
+    )

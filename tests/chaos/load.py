@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tests.chaos.client import perform, read_head, request
-from tests.chaos.clock import Clock
 from tests.chaos.people import People, asked_in
 from tests.chaos.plan import Step, Talk
-from tests.chaos.records import Ask, Exchange
+from tests.chaos.records import Ask, Clock, Exchange
 from tests.chaos.tail import Tail
 
 _TRY_SECONDS = 40.0

@@ -10,8 +10,7 @@ import httpx
 import msgspec
 
 from tests.chaos.client import read_lines
-from tests.chaos.clock import Clock
-from tests.chaos.records import Item, ModelCall
+from tests.chaos.records import Clock, Item, ModelCall
 from tests.chaos.tail import TAG, Tail
 
 ALREADY_SENT = "already_sent"

@@ -14,7 +14,7 @@ import psutil
 from ops.errors import StackError
 from ops.probes import wait_ready, wait_unhealthy
 from ops.process import Process, Spawn, spawn
-from tests.chaos.clock import Clock
+from tests.chaos.records import Clock
 
 _AGAIN_SECONDS = 0.1
 

@@ -3,10 +3,32 @@
 A history is plain data, so that one can be saved, read back, changed by hand and judged again.
 """
 
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+
+
+class Clock:
+    """Monotonic; times of other processes' wall clocks are translated."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """It is 0 now."""
+        self._began = time.monotonic()
+        self._began_at = time.time()
+
+    def now(self) -> float:
+        return round(time.monotonic() - self._began, 4)
+
+    def of(self, at: str) -> float:
+        """A time in ISO 8601 on this clock."""
+        return round(datetime.fromisoformat(at).timestamp() - self._began_at, 4)
+
 
 Item = tuple[str, str]
 """A block of a model request: its kind (user, assistant, call, result) and its text."""

@@ -1,29 +1,26 @@
 """`make redelivered`: each request is on the bus two to ten times; the checker judges what came of it.
 
 The copies have the same bytes, and message ids of their own, so that NATS does not know them for duplicates.
-Exit code 1: an invariant is violated; 2: too little was done.
 """
 
 import argparse
 import asyncio
 import contextlib
 import random
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.chaos.plan import make_plan
+from tests.chaos.recording import on_a_stack, recorded
 from tests.chaos.records import History
-from tests.chaos.report import report_of, write
-from tests.chaos.rig import Rig, running_rig
-from tests.chaos.run import OUTPUT, begin, close
-from tests.harness import temporary_folder
+from tests.chaos.report import Outcome, outcome_of
+from tests.chaos.rig import Rig
 
 _REQUESTS = "chat.requests.*"
 _MARK = "Chat-Test-Copy"
@@ -81,17 +78,15 @@ async def copying(rig: Rig, seed: int) -> AsyncIterator[Copies]:
         await writer.close()
 
 
-async def redelivered(seed: int, requests: int, seconds: float, folder: Path) -> tuple[Counter[str], History]:
-    """A run on a stack of its own in `folder`; returns how often each message was published."""
-    plan = make_plan(seed, requests, seconds, every=seconds * 2)
-    async with running_rig(folder, links=False) as rig:
-        load, history = begin(rig, seed)
-        async with copying(rig, seed) as copies:
+async def _redelivered(given: argparse.Namespace, folder: Path) -> tuple[Counter[str], History]:
+    """How often each message was published."""
+    seconds = given.minutes * 60
+    plan = make_plan(given.seed, given.requests, seconds, every=seconds * 2)
+    async with recorded(folder, given.seed, links=False) as (rig, load, history):
+        async with copying(rig, given.seed) as copies:
             async with asyncio.timeout(seconds + _LAST_SECONDS):
                 await load.run(plan.talks)
             await copies.done()
-        history.final.healed = rig.clock.now()
-        await close(rig, load, history, rebuilds=1)
         return copies.published, history
 
 
@@ -102,21 +97,12 @@ def text_of(published: Counter[str]) -> str:
     return f"{len(published)} requests, each published {often}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make redelivered")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--minutes", type=float, default=8.0)
-    given = parser.parse_args()
-    with temporary_folder("agentchat-chaos-") as name:
-        running = redelivered(given.seed, given.requests, given.minutes * 60, name / "run")
-        published, history = asyncio.run(running)
+def run(given: argparse.Namespace) -> Outcome:
+    published, history = on_a_stack(partial(_redelivered, given))
     few = len(published) < given.requests // 2
-    report = msgspec.structs.replace(report_of(history), invalid=["few requests were seen"] if few else [])
-    write(report, history, OUTPUT / f"redelivered-{given.seed}-{given.requests}")
-    print(report.text(), text_of(published), sep="\n")
-    sys.exit(1 if report.violations else 2 if few else 0)
-
-
-if __name__ == "__main__":
-    main()
+    return outcome_of(
+        f"redelivered-{given.seed}-{given.requests}",
+        history,
+        text=text_of(published),
+        invalid=["few requests were seen"] if few else [],
+    )

@@ -1,7 +1,8 @@
-"""What a run came to: in a terminal, as JSON, and as a page that needs nothing else."""
+"""What a run came to, in a terminal and as JSON."""
 
 from collections import Counter
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,7 +10,6 @@ from tests.chaos.checker import INVARIANTS, check, why_invalid
 from tests.chaos.checker.cost import wasted
 from tests.chaos.checker.validity import done_ratio
 from tests.chaos.checker.view import View
-from tests.chaos.page import page
 from tests.chaos.records import History, Violation
 from tests.chaos.recovery import percentile, recoveries, steps
 
@@ -122,9 +122,32 @@ def report_of(history: History) -> Report:
     )
 
 
-def write(report: Report, history: History, folder: Path) -> None:
-    """report.json, report.html and, to judge it again, history.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
-    (folder / "report.html").write_text(page(report.text(), history))
-    history.save(folder / "history.json")
+class Outcome(NamedTuple):
+    """What a run came to. `name`: of the folder in which `files` are saved as JSON, "" for none."""
+
+    name: str
+    text: str
+    failed: bool
+    invalid: Sequence[str]
+    files: Mapping[str, object]
+
+
+def outcome_of(
+    name: str,
+    history: History,
+    *,
+    text: str = "",
+    failed: bool = False,
+    invalid: Sequence[str] | None = None,
+    **files: object,
+) -> Outcome:
+    """A history, judged; it has failed for violations, or where its caller says so.
+
+    `text` comes after the report, `invalid` is in the place of its own reasons.
+    """
+    report = report_of(history)
+    if invalid is not None:
+        report = msgspec.structs.replace(report, invalid=[*invalid])
+    told = "\n".join(filter(None, (report.text(), text)))
+    saved = {"report": report, "history": history, **files}
+    return Outcome(name, told, failed or bool(report.violations), report.invalid, saved)

@@ -18,8 +18,7 @@ from ops.ports import LOOPBACK, Ports
 from ops.probes import HttpProbe, NatsProbe, PostgresProbe, ValkeyProbe
 from ops.process import Process, Spawn, spawn
 from ops.settings import Counts, UpSettings
-from ops.stack import describe
-from tests.chaos.clock import Clock
+from ops.stack import Stack, describe
 from tests.chaos.disk import Disk
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
@@ -35,6 +34,7 @@ from tests.chaos.plan import (
     WRITES,
 )
 from tests.chaos.processes import Kin
+from tests.chaos.records import Clock
 from tests.chaos.tail import Tail
 from tests.chaos.tool_log import ToolLog, listed, server_key
 from tests.chaos.wall_clock import set_offset
@@ -43,6 +43,17 @@ from tests.tool_runner.scripted import ScriptedServer
 
 _START_SECONDS = 60.0
 _PLAN = "Chaos"
+
+
+def described(
+    folder: RunFolder, ports: Ports, settings: UpSettings, added: Mapping[str, str] | None
+) -> Stack:
+    """The stack of `agentchat up`, two of each service. `added` is added to their environment."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+    counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
+    return describe(
+        folder, ports, folder_secrets.keep(folder.secrets), settings, counts, environ | dict(added or {})
+    )
 
 
 class Rig:
@@ -89,13 +100,8 @@ async def running_rig(
     folder.create()
     mounted = _disks(folder) if disks else {}
     with folder.locked(), contextlib.closing(Ports()) as ports:
-        kept = folder_secrets.keep(folder.secrets)
         tools_port = ports.free()
-        settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-        environ |= added or {}
-        counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-        stack = describe(folder, ports, kept, settings, counts, environ)
+        stack = described(folder, ports, UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",)), added)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
         wiring = _Wiring(found, ports, links=links)
         processes = [wiring.wired(process) for process in found.values()]

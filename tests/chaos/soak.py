@@ -1,6 +1,6 @@
 """`make soak`: many requests, three in ten left by their clients, and what the processes hold meanwhile.
 
-Exit code 1 where something grows. The stack is that of `agentchat up`, without proxies and without faults.
+The stack is that of `agentchat up`, without proxies and without faults.
 """
 
 import argparse
@@ -10,19 +10,17 @@ import random
 import sys
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import msgspec
-
 from tests.chaos.client import perform
-from tests.chaos.clock import Clock
 from tests.chaos.growth import Growth, Sample, growths
 from tests.chaos.load import conversation_of
-from tests.chaos.records import Exchange
-from tests.chaos.run import OUTPUT
+from tests.chaos.recording import on_a_stack
+from tests.chaos.records import Clock, Exchange
+from tests.chaos.report import Outcome
 from tests.chaos.watched import Watched, watched_stack
-from tests.harness import temporary_folder
 
 _AT_ONCE = 32
 _SAMPLES = 20
@@ -110,27 +108,22 @@ def _text(outcomes: dict[str, int], found: list[Growth], seconds: float) -> str:
     return "\n".join([*lines, *(problems or ["nothing grows"])])
 
 
-async def _soak(requests: int, path: Path) -> Soak:
+async def _soaked(given: argparse.Namespace, path: Path) -> Soak:
     async with watched_stack(path) as stack:
         soak = Soak(stack)
-        await soak.run(requests)
+        await soak.run(given.requests)
         return soak
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make soak")
-    parser.add_argument("--requests", type=int, default=100_000)
-    given = parser.parse_args()
+def run(given: argparse.Namespace) -> Outcome:
+    """It has failed where something grows."""
     began = time.monotonic()
-    with temporary_folder("agentchat-soak-") as name:
-        soak = asyncio.run(_soak(given.requests, name / "run"))
+    soak = on_a_stack(partial(_soaked, given))
     found = growths(soak.samples)
-    folder = OUTPUT / f"soak-{given.requests}"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "soak.json").write_bytes(msgspec.json.format(msgspec.json.encode([soak.samples, found])))
-    print(_text(soak.outcomes, found, time.monotonic() - began))
-    sys.exit(int(any(each.problems() for each in found)))
-
-
-if __name__ == "__main__":
-    main()
+    return Outcome(
+        name=f"soak-{given.requests}",
+        text=_text(soak.outcomes, found, time.monotonic() - began),
+        failed=any(each.problems() for each in found),
+        invalid=[],
+        files={"soak": [soak.samples, found]},
+    )

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import psycopg
 
-from tests.chaos.clock import Clock
-from tests.chaos.records import Event
+from tests.chaos.records import Clock, Event
 
 TAG = re.compile(r"\[\[u:([0-9a-f-]{36})\]\]")
 _SECONDS = 2.0

@@ -26,7 +26,15 @@ pytestmark = [
 async def test_no_invariant_is_violated_while_processes_links_disks_and_clocks_fail() -> None:
     arguments = f"--seed {SEED} --requests 40 --minutes 0.2 --every 1 --longest 3 --rebuilds 0 --forked"
     running = await asyncio.create_subprocess_exec(  # a process of its own, for mounts of its own
-        *(sys.executable, "-m", "tests.chaos.run", *arguments.split(), "--output", str(OUTPUT / "test")),
+        *(
+            sys.executable,
+            "-m",
+            "tests.chaos.run",
+            "faults",
+            *arguments.split(),
+            "--output",
+            str(OUTPUT / "test"),
+        ),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -3,9 +3,8 @@
 import asyncio
 import json
 
-from tests.chaos.clock import Clock
 from tests.chaos.plan import TOOLS
-from tests.chaos.records import ToolRun
+from tests.chaos.records import Clock, ToolRun
 from tests.chaos.tail import TAG
 from tests.tool_runner.scripted import Call, Json, tool
 

@@ -1,25 +1,23 @@
 """The stack of `agentchat up`, without proxies and faults, whose processes can be asked what they hold."""
 
 import contextlib
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ops import folder_secrets
 from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.probes import HttpProbe
 from ops.process import Process
-from ops.settings import Counts, UpSettings
-from ops.stack import describe
+from ops.settings import UpSettings
 from tests.chaos import counted
-from tests.chaos.clock import Clock
 from tests.chaos.growth import Sample, sample, sample_nats
 from tests.chaos.plan import SERVICES
 from tests.chaos.processes import Kin
+from tests.chaos.records import Clock
+from tests.chaos.rig import described
 
 
 class Watched:
@@ -47,10 +45,7 @@ async def watched_stack(path: Path, settings: Mapping[str, str] | None = None) -
     folder = RunFolder(path)
     folder.create()
     with folder.locked(), contextlib.closing(Ports()) as ports:
-        counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-        kept = folder_secrets.keep(folder.secrets)
-        stack = describe(folder, ports, kept, UpSettings(port=0), counts, environ | dict(settings or {}))
+        stack = described(folder, ports, UpSettings(port=0), settings)
         processes = [_watched(process, folder) for process in stack.processes]
         async with Kin(processes, Clock()) as kin:
             await kin.wait_ready(60)

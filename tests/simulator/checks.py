@@ -91,10 +91,7 @@ def _check_saved(simulation: "Simulation", caller: "Caller") -> None:
 
 
 def _check_reply(
-    simulation: "Simulation",
-    caller: "Caller",
-    own: list[events.Event],
-    replies: list[events.MessageSaved],
+    simulation: "Simulation", caller: "Caller", own: list[events.Event], replies: list[events.MessageSaved]
 ) -> None:
     """The text is the model's own, once and whole; and I13, its price."""
     world, plan, request = simulation.world, simulation.world.plan, caller.request

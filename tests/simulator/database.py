@@ -55,11 +55,7 @@ class _Connection:
             return meaning(**parameters) if isinstance(parameters, Mapping) else meaning(*parameters)
 
         rows = await pool.process.call(
-            pool.process.postgres,
-            meaning.__name__,
-            effect,
-            patience=self._seconds,
-            away=DatabaseUnavailable,
+            pool.process.postgres, meaning.__name__, effect, patience=self._seconds, away=DatabaseUnavailable
         )
         return _Cursor(rows)
 

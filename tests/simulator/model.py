@@ -29,12 +29,7 @@ _INPUT_TOKENS = 10
 _SCHEMA: dict[str, Any] = {"type": "object"}
 _SPECS = tuple(
     ToolSpec(
-        name=name,
-        server=SERVER,
-        tool=name,
-        description="",
-        input_schema=_SCHEMA,
-        read_only=name == "read",
+        name=name, server=SERVER, tool=name, description="", input_schema=_SCHEMA, read_only=name == "read"
     )
     for name in ("read", "write")
 )

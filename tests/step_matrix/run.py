@@ -1,26 +1,15 @@
-"""`make step-matrix ROUNDS=`: every point with every action, again and again; then the chaos rig's checker.
-
-Exit code 0: no violation, 1: some, 2: too few points fired for that to mean anything.
-"""
+"""`make step-matrix`: every point with every action, again and again; then the chaos rig's checker."""
 
 import argparse
-import asyncio
 import random
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from ops.process import Spawn, spawn
 from runtime.failpoints import FOLDER, TEST_RUN, VARIABLE
-from tests.chaos.load import Load
-from tests.chaos.plan import RATE_PER_MINUTE
+from tests.chaos.recording import on_a_stack, recorded
 from tests.chaos.records import History
-from tests.chaos.report import Report, report_of, write
-from tests.chaos.rig import Rig, running_rig
-from tests.chaos.run import OUTPUT, close, commit
-from tests.harness import temporary_folder
+from tests.chaos.report import Outcome, outcome_of
 from tests.step_matrix.points import MATRIX, Step
 from tests.step_matrix.rounds import Done, Rounds
 
@@ -53,33 +42,20 @@ async def record(
     """Carry out the rounds on a stack of its own in `folder`."""
     (folder / FOLDER).mkdir(parents=True)
     (folder / TEST_RUN).touch()
-    async with running_rig(folder, added={VARIABLE: "1"}, spawn=spawn) as rig:
-        history = History(
-            seed=seed,
-            commit=commit(),
-            accounts={name: each.account_id for name, each in rig.access.items()},
-            rate_per_minute=RATE_PER_MINUTE,
-        )
-        rig.clock.restart()
-        load = Load(rig.client_ports, rig.access, rig.tail, rig.clock)
+    options = {"added": {VARIABLE: "1"}, "spawn": spawn}
+    async with recorded(folder, seed, rebuilds=0, **options) as (rig, load, history):
         rounds = Rounds(rig, load, seed, stop_seconds)
         await rounds.run(steps, at_once)
-        await _close(rig, load, history, rounds)
+        await rig.kin.wait_ready(60)
+        history.faults = rounds.faults
         return history, rounds.done
 
 
-async def _close(rig: Rig, load: Load, history: History, rounds: Rounds) -> None:
-    await rig.kin.wait_ready(60)
-    history.final.healed = rig.clock.now()
-    history.faults = rounds.faults
-    await close(rig, load, history, rebuilds=0)
-
-
-def judged(history: History, done: Sequence[Done]) -> Report:
-    """The report. What makes it valid is not the load, but how many rounds fired."""
+def judged(name: str, history: History, done: Sequence[Done]) -> Outcome:
+    """What makes it valid is not the load, but how many rounds fired."""
     fired = sum(each.fired is not None for each in done)
     invalid = [] if fired >= _LEAST_FIRED * len(done) else [f"{fired} of {len(done)} rounds fired"]
-    return replace(report_of(history), invalid=invalid)
+    return outcome_of(name, history, text=table(done), invalid=invalid)
 
 
 def table(done: Sequence[Done]) -> str:
@@ -93,24 +69,7 @@ def table(done: Sequence[Done]) -> str:
     return "\n".join([f"{fired} of {len(done)} rounds fired", *lines])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make step-matrix")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=len(MATRIX))
-    parser.add_argument("--at-once", type=int, default=4)
-    parser.add_argument(
-        "--only", default="", help="words of the steps wanted, such as decision,paused; else all"
-    )
-    given = parser.parse_args()
+def run(given: argparse.Namespace) -> Outcome:
     steps = steps_of(given.seed, given.rounds, given.only)
-    with temporary_folder("agentchat-steps-") as name:
-        history, done = asyncio.run(record(given.seed, steps, name / "run", at_once=given.at_once))
-    report = judged(history, done)
-    write(report, history, OUTPUT / f"steps-{given.seed}-{given.rounds}")
-    print(table(done))
-    print(report.text())
-    sys.exit(1 if report.violations else 2 if report.invalid else 0)
-
-
-if __name__ == "__main__":
-    main()
+    history, done = on_a_stack(lambda folder: record(given.seed, steps, folder, at_once=given.at_once))
+    return judged(f"steps-{given.seed}-{given.rounds}", history, done)
