@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.embedding.hashing import HashingEmbedder
+from knowledge.embedding.embedder import HashingEmbedder
 from knowledge.search.passages import MOST_SNIPPET, fuse, snippet
 from knowledge.search.search_words import SearchQuery, question, searchable
 

@@ -68,7 +68,7 @@ async def world(
         open_log(migrated_database_url) as log,
         open_pool(migrated_database_url, role=None) as pool,
     ):
-        yield World(bus, log, pool, settings, await new_account(pool))
+        yield World(bus, log, pool, settings, await new_account(pool), provider)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from bus import Bus
 from contracts import events, frames, subjects, wire
 from contracts.events import AgentFacts
 from contracts.ids import new_id
-from contracts.messages import ChatRequested, DeadLettered
+from contracts.messages import CancelRequested, ChatRequested, DeadLettered
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import Begin, open_turn
 from conversations.event_store.log import Log
@@ -30,6 +30,7 @@ from orchestrator.settings import Settings
 from orchestrator.worker import work
 from runtime.postgres import Pool, connection
 from tests.administrator import administrator
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider
 
 F = TypeVar("F", bound=frames.LiveFrame)
 
@@ -90,7 +91,10 @@ class Listener:
 class World:
     """What a test asks for and looks at."""
 
-    def __init__(self, bus: Bus, log: Log, pool: Pool, settings: Settings, account_id: str) -> None:
+    def __init__(
+        self, bus: Bus, log: Log, pool: Pool, settings: Settings, account_id: str, provider: ScriptedProvider
+    ) -> None:
+        self.provider = provider
         self.bus = bus
         self.log = log
         self.settings = settings
@@ -99,7 +103,19 @@ class World:
 
     async def stranger(self) -> "World":
         """The same system for another account."""
-        return World(self.bus, self.log, self.pool, self.settings, await new_account(self.pool))
+        return self.of_account(await new_account(self.pool))
+
+    def of_account(self, account_id: str) -> "World":
+        return World(self.bus, self.log, self.pool, self.settings, account_id, self.provider)
+
+    def will(self, *answers: Answer) -> None:
+        """What the model says to the next calls; the last answer is given for ever."""
+        self.provider.will(*answers)
+
+    @property
+    def calls(self) -> list[Exchange]:
+        """Those of the model since then."""
+        return self.provider.calls
 
     async def agent(self, model: str = "demo", *, agent_id: str | None = None, **draft: Any) -> str:
         wanted = {"name": "test", "provider_key": "offline"} | draft
@@ -120,11 +136,7 @@ class World:
     async def change_agent(self, agent_id: str, **changes: Any) -> None:
         async with connection(self.pool, seconds=10) as conn:
             await change_agent(
-                conn,
-                Sealer.from_setting(SECRET),
-                agent_id,
-                AgentChanges(**changes),
-                actor="tests",
+                conn, Sealer.from_setting(SECRET), agent_id, AgentChanges(**changes), actor="tests"
             )
 
     def request(self, agent_id: str, message: str = "Hello", **fields: Any) -> ChatRequested:
@@ -148,6 +160,16 @@ class World:
         """The same request, published another time."""
         return msgspec.structs.replace(request, attempt=attempt)
 
+    async def ask_again(self, request: ChatRequested) -> Listener:
+        """As the sweeper does."""
+        listener = await self.listen(request)
+        await self.bus.queues.request_chat(self.again(request))
+        return listener
+
+    async def cancel(self, request: ChatRequested) -> None:
+        asked = CancelRequested(trace_id=request.trace_id, account_id=request.account_id)
+        await self.bus.traces.cancel(asked)
+
     async def listen(self, request: ChatRequested) -> Listener:
         listener = Listener(self.bus, request)
         self.bus.traces.follow_trace(request.trace_id, listener.hear)
@@ -156,6 +178,12 @@ class World:
     async def ask(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:
         listener = await self.listen(self.request(agent_id, message, **fields))
         await self.bus.queues.request_chat(listener.request)
+        return listener
+
+    async def answered(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:
+        """A message whose run has completed."""
+        listener = await self.ask(agent_id, message, **fields)
+        await listener.until(frames.Completed)
         return listener
 
     async def begun(self, request: ChatRequested, *more: events.Event) -> Conversation:
@@ -229,6 +257,16 @@ class World:
             stop.set()
             async with asyncio.timeout(SECONDS):
                 await task
+
+
+async def until_logged(
+    lines: Sequence[Mapping[str, Any]], wanted: Callable[[Mapping[str, Any]], bool], count: int = 1
+) -> Mapping[str, Any]:
+    """The last of the first `count` lines that are wanted, of those that `capture_logs` keeps."""
+    async with asyncio.timeout(SECONDS):
+        while len(found := list(filter(wanted, lines))) < count:  # noqa: ASYNC110 - lines have no event
+            await asyncio.sleep(0.02)
+    return found[count - 1]
 
 
 def ago(seconds: float) -> str:

@@ -26,12 +26,7 @@ class Caller:
             "messages": [user("hi")],
             "parameters": {},
         } | call
-        return await self.client.stream(
-            self.credentials,
-            ModelCall(**fields),
-            self._say,
-            self.meter,
-        )
+        return await self.client.stream(self.credentials, ModelCall(**fields), self._say, self.meter)
 
     async def failure(self, **call: Any) -> ModelFailure:
         with pytest.raises(ModelFailure) as caught:

@@ -9,7 +9,7 @@ import pytest
 
 from bus import Bus, decide_approval
 from contracts import events, frames
-from contracts.messages import ApprovalAnswered, CancelRequested, ChatRequested, DecideApproval
+from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from contracts.values import Decider, Usage
 from conversations.aggregate.approvals import Terms, requested
 from conversations.aggregate.conversation import Conversation, Run, fold
@@ -19,7 +19,7 @@ from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
 from orchestrator.run.run_log import run_of
 from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import ScriptedProvider, asks, says
+from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.toolbox import SPECS, Toolbox
 
 pytestmark = pytest.mark.requirement("APPROVAL-PARK")
@@ -47,9 +47,9 @@ def _fresh(box: Toolbox) -> None:
     box.requested.clear()
 
 
-async def parked(world: World, provider: ScriptedProvider, **agent: Any) -> Listener:
+async def parked(world: World, **agent: Any) -> Listener:
     """A run that has done what needs nobody, and waits."""
-    provider.will(
+    world.will(
         asks(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "), says("Done.")
     )
     caller = await world.ask(await world.agent(mcp_servers=(SHOP,), **agent))
@@ -80,9 +80,9 @@ def ran(box: Toolbox, name: str = "order") -> list[dict[str, Any]]:
 
 @pytest.mark.requirement("APPROVAL-PARK", "APPROVAL-DECIDE")
 async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
-    working: World, provider: ScriptedProvider, box: Toolbox
+    working: World, box: Toolbox
 ) -> None:
-    caller = await parked(working, provider)
+    caller = await parked(working)
     assert [request.tool for request in box.requested] == ["find"]
     assert not await Leases(working.pool, "test").alive(caller.request.trace_id)
     kinds = [type(frame).__name__ for frame in caller.frames]
@@ -101,9 +101,9 @@ async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
 
 @pytest.mark.requirement("APPROVAL-EDIT")
 async def test_an_edited_input_has_to_fit_the_tool_and_is_what_it_is_run_with(
-    working: World, provider: ScriptedProvider, box: Toolbox
+    working: World, box: Toolbox
 ) -> None:
-    caller = await parked(working, provider)
+    caller = await parked(working)
     refused = await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": "two"}))
     assert refused.code == "invalid_request"
     assert refused.detail == 'at $.n it does not satisfy "type": "integer"'
@@ -111,27 +111,13 @@ async def test_an_edited_input_has_to_fit_the_tool_and_is_what_it_is_run_with(
     await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": 3}))
     await caller.until(frames.Completed)
     assert ran(box) == [{"n": 3}]
-    told = provider.calls[-1].messages[2]["content"][1]["content"]
+    told = working.calls[-1].messages[2]["content"][1]["content"]
     assert told.startswith('A person changed the input of this call before it ran. It ran with {"n":3}.')
 
 
-async def test_a_refused_call_is_not_run_and_the_model_goes_on(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
-    caller = await parked(working, provider)
-    await decide_approval(working.bus.rpc, await decision(working, caller, "denied", reason="Too late."))
-    await caller.until(frames.Completed)
-    assert ran(box) == []
-    told = provider.calls[-1].messages[2]["content"][1]
-    assert told["is_error"]
-    assert "a person refused it. Their reason: Too late." in told["content"]
-
-
 @pytest.mark.requirement("APPROVAL-ONCE")
-async def test_of_two_decisions_at_once_one_is_made(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
-    caller = await parked(working, provider)
+async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox) -> None:
+    caller = await parked(working)
     approved, denied = await decision(working, caller), await decision(working, caller, "denied")
     async with (
         Bus.connect(working.settings.nats_url, name="gateway-1") as one,
@@ -145,10 +131,8 @@ async def test_of_two_decisions_at_once_one_is_made(
 
 
 @pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
-async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(
-    working: World, provider: ScriptedProvider
-) -> None:
-    caller = await parked(working, provider)
+async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(working: World) -> None:
+    caller = await parked(working)
     refused = await (await working.go_on(caller, "Hello?")).until(frames.Refused)
     (call,) = (await working.run(caller)).pending
     assert refused.code == "approval_pending"
@@ -157,12 +141,12 @@ async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(
 
 @pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
 async def test_a_new_message_takes_the_place_of_the_run_where_the_agent_wants_that(
-    working: World, provider: ScriptedProvider, box: Toolbox
+    working: World, box: Toolbox
 ) -> None:
-    caller = await parked(working, provider, on_new_message="supersede")
+    caller = await parked(working, on_new_message="supersede")
     command = await decision(working, caller)
-    provider.calls.clear()
-    provider.will(says("Never mind."))
+    working.calls.clear()
+    working.will(says("Never mind."))
     following = await working.go_on(caller, "Leave it.")
     await following.until(frames.Completed)
     assert (await caller.until(frames.Failed)).code == "cancelled"
@@ -171,12 +155,10 @@ async def test_a_new_message_takes_the_place_of_the_run_where_the_agent_wants_th
 
 
 @pytest.mark.requirement("APPROVAL-CANCEL")
-async def test_a_run_that_waits_can_be_cancelled(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
-    caller = await parked(working, provider)
+async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -> None:
+    caller = await parked(working)
     request, conversation = caller.request, await working.conversation(caller)
-    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=request.account_id))
+    await working.cancel(request)
     again = ask_again(conversation, run_of(conversation, request.trace_id), CANCELLED + 1)
     await working.bus.queues.request_chat(again)
     assert (await caller.until(frames.Failed)).code == "cancelled"
@@ -233,18 +215,16 @@ async def taken_up(world: World, count: int, **more: Any) -> tuple[Listener, eve
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
     whole = life(request, **({"expires_at": ago(-3600)} | more))
     await world.begun(request, *whole[:count])
-    listener = await world.listen(request)
-    await world.bus.queues.request_chat(world.again(request))
-    return listener, whole[count - 1]
+    return await world.ask_again(request), whole[count - 1]
 
 
 @pytest.mark.requirement("APPROVAL-ONCE")
 @pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])
 async def test_whenever_a_worker_dies_behind_the_decision_the_tool_runs_once_or_not_at_all(
-    working: World, provider: ScriptedProvider, box: Toolbox, count: int, runs: list[Any]
+    working: World, box: Toolbox, count: int, runs: list[Any]
 ) -> None:
     """Behind the attempt that may have asked, nobody knows whether it ran: it is not asked for again."""
-    provider.will(says("Done."))
+    working.will(says("Done."))
     caller, last = await taken_up(working, count)
     await caller.until(frames.Completed)
     assert ran(box) == runs, last
@@ -263,21 +243,19 @@ async def test_whenever_a_worker_dies_before_the_decision_the_run_waits(
 
 @pytest.mark.requirement("APPROVAL-EXPIRY")
 async def test_a_run_about_which_nobody_has_decided_goes_on_without_its_call(
-    working: World, provider: ScriptedProvider, box: Toolbox
+    working: World, box: Toolbox
 ) -> None:
-    provider.will(says("I did not cancel it."))
+    working.will(says("I did not cancel it."))
     caller, _ = await taken_up(working, 3, expires_at=ago(1))
     await caller.until(frames.Completed)
     assert ran(box) == []
-    told = provider.calls[-1].messages[2]["content"][0]["content"]
+    told = working.calls[-1].messages[2]["content"][0]["content"]
     assert "nobody decided about it in time. Ask for it again if it is still wanted." in told
 
 
-async def test_a_tool_that_is_gone_by_then_is_said_not_to_have_run(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("I could not."))
+async def test_a_tool_that_is_gone_by_then_is_said_not_to_have_run(working: World) -> None:
+    working.will(says("I could not."))
     caller, _ = await taken_up(working, 4, tool="vanished")
     await caller.until(frames.Completed)
-    told = provider.calls[-1].messages[2]["content"][0]["content"]
+    told = working.calls[-1].messages[2]["content"][0]["content"]
     assert "The tool vanished cannot be reached any more; the call was not run." in told

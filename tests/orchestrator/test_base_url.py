@@ -5,7 +5,7 @@ import pytest
 from contracts import events, frames
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import Answer, ScriptedProvider, says
+from tests.orchestrator.scripted import Answer, says
 from tests.orchestrator.test_provider_check import check
 
 pytestmark = pytest.mark.requirement("MODEL-ADDRESS")
@@ -17,15 +17,12 @@ NOWHERE = "http://127.0.0.1:1"
 @pytest.mark.parametrize(
     ("name", "answer"), [("anthropic", says("Well")), ("openai", scripted_chat.says("Well"))]
 )
-async def test_the_call_goes_there_with_the_agents_key(
-    world: World, provider: ScriptedProvider, name: str, answer: Answer
-) -> None:
-    provider.will(answer)
+async def test_the_call_goes_there_with_the_agents_key(world: World, name: str, answer: Answer) -> None:
+    world.will(answer)
     async with world.worker("elsewhere", anthropic_base_url=NOWHERE, openai_base_url=NOWHERE):
-        agent = await world.agent(provider=name, base_url=provider.url, provider_key="sk-own")
-        asked = await world.ask(agent, "Hi")
-        await asked.until(frames.Completed)
-    (call,) = provider.calls
+        agent = await world.agent(provider=name, base_url=world.provider.url, provider_key="sk-own")
+        asked = await world.answered(agent, "Hi")
+    (call,) = world.calls
     assert "sk-own" in call.headers.get("x-api-key", "") + call.headers.get("authorization", "")
     (replied,) = [each for each in await world.events(asked) if isinstance(each, events.ModelReplied)]
     assert replied.provider == name
@@ -45,29 +42,11 @@ async def test_a_refused_address_is_not_called(working: World, url: str, name: s
     assert (await check(working, agent)).provider.code == "address_refused"
 
 
-async def test_the_services_own_key_goes_to_no_other_address(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("no"))
+async def test_the_services_own_key_goes_to_no_other_address(world: World) -> None:
+    world.will(says("no"))
     async with world.worker("keyed", anthropic_api_key="sk-of-the-service"):
-        agent = await world.agent(base_url=provider.url, provider_key=None)
+        agent = await world.agent(base_url=world.provider.url, provider_key=None)
         asked = await world.ask(agent, "Hi")
         assert (await asked.until(frames.Failed)).code == "provider_error"
         assert (await check(world, agent)).provider.code == "no_key"
-    assert provider.calls == []
-
-
-async def test_an_agent_made_again_under_its_id_has_no_key_of_the_one_before(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("one"), says("two"))
-    async with world.worker("fresh"):
-        agent = await world.agent(base_url=provider.url, provider_key="sk-before")
-        await (await world.ask(agent, "Hi")).until(frames.Completed)
-        await world.delete_agent(agent)
-        await world.agent(agent_id=agent, base_url=provider.url, provider_key="sk-after")
-        await (await world.ask(agent, "Hi")).until(frames.Completed)
-    first, second = (str(call.headers) for call in provider.calls)
-    assert "sk-before" in first
-    assert "sk-after" in second
-    assert "sk-before" not in second
+    assert world.calls == []

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from contracts import events, frames
-from contracts.messages import CancelRequested
 from contracts.values import Usage
 from directory.compaction_settings import PROMPT
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, asks, fails, says
+from tests.orchestrator.scripted import Answer, Exchange, asks, fails, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -38,8 +37,7 @@ def texts(call: Exchange) -> list[str]:
 
 async def thread(world: World, agent: str, *messages: str) -> Listener:
     """What was asked for first, once all of them are answered."""
-    first = await world.ask(agent, messages[0])
-    await first.until(frames.Completed)
+    first = await world.answered(agent, messages[0])
     for message in messages[1:]:
         await (await world.go_on(first, message)).until(frames.Completed)
     return first
@@ -50,10 +48,8 @@ async def summaries(world: World, listener: Listener) -> list[events.ContextComp
 
 
 @pytest.mark.requirement("TOKEN-COUNT")
-async def test_at_a_share_of_the_window_earlier_runs_are_summarised_first(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Hi Ada."), fills(600, "Well."), fills(700, "Ada said hello."), says("Done."))
+async def test_at_a_share_of_the_window_earlier_runs_are_summarised_first(working: World) -> None:
+    working.will(says("Hi Ada."), fills(600, "Well."), fills(700, "Ada said hello."), says("Done."))
     agent = await working.agent(
         system_prompt="Be brief.", parameters={"max_tokens": 9, "stop_sequences": ["x"]}, compaction=SMALL
     )
@@ -61,9 +57,9 @@ async def test_at_a_share_of_the_window_earlier_runs_are_summarised_first(
     third = await working.go_on(first, "So?")
     completed = await third.until(frames.Completed)
     assert completed.message.content == third.text == "Done."
-    asking, after = provider.calls[2:]
+    asking, after = working.calls[2:]
     assert texts(asking) == ["I am Ada.", "Hi Ada.", PROMPT]
-    assert asking.messages[:2] == provider.calls[1].messages[:2], "the prefix is that of the calls before"
+    assert asking.messages[:2] == working.calls[1].messages[:2], "the prefix is that of the calls before"
     assert (asking.system, asking.body["max_tokens"], asking.body.get("stop_sequences")) == (
         "Be brief.",
         4096,
@@ -83,58 +79,41 @@ async def test_at_a_share_of_the_window_earlier_runs_are_summarised_first(
     assert (await working.run(third)).usage.total == 720
 
 
-async def test_messages_are_saved_and_shown_as_they_were(working: World, provider: ScriptedProvider) -> None:
-    provider.will(fills(600, "Hi."), fills(600, "Well."), says("Short."), says("Done."))
-    first = await thread(working, await working.agent(compaction=SMALL), "One", "Two", "Three")
-    conversation = await working.conversation(first)
-    assert [(run.user_text, run.text) for run in conversation.runs] == [
-        ("One", "Hi."),
-        ("Two", "Well."),
-        ("Three", "Done."),
-    ]
-
-
-async def test_a_prompt_that_was_too_long_is_summarised_once_and_asked_again(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Hi."), says("Well."), TOO_LONG, says("They met."), says("Done."))
+async def test_a_prompt_that_was_too_long_is_summarised_once_and_asked_again(working: World) -> None:
+    working.will(says("Hi."), says("Well."), TOO_LONG, says("They met."), says("Done."))
     first = await thread(
         working, await working.agent(compaction=SMALL | {"context_window": 1_000_000}), "One", "Two", "Three"
     )
-    assert texts(provider.calls[3]) == ["One", "Hi.", PROMPT]
-    assert texts(provider.calls[4])[1:] == ["Two", "Well.", "Three"]
+    assert texts(working.calls[3]) == ["One", "Hi.", PROMPT]
+    assert texts(working.calls[4])[1:] == ["Two", "Well.", "Three"]
     assert len(await summaries(working, first)) == 1
 
 
-async def test_a_prompt_that_is_still_too_long_fails_as_it_did(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Hi."), says("Well."), TOO_LONG, says("They met."), TOO_LONG)
+async def test_a_prompt_that_is_still_too_long_fails_as_it_did(working: World) -> None:
+    working.will(says("Hi."), says("Well."), TOO_LONG, says("They met."), TOO_LONG)
     first = await thread(working, await working.agent(compaction=SMALL), "One", "Two")
     third = await working.go_on(first, "Three")
     assert (await third.until(frames.Failed)).code == "context_too_long"
-    assert len(provider.calls) == 5
+    assert len(working.calls) == 5
     assert (await working.run(third)).usage.total == 15
 
 
-async def test_an_agent_without_compaction_fails_at_once(working: World, provider: ScriptedProvider) -> None:
-    provider.will(fills(199_000, "Hi."), TOO_LONG)
+async def test_an_agent_without_compaction_fails_at_once(working: World) -> None:
+    working.will(fills(199_000, "Hi."), TOO_LONG)
     first = await thread(working, await working.agent(compaction=None), "One")
     second = await working.go_on(first, "Two")
     assert (await second.until(frames.Failed)).code == "context_too_long"
-    assert len(provider.calls) == 2
+    assert len(working.calls) == 2
 
 
-async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(
+async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(working: World) -> None:
+    working.will(
         *(says("1"), says("2"), says("3"), says("4"), TOO_LONG),
         *(TOO_LONG, says("First half."), says("All of it."), says("Done.")),
     )
     agent = await working.agent(compaction={"keep_runs": 0})
     first = await thread(working, agent, "One", "Two", "Three", "Four", "Five")
-    whole, half, rest, after = provider.calls[5:]
+    whole, half, rest, after = working.calls[5:]
     assert [len(texts(call)) for call in (whole, half)] == [9, 5]
     assert "First half." in texts(rest)[0]
     assert texts(rest)[1:-1] == ["Three", "3", "Four", "4"]
@@ -144,31 +123,30 @@ async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(
 
 
 @pytest.mark.parametrize(
-    ("failing", "tries"),
-    [(fails(500, "api_error"), 3), (says(), 1), (says("", stop_reason="refusal"), 1)],
+    ("failing", "tries"), [(fails(500, "api_error"), 3), (says(), 1), (says("", stop_reason="refusal"), 1)]
 )
 async def test_without_a_summary_the_run_goes_on_as_long_as_it_fits(
-    working: World, provider: ScriptedProvider, failing: Answer, tries: int
+    working: World, failing: Answer, tries: int
 ) -> None:
-    provider.will(says("Hi."), fills(600, "Well."), *[failing] * tries, says("Done."))
+    working.will(says("Hi."), fills(600, "Well."), *[failing] * tries, says("Done."))
     first = await thread(working, await working.agent(compaction=SMALL), "One", "Two", "Three")
-    assert texts(provider.calls[-1]) == ["One", "Hi.", "Two", "Well.", "Three"]
+    assert texts(working.calls[-1]) == ["One", "Hi.", "Two", "Well.", "Three"]
     assert await summaries(working, first) == []
 
 
-async def test_a_call_is_never_parted_from_its_result(world: World, provider: ScriptedProvider) -> None:
+async def test_a_call_is_never_parted_from_its_result(world: World) -> None:
     async def large(exchange: Exchange) -> None:
         await exchange.begin(input_tokens=600, output_tokens=1)
         await exchange.tool("c2", "find", "{}")
         await exchange.end("tool_use")
 
-    provider.will(
+    world.will(
         *(asks(("c1", "find", "{}")), says("Found."), says("Well."), large, says("They met."), says("Done."))
     )
     async with Toolbox(world.bus).open(), world.worker():
         agent = await world.agent(compaction=SMALL, **SHOP)
         await thread(world, agent, "One", "Two", "Three")
-    asking, after = provider.calls[4:]
+    asking, after = world.calls[4:]
     assert asking.body["tool_choice"] == {"type": "none"}
     assert texts(asking)[-1] == PROMPT
     kinds = [block["type"] for message in after.messages for block in message["content"]]
@@ -176,11 +154,9 @@ async def test_a_call_is_never_parted_from_its_result(world: World, provider: Sc
 
 
 @pytest.mark.requirement("RESUME")
-async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(
-    world: World, provider: ScriptedProvider
-) -> None:
+async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World) -> None:
     """Its worker died when the summary was in the log, and nothing relied on it yet."""
-    provider.will(fills(600, "Hi."), says("Done."))
+    world.will(fills(600, "Hi."), says("Done."))
     async with world.worker():
         first = await thread(world, await world.agent(compaction=SMALL | {"keep_runs": 0}), "One")
     request = world.request(
@@ -198,19 +174,16 @@ async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(
     )
     await world.begun(request, compacted)
     async with world.worker():
-        caller = await world.listen(request)
-        await world.bus.queues.request_chat(world.again(request))
+        caller = await world.ask_again(request)
         completed = await caller.until(frames.Completed)
-    (call,) = provider.calls[1:]
+    (call,) = world.calls[1:]
     assert "They met." in texts(call)[0]
     assert texts(call)[1:] == ["Two"]
     assert completed.message.token_count == 600 + 15
 
 
 @pytest.mark.requirement("CANCEL", "TOKEN-COUNT")
-async def test_a_run_that_is_cancelled_while_it_is_summarised_ends_and_is_counted(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_a_run_that_is_cancelled_while_it_is_summarised_ends_and_is_counted(working: World) -> None:
     asking = asyncio.Event()
 
     async def summarises(exchange: Exchange) -> None:
@@ -218,20 +191,17 @@ async def test_a_run_that_is_cancelled_while_it_is_summarised_ends_and_is_counte
         asking.set()
         await exchange.left.wait()
 
-    provider.will(fills(600, "Hi."), summarises)
+    working.will(fills(600, "Hi."), summarises)
     first = await thread(working, await working.agent(compaction=SMALL | {"keep_runs": 0}), "One")
     second = await working.go_on(first, "Two")
     await asking.wait()
-    asked = CancelRequested(trace_id=second.request.trace_id, account_id=working.account_id)
-    await working.bus.traces.cancel(asked)
+    await working.cancel(second.request)
     assert (await second.until(frames.Failed)).code == "cancelled"
     run = await working.run(second)
     assert (run.state, run.compacted, run.usage.input_tokens) == ("cancelled", None, 700)
 
 
-async def test_a_provider_summarises_in_its_own_way_where_the_agent_asks_for_it(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_a_provider_summarises_in_its_own_way_where_the_agent_asks_for_it(working: World) -> None:
     block = {"type": "compaction", "content": "They met.", "encrypted_content": "x", "signature": "s"}
 
     async def summarises(exchange: Exchange) -> None:
@@ -241,10 +211,10 @@ async def test_a_provider_summarises_in_its_own_way_where_the_agent_asks_for_it(
         await exchange.event("content_block_stop", index=0)
         await exchange.end("compaction")
 
-    provider.will(fills(600, "Hi."), fills(600, "Well."), summarises, says("Done."), says("Bye."))
+    working.will(fills(600, "Hi."), fills(600, "Well."), summarises, says("Done."), says("Bye."))
     agent = await working.agent(compaction=SMALL | {"by": "provider"})
     first = await thread(working, agent, "One", "Two", "Three", "Four")
-    plain, asking, *after = provider.calls[1:]
+    plain, asking, *after = working.calls[1:]
     assert asking.body["compaction"] == {"type": "summarize"}
     assert texts(asking) == ["One", "Hi."]
     assert asking.headers["anthropic-beta"] == after[0].headers["anthropic-beta"] == "compact-2026-09-04"

@@ -2,13 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from bus import describe_conversation, erase_conversation
+from bus import describe_conversation
 from contracts import events, frames
 from contracts.ids import new_id
 from contracts.messages import DescribeAnswered, DescribeConversation
@@ -19,15 +17,9 @@ from conversations.leases.leases import Leases
 from orchestrator.run.run_log import RunLog
 from runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import ScriptedProvider, holds, says
+from tests.orchestrator.scripted import holds, says
 
 pytestmark = pytest.mark.requirement("DESCRIBE")
-
-
-@pytest.fixture(scope="module")
-async def working(world: World) -> AsyncIterator[World]:
-    async with world.worker():
-        yield world
 
 
 def command(
@@ -41,11 +33,9 @@ def command(
     )
 
 
-async def test_it_is_set_while_a_run_goes_on_and_the_run_ends_whole(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_it_is_set_while_a_run_goes_on_and_the_run_ends_whole(working: World) -> None:
     gate = asyncio.Event()
-    provider.will(holds(gate, "It has", " shipped."))
+    working.will(holds(gate, "It has", " shipped."))
     caller = await working.ask(await working.agent())
     await caller.until_said("It has")
     asked = command(working, caller, title="The parcel", metadata={"customer": "C-77"})
@@ -61,18 +51,16 @@ async def test_it_is_set_while_a_run_goes_on_and_the_run_ends_whole(
         events.MessageSaved,
         events.RunCompleted,
     ]
-    provider.will(says("Yes."))
+    working.will(says("Yes."))
     later = await working.go_on(caller, "Really?")
     await later.until(frames.Completed)
     found = await working.conversation(caller)
     assert (found.title, found.metadata) == ("The parcel", {"customer": "C-77"})
 
 
-async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(working: World) -> None:
     gates = [asyncio.Event() for _ in range(4)]
-    provider.will(*(holds(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
+    working.will(*(holds(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
     agent_id = await working.agent()
     first = await working.ask(agent_id)
     callers, given = [first], []
@@ -99,12 +87,9 @@ async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(
     assert {run.attempt for run in found.runs} == {1}
 
 
-async def test_a_command_is_obeyed_once_however_often_and_by_whomever_it_is_answered(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("shipped."))
-    caller = await working.ask(await working.agent())
-    await caller.until(frames.Completed)
+async def test_a_command_is_obeyed_once_however_often_and_by_whomever_it_is_answered(working: World) -> None:
+    working.will(says("shipped."))
+    caller = await working.answered(await working.agent())
     asked = command(working, caller, title="The parcel")
     async with working.worker("second"):
         answers = await asyncio.gather(*(describe_conversation(working.bus.rpc, asked) for _ in range(8)))
@@ -116,30 +101,8 @@ async def test_a_command_is_obeyed_once_however_often_and_by_whomever_it_is_answ
     assert (found.title, len(found.described)) == ("Another", 2)
 
 
-async def test_what_is_erased_unknown_or_somebody_elses_is_not_found(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("shipped."))
-    caller = await working.ask(await working.agent())
-    await caller.until(frames.Completed)
-    not_found = DescribeAnswered(outcome="not_found")
-    foreign = command(await working.stranger(), caller, title="Mine")
-    assert await describe_conversation(working.bus.rpc, foreign) == not_found
-    unknown = replace(command(working, caller, title="One"), conversation_id=new_id())
-    assert await describe_conversation(working.bus.rpc, unknown) == not_found
-    version = (await working.conversation(caller)).version
-    assert await erase_conversation(
-        working.bus.rpc, working.account_id, caller.request.conversation_id, trace_id=os.urandom(16).hex()
-    )
-    late = command(working, caller, title="Late")
-    assert await describe_conversation(working.bus.rpc, late) == not_found
-    assert (await working.conversation(caller)).version == version + 1
-
-
 @pytest.mark.requirement("LEASE-FENCE")
-async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(
-    world: World, provider: ScriptedProvider
-) -> None:
+async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: World) -> None:
     """A description at the version that it expects makes it look; what it finds is another's attempt."""
     request = world.request(await world.agent())
     begun = await world.begun(request)

@@ -6,19 +6,18 @@ import signal
 import pytest
 
 from contracts import events, frames, subjects
-from contracts.messages import CancelRequested
-from orchestrator.orchestrator_services import Timings
+from orchestrator.worker_timings import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, breaks, holds, says
+from tests.orchestrator.scripted import Exchange, breaks, holds, says
 
 pytestmark = pytest.mark.requirement("RESUME")
 
 
 @pytest.mark.requirement("STREAM-CONCAT")
-async def test_shutdown_hands_runs_over_at_once(world: World, provider: ScriptedProvider) -> None:
-    provider.will(breaks("It ", "has ", how="hang"), says("shipped."))
+async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
+    world.will(breaks("It ", "has ", how="hang"), says("shipped."))
     async with orchestrator(world.settings, "old") as old:
         caller = await world.ask(await world.agent("demo-shop-1"))
         await caller.until_said("It has ")
@@ -33,14 +32,12 @@ async def test_shutdown_hands_runs_over_at_once(world: World, provider: Scripted
 
 
 @pytest.mark.requirement("PROGRESS")
-async def test_a_model_call_outlives_as_many_rolling_restarts_as_it_may_have_deaths(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(*(breaks(how="hang") for _ in range(5)), says("It has shipped."))
+async def test_a_model_call_outlives_as_many_rolling_restarts_as_it_may_have_deaths(world: World) -> None:
+    world.will(*(breaks(how="hang") for _ in range(5)), says("It has shipped."))
     caller = await world.ask(await world.agent())
     for restart in range(1, 6):
         async with world.worker(f"worker-{restart}", timings=Timings(drain_seconds=0.05)):
-            await _called(provider, restart)
+            await _called(world, restart)
     async with world.worker("last"):
         completed = await caller.until(frames.Completed)
     assert completed.attempt == 6
@@ -48,9 +45,9 @@ async def test_a_model_call_outlives_as_many_rolling_restarts_as_it_may_have_dea
     assert sum(isinstance(event, events.ReplyLost) for event in await world.events(caller)) == 5
 
 
-async def test_shutdown_drains_short_runs(world: World, provider: ScriptedProvider) -> None:
+async def test_shutdown_drains_short_runs(world: World) -> None:
     gate = asyncio.Event()
-    provider.will(holds(gate, "...", "shipped."))
+    world.will(holds(gate, "...", "shipped."))
     async with orchestrator(world.settings, "old") as old:
         caller = await world.ask(await world.agent())
         await caller.until_said("...")
@@ -63,9 +60,7 @@ async def test_shutdown_drains_short_runs(world: World, provider: ScriptedProvid
 
 
 @pytest.mark.requirement("LEASE", "LEASE-FENCE", "EVENT-STORE", "STREAM-CONCAT")
-async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(
-    world: World, provider: ScriptedProvider
-) -> None:
+async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(world: World) -> None:
     """Reliability, row 10. Its model writes on meanwhile: there is text to send when it wakes."""
     frozen_now = asyncio.Event()
 
@@ -76,7 +71,7 @@ async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(
         await exchange.text(*("never " for _ in range(1000)))
         await exchange.left.wait()
 
-    provider.will(writes_on, says("shipped."), says("never"))
+    world.will(writes_on, says("shipped."), says("never"))
     async with orchestrator(world.settings, "frozen") as frozen:
         caller = await world.ask(await world.agent("demo-shop-1"))
         await caller.until_said("It has ")
@@ -86,7 +81,7 @@ async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(
             completed = await caller.until(frames.Completed, seconds=30.0)
             assert completed.attempt == 2
             frozen.send(signal.SIGCONT)
-            await provider.calls[0].until_left()
+            await world.calls[0].until_left()
             after = await world.go_on(caller, "Thanks.")
             await after.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
@@ -98,64 +93,42 @@ async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(
 
 
 @pytest.mark.requirement("CANCEL")
-async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so_far(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(breaks("It has", how="hang"), says(" never shipped."))
+async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so_far(world: World) -> None:
+    world.will(breaks("It has", how="hang"), says(" never shipped."))
     async with world.worker("old", timings=Timings(drain_seconds=0.2)):
         caller = await world.ask(await world.agent())
         await caller.until_said("It has")
-    await world.bus.traces.cancel(
-        CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
-    )
+    await world.cancel(caller.request)
     async with world.worker("next"):
         assert (await caller.until(frames.Failed)).code == "cancelled"
     ended = await world.run(caller)
-    assert ended.state == "cancelled"
-    assert ended.text == "It has"
-    assert ended.attempt == 2
-    assert len(provider.calls) == 1
+    assert (ended.state, ended.text, ended.attempt) == ("cancelled", "It has", 2)
+    assert len(world.calls) == 1
 
 
 @pytest.mark.requirement("CONV-BUSY")
-async def test_waiters_hold_no_run_slot(world: World, provider: ScriptedProvider) -> None:
+async def test_waiters_hold_no_run_slot(world: World) -> None:
     gate = asyncio.Event()
-    provider.will(holds(gate, "...", "one"), says("reply"))
+    world.will(holds(gate, "...", "one"), says("reply"))
     async with world.worker("small", run_slots=2):
         first = await world.ask(await world.agent(), "first")
         await first.until(frames.Delta)
         waiters = [await world.go_on(first, f"waiter {number}") for number in range(5)]
         for waiter in waiters:
             await waiter.until(frames.Queued)
-        other = await world.ask(await world.agent(), "elsewhere")
-        await other.until(frames.Completed)
+        await world.answered(await world.agent(), "elsewhere")
         gate.set()
         for waiter in waiters:
             await waiter.until(frames.Completed)
 
 
-@pytest.mark.requirement("CONV-BUSY")
-async def test_a_waiter_goes_on_waiting_at_another_worker(world: World, provider: ScriptedProvider) -> None:
-    gate = asyncio.Event()
-    provider.will(holds(gate, "...", "one"), says("two"), says("three"))
-    async with world.worker("old", timings=Timings(drain_seconds=0.5)):
-        first = await world.ask(await world.agent(), "first")
-        await first.until(frames.Delta)
-        waiter = await world.go_on(first, "second")
-        await waiter.until(frames.Queued)
-    async with world.worker("next"):
-        await waiter.until(frames.Completed)
-    assert len(first.of(frames.Resumed)) == 1
-    assert [run.user_text for run in (await world.conversation(first)).runs] == ["first", "second"]
-
-
 @pytest.mark.requirement("CONV-BUSY-HANDOVER")
 async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_has_room(
-    world: World, provider: ScriptedProvider
+    world: World,
 ) -> None:
     """Both workers are filled up, so that it is known where each message waits."""
     gate, room = asyncio.Event(), asyncio.Event()
-    provider.will(
+    world.will(
         holds(gate, "...", "one"), holds(gate, "...", "filler"), holds(room, "...", "filler"), says("reply")
     )
     agent = await world.agent()
@@ -181,7 +154,7 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
     assert [run.user_text for run in runs] == ["first", "second", "third"]
 
 
-async def _called(provider: ScriptedProvider, times: int) -> None:
+async def _called(world: World, times: int) -> None:
     async with asyncio.timeout(SECONDS):
-        while len(provider.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
+        while len(world.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
             await asyncio.sleep(0.01)

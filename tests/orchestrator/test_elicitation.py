@@ -18,7 +18,7 @@ from directory.approval_policy import ApprovalRules, ToolFilter
 from orchestrator.inbox.exhausted import end_exhausted
 from orchestrator.orchestrator_services import Parts
 from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import ScriptedProvider, asks, says
+from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.test_approvals import ADA
 from tests.orchestrator.toolbox import Toolbox, result_of
 
@@ -55,8 +55,8 @@ def asks_for(*legs: Elicitation) -> Any:
     return run
 
 
-async def parked(world: World, provider: ScriptedProvider, *calls: Any, **agent: Any) -> Listener:
-    provider.will(asks(*(calls or (("b", "order", '{"n": 2}'),)), text="Let me see. "), says("Done."))
+async def parked(world: World, *calls: Any, **agent: Any) -> Listener:
+    world.will(asks(*(calls or (("b", "order", '{"n": 2}'),)), text="Let me see. "), says("Done."))
     caller = await world.ask(await world.agent(**({"mcp_servers": (SHOP,)} | agent)))
     await caller.until(frames.Paused)
     return caller
@@ -90,10 +90,8 @@ def said(
     return InputResponse(key="a", elicitation=asked, leg=leg, action=action, content=content)
 
 
-async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
-    caller = await parked(working, provider)
+async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(working: World, box: Toolbox) -> None:
+    caller = await parked(working)
     run = await working.run(caller)
     (told,) = needed(run)
     assert (told.tool, told.input, told.elicitation) == ("order", {"n": 2}, GUESTS)
@@ -105,7 +103,7 @@ async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(
     assert again.responses == (said("accept", {"guests": 4}),)
     (result,) = [each for each in await working.events(caller) if isinstance(each, events.ToolReturned)]
     assert result.output == '{"leg": 1}'
-    assert provider.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
+    assert working.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
 
 
 @pytest.mark.parametrize(
@@ -118,9 +116,9 @@ async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(
     ],
 )
 async def test_an_answer_that_does_not_fit_is_refused_and_the_run_waits_on(
-    working: World, provider: ScriptedProvider, box: Toolbox, given: dict[str, Any] | None, sentence: str
+    working: World, box: Toolbox, given: dict[str, Any] | None, sentence: str
 ) -> None:
-    caller = await parked(working, provider)
+    caller = await parked(working)
     answer = await decide(working, caller, input=given)
     assert answer.code == "invalid_request"
     assert sentence in (answer.detail or "")
@@ -129,20 +127,18 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_run_waits_on(
 
 
 async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(
-    working: World, provider: ScriptedProvider, box: Toolbox
+    working: World, box: Toolbox
 ) -> None:
-    caller = await parked(working, provider)
+    caller = await parked(working)
     assert (await decide(working, caller, "denied", reason="Not today.")).code is None
     await caller.until(frames.Completed)
     assert box.requested[-1].responses == (said("decline", None),)
-    assert provider.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
+    assert working.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
 
 
-async def test_a_link_takes_no_input_and_is_accepted_without(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
+async def test_a_link_takes_no_input_and_is_accepted_without(working: World, box: Toolbox) -> None:
     box.run = asks_for(LINK)
-    caller = await parked(working, provider)
+    caller = await parked(working)
     refused = await decide(working, caller, input={"x": 1})
     assert (refused.code, refused.detail) == ("invalid_request", "A link is opened, and takes no input.")
     assert (await decide(working, caller)).code is None
@@ -150,11 +146,9 @@ async def test_a_link_takes_no_input_and_is_accepted_without(
     assert box.requested[-1].responses == (said("accept", None, asked=LINK),)
 
 
-async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
+async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(working: World, box: Toolbox) -> None:
     box.run = asks_for(GUESTS, LINK)
-    caller = await parked(working, provider)
+    caller = await parked(working)
     await decide(working, caller, input={"guests": 4})
     await caller.until(frames.Paused, count=2)
     await decide(working, caller)
@@ -166,15 +160,11 @@ async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(
     assert [each.wait for each in run.rounds[0].calls[0].approvals] == [0, 1]
 
 
-async def test_what_else_the_round_waits_for_is_asked_with_it(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
+async def test_what_else_the_round_waits_for_is_asked_with_it(working: World, box: Toolbox) -> None:
     """And a call that a person has allowed may ask as well."""
     box.run = asks_for(GUESTS)
     held = McpServer(name="shop", url="https://shop.example/mcp", require_approval=ASKS_FOR_FIND)
-    caller = await parked(
-        working, provider, ("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), mcp_servers=(held,)
-    )
+    caller = await parked(working, ("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), mcp_servers=(held,))
     waiting = await pending(working, caller)
     by_tool = {each.requested.tool: place for place, each in enumerate(waiting)}
     assert sorted(by_tool) == ["find", "order"]
@@ -240,58 +230,40 @@ async def taken_up(world: World, count: int, *, result: int | None = 0, expires_
             input_requests=asked,
         )
         await world.bus.traces.finish_tool(found)
-    listener = await world.listen(request)
-    await world.bus.queues.request_chat(world.again(request))
-    return listener
+    return await world.ask_again(request)
 
 
-async def test_a_worker_that_died_before_the_question_was_stored_leaves_it_on_the_bus(
-    working: World, box: Toolbox
+@pytest.mark.parametrize("count", [2, 3], ids=["called", "requested"])
+async def test_a_worker_that_died_before_the_decision_leaves_the_run_waiting(
+    working: World, box: Toolbox, count: int
 ) -> None:
-    caller = await taken_up(working, 2)
+    """Before the question was stored too: it is on the bus."""
+    caller = await taken_up(working, count)
     await caller.until(frames.Paused)
     assert box.requested == []
     assert [each.asked and each.asked.message for each in await pending(working, caller)] == ["How many?"]
 
 
-async def test_a_worker_that_died_behind_the_question_leaves_the_run_waiting(
-    working: World, box: Toolbox
-) -> None:
-    caller = await taken_up(working, 3)
-    await caller.until(frames.Paused)
-    assert box.requested == []
-
-
 @pytest.mark.parametrize(
     ("count", "result", "legs", "told"),
-    [
-        (4, 0, [1], '{"leg": 1}'),
-        (5, 0, [], "its outcome is unknown"),
-        (5, 1, [], '{"kept": 1}'),
-    ],
+    [(4, 0, [1], '{"leg": 1}'), (5, 0, [], "its outcome is unknown"), (5, 1, [], '{"kept": 1}')],
     ids=["decided", "resumed", "resumed, with its result"],
 )
 async def test_whenever_a_worker_dies_behind_the_decision_the_leg_is_asked_for_once_or_not_at_all(
-    working: World,
-    provider: ScriptedProvider,
-    box: Toolbox,
-    count: int,
-    result: int,
-    legs: list[int],
-    told: str,
+    working: World, box: Toolbox, count: int, result: int, legs: list[int], told: str
 ) -> None:
     """The result of the leg before is still on the bus, and is never taken for this one's."""
-    provider.will(says("Done."))
+    working.will(says("Done."))
     caller = await taken_up(working, count, result=result)
     await caller.until(frames.Completed)
     assert [each.leg for each in box.requested] == legs
-    assert told in provider.calls[-1].messages[-1]["content"][0]["content"]
+    assert told in working.calls[-1].messages[-1]["content"][0]["content"]
 
 
 async def test_nobody_answers_in_time_and_the_tool_is_told_that_nobody_has_chosen(
-    working: World, provider: ScriptedProvider, box: Toolbox
+    working: World, box: Toolbox
 ) -> None:
-    provider.will(says("Done."))
+    working.will(says("Done."))
     caller = await taken_up(working, 3, expires_at=ago(1))
     await caller.until(frames.Completed)
     assert [each.responses for each in box.requested] == [(said("cancel", None),)]

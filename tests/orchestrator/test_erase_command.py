@@ -24,7 +24,7 @@ from orchestrator.worker import _parts
 from runtime.postgres import open_pool
 from tests.conversations.given import AT, described
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import ScriptedProvider, breaks, says
+from tests.orchestrator.scripted import breaks, says
 
 pytestmark = pytest.mark.requirement("ERASE")
 
@@ -51,26 +51,21 @@ async def left(world: World, caller: Listener) -> events.ConversationErased:
     return event
 
 
-async def test_what_is_left_says_when_by_which_request_and_what_it_had_cost(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("shipped."))
-    caller = await working.ask(await working.agent())
-    await caller.until(frames.Completed)
+async def test_what_is_left_says_when_by_which_request_and_what_it_had_cost(working: World) -> None:
+    working.will(says("shipped."))
+    caller = await working.answered(await working.agent())
     trace_id = os.urandom(16).hex()
     assert await erase(working, caller, trace_id)
     event = await left(working, caller)
-    assert event.trace_id == trace_id
-    assert event.account_id == working.account_id
+    assert (event.trace_id, event.account_id) == (trace_id, working.account_id)
     assert [(run.trace_id, run.state, run.usage.total) for run in event.spent] == [
         (caller.request.trace_id, "completed", 15)
     ]
 
 
-async def test_only_the_repeated_command_finds_it_erased(working: World, provider: ScriptedProvider) -> None:
-    provider.will(says("shipped."))
-    caller = await working.ask(await working.agent())
-    await caller.until(frames.Completed)
+async def test_only_the_repeated_command_finds_it_erased(working: World) -> None:
+    working.will(says("shipped."))
+    caller = await working.answered(await working.agent())
     trace_id = os.urandom(16).hex()
     assert not await erase(await working.stranger(), caller)
     assert await erase(working, caller, trace_id)
@@ -86,19 +81,16 @@ async def test_only_the_repeated_command_finds_it_erased(working: World, provide
     await left(working, caller)
 
 
-async def test_of_many_commands_at_once_one_erases(working: World, provider: ScriptedProvider) -> None:
-    provider.will(says("shipped."))
-    caller = await working.ask(await working.agent())
-    await caller.until(frames.Completed)
+async def test_of_many_commands_at_once_one_erases(working: World) -> None:
+    working.will(says("shipped."))
+    caller = await working.answered(await working.agent())
     async with working.worker("second"):
         outcomes = await asyncio.gather(*(erase(working, caller) for _ in range(8)))
     assert sorted(outcomes) == [False] * 7 + [True]
 
 
-async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(breaks("It has", how="hang"), says("never"))
+async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(working: World) -> None:
+    working.will(breaks("It has", how="hang"), says("never"))
     first = await working.ask(await working.agent())
     await first.until_said("It has")
     waiters = [await working.go_on(first, f"message {number}") for number in range(3)]
@@ -109,8 +101,8 @@ async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(
     assert {(each.code, each.message) for each in refusals} == {
         ("conversation_not_found", "There is no such conversation.")
     }
-    await provider.calls[0].until_left()
-    assert len(provider.calls) == 1
+    await working.calls[0].until_left()
+    assert len(working.calls) == 1
     assert [(run.state, run.usage.input_tokens) for run in (await left(working, first)).spent] == [
         ("cancelled", 10)
     ]
@@ -142,14 +134,11 @@ async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(working:
     assert [run.state for run in (await left(working, caller)).spent] == ["cancelled"]
 
 
-async def test_a_run_that_begins_all_the_same_is_cancelled_too(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_a_run_that_begins_all_the_same_is_cancelled_too(working: World) -> None:
     """Messages come in while it is erased: each is answered before, cancelled, or finds nothing."""
-    provider.will(says("shipped."))
+    working.will(says("shipped."))
     agent_id = await working.agent()
-    first = await working.ask(agent_id)
-    await first.until(frames.Completed)
+    first = await working.answered(agent_id)
     erasing = asyncio.create_task(erase(working, first))
     callers = [await working.go_on(first, f"message {number}") for number in range(6)]
     assert await erasing
@@ -196,16 +185,12 @@ async def test_without_a_run_under_way_it_is_read_once_however_often_it_was_desc
 
 
 @pytest.mark.requirement("OPENAI-API")
-async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("One."), says("Two."), says("Three."))
+async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(world: World) -> None:
+    world.will(says("One."), says("Two."), says("Three."))
     async with world.worker():
         agent = await world.agent()
-        unlisted = await world.ask(agent, conversation_id=new_unlisted_id())
-        await unlisted.until(frames.Completed)
-        listed = await world.ask(agent)
-        await listed.until(frames.Completed)
+        unlisted = await world.answered(agent, conversation_id=new_unlisted_id())
+        listed = await world.answered(agent)
         later = await world.go_on(unlisted, "and now?")
         await later.until(frames.Completed)
         kept = await world.events(listed)

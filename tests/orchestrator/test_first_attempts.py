@@ -6,21 +6,20 @@ import msgspec
 import pytest
 
 from contracts import events, frames
-from contracts.messages import CancelRequested
 from conversations.event_store.store import open_store
 from conversations.leases.waiting_line import WaitingLine
 from directory.secrets import Sealer
 from runtime.postgres import connection
 from tests.conversations.given import trace, turn
 from tests.orchestrator.given import SECRET, Listener, World, ago
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
+from tests.orchestrator.scripted import Exchange, says
 
 pytestmark = pytest.mark.requirement("LEASE")
 
 
-async def _known(working: World, provider: ScriptedProvider, agent: str, **more: Any) -> Listener:
+async def _known(working: World, agent: str, **more: Any) -> Listener:
     """A run that has ended: the worker knows its agent and its conversation."""
-    provider.will(says("one"), says("two"))
+    working.will(says("one"), says("two"))
     return await _ended(await working.ask(agent, "first", **more))
 
 
@@ -33,10 +32,8 @@ async def _ended(caller: Listener) -> Listener:
     return caller
 
 
-async def test_a_run_leaves_the_same_whether_its_worker_knew_the_agent_or_not(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("It ", "has ", "shipped."))
+async def test_a_run_leaves_the_same_whether_its_worker_knew_the_agent_or_not(working: World) -> None:
+    working.will(says("It ", "has ", "shipped."))
     agent = await working.agent()
     stored, said = [], []
     for _ in range(2):
@@ -57,46 +54,40 @@ async def test_a_run_leaves_the_same_whether_its_worker_knew_the_agent_or_not(
     assert said[0] == said[1]
 
 
-async def test_an_agent_that_changed_answers_as_it_is_now(working: World, provider: ScriptedProvider) -> None:
+async def test_an_agent_that_changed_answers_as_it_is_now(working: World) -> None:
     agent = await working.agent(system_prompt="Be brief.")
-    first = await _known(working, provider, agent)
+    first = await _known(working, agent)
     await working.change_agent(agent, system_prompt="Be long.", provider_key="another")
     second = await _ended(await working.go_on(first, "second"))
-    assert [call.system for call in provider.calls] == ["Be brief.", "Be long."]
-    assert [_key_of(call) for call in provider.calls] == ["offline", "another"]
+    assert [call.system for call in working.calls] == ["Be brief.", "Be long."]
+    assert [_key_of(call) for call in working.calls] == ["offline", "another"]
     assert (await working.run(second)).agent_version == 2
 
 
-async def test_an_agent_made_again_under_its_old_id_answers_as_the_new_one(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_an_agent_made_again_under_its_old_id_answers_as_the_new_one(working: World) -> None:
     agent = await working.agent(system_prompt="Be brief.")
-    first = await _known(working, provider, agent)
+    first = await _known(working, agent)
     await working.delete_agent(agent)
     await working.agent(system_prompt="Be new.", provider_key="new", agent_id=agent)
     await _ended(await working.go_on(first, "second"))
-    assert provider.calls[-1].system == "Be new."
-    assert _key_of(provider.calls[-1]) == "new"
+    assert working.calls[-1].system == "Be new."
+    assert _key_of(working.calls[-1]) == "new"
 
 
-async def test_a_key_that_was_sealed_again_in_its_version_is_the_one_that_is_used(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_a_key_that_was_sealed_again_in_its_version_is_the_one_that_is_used(working: World) -> None:
     agent = await working.agent()
-    first = await _known(working, provider, agent)
+    first = await _known(working, agent)
     sealed = Sealer.from_setting(SECRET).seal("fresh", owner=f"{working.account_id}/{agent}/provider_key")
     async with connection(working.pool) as conn:
         await conn.execute("UPDATE agent_versions SET provider_key = %s WHERE agent_id = %s", [sealed, agent])
     await _ended(await working.go_on(first, "second"))
-    assert _key_of(provider.calls[-1]) == "fresh"
+    assert _key_of(working.calls[-1]) == "fresh"
 
 
 @pytest.mark.parametrize("how", ["disabled", "deleted"])
-async def test_an_agent_that_is_gone_is_not_found(
-    working: World, provider: ScriptedProvider, how: str
-) -> None:
+async def test_an_agent_that_is_gone_is_not_found(working: World, how: str) -> None:
     agent = await working.agent()
-    first = await _known(working, provider, agent)
+    first = await _known(working, agent)
     if how == "deleted":
         await working.delete_agent(agent)
     else:
@@ -108,24 +99,22 @@ async def test_an_agent_that_is_gone_is_not_found(
 
 
 @pytest.mark.requirement("CANCEL")
-async def test_a_request_cancelled_before_its_worker_has_it_is_refused(
-    working: World, provider: ScriptedProvider
-) -> None:
-    first = await _known(working, provider, await working.agent())
+async def test_a_request_cancelled_before_its_worker_has_it_is_refused(working: World) -> None:
+    first = await _known(working, await working.agent())
     earlier = first.request
     request = working.request(
         earlier.agent_id, conversation_id=earlier.conversation_id, new_conversation=False
     )
     caller = await working.listen(request)
-    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=working.account_id))
+    await working.cancel(request)
     await working.bus.queues.request_chat(request)
     assert (await caller.until(frames.Refused)).code == "cancelled"
     assert len((await working.conversation(caller)).runs) == 1
 
 
 @pytest.mark.requirement("CONV-BUSY")
-async def test_who_waits_in_line_is_before_who_comes(working: World, provider: ScriptedProvider) -> None:
-    first = await _known(working, provider, await working.agent())
+async def test_who_waits_in_line_is_before_who_comes(working: World) -> None:
+    first = await _known(working, await working.agent())
     line = WaitingLine(working.pool, "another worker")
     waiter = working.request(first.request.agent_id)
     await line.join(first.request.conversation_id, waiter.trace_id, ago(0), working.account_id)
@@ -135,10 +124,8 @@ async def test_who_waits_in_line_is_before_who_comes(working: World, provider: S
     await second.until(frames.Completed)
 
 
-async def test_a_conversation_that_another_worker_went_on_with_is_read_again(
-    working: World, provider: ScriptedProvider
-) -> None:
-    first = await _known(working, provider, await working.agent())
+async def test_a_conversation_that_another_worker_went_on_with_is_read_again(working: World) -> None:
+    first = await _known(working, await working.agent())
     async with open_store(working.settings.database_url) as other:
         await other.append(await working.conversation(first), turn("others", "Hello?", "Hello!"))
     second = await _ended(await working.go_on(first, "second"))
@@ -148,5 +135,5 @@ async def test_a_conversation_that_another_worker_went_on_with_is_read_again(
         trace("others"),
         second.request.trace_id,
     ]
-    texts = [each["content"][0]["text"] for each in provider.calls[-1].body["messages"]]
+    texts = [each["content"][0]["text"] for each in working.calls[-1].body["messages"]]
     assert texts[-3:] == ["Hello?", "Hello!", "second"]

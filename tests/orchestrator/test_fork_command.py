@@ -28,15 +28,9 @@ from orchestrator.worker import _parts
 from runtime.postgres import Pool
 from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import ScriptedProvider, holds, says
+from tests.orchestrator.scripted import says
 
 pytestmark = pytest.mark.requirement("FORK")
-
-
-@pytest.fixture(scope="module")
-async def working(world: World) -> AsyncIterator[World]:
-    async with world.worker():
-        yield world
 
 
 def command(world: World, source: Listener, **fields: Any) -> ForkConversation:
@@ -49,12 +43,9 @@ def command(world: World, source: Listener, **fields: Any) -> ForkConversation:
     return ForkConversation(**given | fields)
 
 
-async def test_a_fork_goes_on_with_the_past_of_its_source_which_is_erased_without_it(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("It is blue."), says("It was blue."))
-    source = await working.ask(await working.agent(), "Which colour?")
-    await source.until(frames.Completed)
+async def test_a_fork_goes_on_with_the_past_of_its_source_which_is_erased_without_it(working: World) -> None:
+    working.will(says("It is blue."), says("It was blue."))
+    source = await working.answered(await working.agent(), "Which colour?")
     asked = command(working, source)
     answer = await fork_conversation(working.bus.rpc, asked)
     assert answer == ForkAnswered(outcome="forked", version=8)
@@ -63,7 +54,7 @@ async def test_a_fork_goes_on_with_the_past_of_its_source_which_is_erased_withou
     )
     later = await working.go_on(source, "Say again?", conversation_id=asked.conversation_id)
     await later.until(frames.Completed)
-    assert [each["content"][0]["text"] for each in provider.calls[-1].messages] == [
+    assert [each["content"][0]["text"] for each in working.calls[-1].messages] == [
         "Which colour?",
         "It is blue.",
         "Say again?",
@@ -72,12 +63,9 @@ async def test_a_fork_goes_on_with_the_past_of_its_source_which_is_erased_withou
     assert len((await working.conversation(later)).runs) == 2
 
 
-async def test_of_one_command_given_often_and_to_many_there_is_one_fork(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("shipped."))
-    source = await working.ask(await working.agent())
-    await source.until(frames.Completed)
+async def test_of_one_command_given_often_and_to_many_there_is_one_fork(working: World) -> None:
+    working.will(says("shipped."))
+    source = await working.answered(await working.agent())
     asked = command(working, source)
     async with working.worker("second"):
         answers = await asyncio.gather(*(fork_conversation(working.bus.rpc, asked) for _ in range(8)))
@@ -226,29 +214,3 @@ async def test_what_nobody_finishes_is_removed(working: World) -> None:
             await store.append_stored(asked.conversation_id, forking.PIECE, piece)
     assert (await working.log.conversation(asked.conversation_id)).erased
     assert (await fork_conversation(working.bus.rpc, asked)).outcome == "not_found"
-
-
-async def test_what_cannot_be_forked_begins_nothing(working: World, provider: ScriptedProvider) -> None:
-    gate = asyncio.Event()
-    provider.will(says("First."), holds(gate, "Second"))
-    source = await working.ask(await working.agent())
-    await source.until(frames.Completed)
-    later = await working.go_on(source, "And?")
-    await later.until_said("Second")
-    stranger = await working.stranger()
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({}, "busy"),
-        ({"at": 99}, "unknown_version"),
-        ({"at": new_id()}, "unknown_message"),
-        ({"at": 0}, "nothing_said"),
-        ({"source_id": new_id()}, "not_found"),
-        ({"account_id": stranger.account_id}, "not_found"),
-    ]
-    for fields, outcome in refused:
-        asked = command(working, source, **fields)
-        assert (await fork_conversation(working.bus.rpc, asked)).outcome == outcome
-        assert (await working.log.conversation(asked.conversation_id)).version == 0
-    before = command(working, source, at=9)
-    assert await fork_conversation(working.bus.rpc, before) == ForkAnswered(outcome="forked", version=8)
-    gate.set()
-    assert (await later.until(frames.Completed)).message.content == "Second and the rest"

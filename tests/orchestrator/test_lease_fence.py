@@ -1,12 +1,9 @@
 """The fence: a worker that cannot know whether its leases are still its own sends no more of their runs."""
 
 import asyncio
-from collections.abc import MutableMapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
-import nats
 import psycopg
 import pytest
 from structlog.testing import capture_logs
@@ -21,9 +18,10 @@ from orchestrator.orchestrator_services import Timings
 from orchestrator.run.channel import Fence, TraceChannel
 from orchestrator.run.interruption import Interrupted
 from runtime.postgres import connection, open_pool
+from tests.bus.queue_state import until_nobody_pulls
 from tests.conversations.outages import away, there_for_long
-from tests.orchestrator.given import SECONDS, World
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, holds, says
+from tests.orchestrator.given import SECONDS, World, until_logged
+from tests.orchestrator.scripted import Exchange, holds, says
 from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("LEASE-FENCE")
@@ -52,23 +50,6 @@ async def _writes_on(exchange: Exchange) -> None:
     await exchange.text(*("more " for _ in range(10_000)))
 
 
-async def _logged(lines: list[MutableMapping[str, Any]], event: str) -> None:
-    async with asyncio.timeout(40):
-        while not any(line["event"] == event for line in lines):  # noqa: ASYNC110 - lines have no event
-            await asyncio.sleep(0.02)
-
-
-async def _until_nobody_pulls(world: World) -> None:
-    """Until NATS has nobody to send a request to: what goes to one who has just left comes again late."""
-    client = await nats.connect(world.settings.nats_url)
-    try:
-        async with asyncio.timeout(SECONDS):
-            while (await client.jetstream().consumer_info(subjects.REQUESTS, "orchestrator")).num_waiting:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-    finally:
-        await client.close()
-
-
 async def _until_free(world: World, trace_id: str) -> None:
     """Until another worker could take the run."""
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
@@ -80,9 +61,9 @@ async def _until_free(world: World, trace_id: str) -> None:
 
 @pytest.mark.requirement("RESUME", "STREAM-CONCAT")
 async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_postgres_alone(
-    world: World, provider: ScriptedProvider
+    world: World,
 ) -> None:
-    provider.will(_writes_on, says("The ", "end."))
+    world.will(_writes_on, says("The ", "end."))
     agent = await world.agent("demo-shop-1")
     async with (
         proxied(world.settings.database_url) as (link, url),
@@ -97,7 +78,7 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
         async with world.worker("next", timings=_SHORT):
             await world.bus.queues.request_chat(world.again(caller.request))  # as the sweeper does
             completed = await caller.until(frames.Completed)
-            await provider.calls[0].until_left()
+            await world.calls[0].until_left()
         assert [frame.attempt for frame in caller.of(frames.Delta)[said:]] == [2, 2]
     view = View()
     updates = [update for frame in caller.frames for update in view.feed(frame)]
@@ -109,13 +90,13 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
 
 @pytest.mark.requirement("EVENT-STORE-BOUND")
 async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_it_is_renewed(
-    world: World, provider: ScriptedProvider
+    world: World,
 ) -> None:
     patient = replace(_SHORT.leases, give_up_seconds=15.0)  # the pool needs some seconds to connect again
     timings = replace(_SHORT, leases=patient)
     gate = asyncio.Event()
 
-    provider.will(holds(gate, "It has ", "shipped."))
+    world.will(holds(gate, "It has ", "shipped."))
     async with (
         proxied(world.settings.database_url) as (link, url),
         world.worker(timings=timings, database_url=url),
@@ -160,10 +141,8 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
 
 
 @pytest.mark.requirement("LEASE")
-async def test_queries_that_hold_every_other_connection_delay_no_renewal(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(_writes_on)
+async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: World) -> None:
+    world.will(_writes_on)
     agent = await world.agent()
     async with open_pool(world.settings.database_url, role=None) as pool, world.worker(timings=_SHORT):
         caller = await world.ask(agent)
@@ -180,14 +159,14 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(
                 assert await watched.alive(caller.request.trace_id)
                 await asyncio.sleep(0.05)
             await caller.until_said(caller.text + "more")
-        provider.will(says("ok"))
+        world.will(says("ok"))
 
 
 @pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
 async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it_is_back(
-    world: World, provider: ScriptedProvider
+    world: World,
 ) -> None:
-    provider.will(says("one"), says("two"))
+    world.will(says("one"), says("two"))
     agent = await world.agent()
     with capture_logs() as lines:
         async with (
@@ -195,8 +174,10 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
             world.worker("cut off", database_url=url),
         ):
             await link.set_mode("cut")
-            await _logged(lines, "store_unavailable")
-            await _until_nobody_pulls(world)
+            await until_logged(lines, lambda line: line["event"] == "store_unavailable")
+            await until_nobody_pulls(
+                world.settings.nats_url, subjects.REQUESTS
+            )  # a message sent to it would be late
             first = await world.ask(agent)
             await asyncio.sleep(1.0)  # in which it would have been taken
             assert (await world.bus.queues.backlog("REQUESTS")).waiting == 1
@@ -238,10 +219,8 @@ async def _taken_by_another(world: World, trace_id: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_lease_that_expired_in_an_outage_is_looked_at_soon_behind_it(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Hello."))
+async def test_a_lease_that_expired_in_an_outage_is_looked_at_soon_behind_it(world: World) -> None:
+    world.will(says("Hello."))
     request = world.request(await world.agent("demo-shop-1"))
     async with open_pool(world.settings.database_url, role=None) as pool:
         assert await Leases(pool, "killed").acquire(request.trace_id)
@@ -252,10 +231,8 @@ async def test_a_lease_that_expired_in_an_outage_is_looked_at_soon_behind_it(
         await caller.until(frames.Completed)  # in a lease's length, and not 15 s after it
 
 
-async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Hello."))
+async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(world: World) -> None:
+    world.will(says("Hello."))
     request = world.request(await world.agent("demo-shop-1"))
     async with (
         world.worker(),

@@ -22,8 +22,8 @@ from orchestrator.rpc.what_if import answered
 from orchestrator.run.interruption import Interruption
 from orchestrator.worker import _parts
 from tests.conversations.given import AT, described, trace, turn
-from tests.orchestrator.given import SECONDS, World
-from tests.orchestrator.scripted import ScriptedProvider, holds, says
+from tests.orchestrator.given import SECONDS, World, until_logged
+from tests.orchestrator.scripted import holds, says
 
 pytestmark = pytest.mark.requirement("LIMIT-LOADS")
 
@@ -36,11 +36,11 @@ async def thread(world: World, *more: events.Event) -> str:
 
 
 async def test_a_request_waits_while_its_account_has_as_much_loaded_as_it_may(
-    world: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_budget, "ACCOUNT_BYTES", 50_000)
     gate = asyncio.Event()
-    provider.will(holds(gate, "First"), says("Another's."), says("Second."))
+    world.will(holds(gate, "First"), says("Another's."), says("Second."))
     long = turn("l", "x" * 30_000, "Hi")
     agent, stranger = await world.agent(), await world.stranger()
     (first_id, second_id), third_id = (
@@ -52,9 +52,7 @@ async def test_a_request_waits_while_its_account_has_as_much_loaded_as_it_may(
             first = await world.ask(agent, conversation_id=first_id, new_conversation=False)
             await first.until_said("First")
             second = await world.ask(agent, conversation_id=second_id, new_conversation=False)
-            async with asyncio.timeout(SECONDS):
-                while not any("as much as may be" in str(line.get("reason")) for line in lines):  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await until_logged(lines, lambda line: "as much as may be" in str(line.get("reason")))
         command = DescribeConversation(
             trace_id=os.urandom(16).hex(),
             account_id=world.account_id,

@@ -1,8 +1,7 @@
 """An orchestrator of this release next to one of a newer release, which has stored an event of a new tag."""
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -22,17 +21,15 @@ from contracts.messages import (
 from contracts.timings import COMMAND_ASKS
 from conversations.event_store import mapper
 from conversations.event_store.store import open_store
-from orchestrator.orchestrator_services import Timings
-from tests.orchestrator.given import SECONDS, World, ago
+from orchestrator.worker_timings import Timings
+from tests.orchestrator.given import World, ago, until_logged
 from tests.orchestrator.process import orchestrator
-from tests.orchestrator.scripted import ScriptedProvider, says
+from tests.orchestrator.scripted import says
 from tests.orchestrator.test_approvals import ADA
 from tests.orchestrator.test_elicitation import SHOP, asks_for, life, said
 from tests.orchestrator.toolbox import Toolbox
 
 pytestmark = pytest.mark.requirement("EVENTS-NEWER")
-
-Lines = list[MutableMapping[str, Any]]
 
 NEW = "elicitation_requested.v9"
 NEWER = f"""
@@ -79,22 +76,16 @@ def _renamed(state: bytes) -> tuple[str, bytes]:
     return NEW, wire.encode(msgspec.json.decode(state, type=dict[str, Any]) | {"type": NEW})
 
 
-async def logged(lines: Lines, count: int, wanted: Callable[[MutableMapping[str, Any]], bool]) -> None:
-    """Return once so many lines are there."""
-    async with asyncio.timeout(SECONDS):
-        while sum(map(wanted, lines)) < count:  # noqa: ASYNC110 - the lines are a list
-            await asyncio.sleep(0.02)
-
-
 async def test_a_request_is_left_to_the_newer_release_which_gives_the_tool_its_answer(
-    working: World, provider: ScriptedProvider, box: Toolbox
+    working: World, box: Toolbox
 ) -> None:
     request = await elicited(working, 4)
-    provider.will(says("Done."))
-    caller = await working.listen(request)
+    working.will(says("Done."))
     with capture_logs() as lines:
-        await working.bus.queues.request_chat(working.again(request))
-        await logged(lines, 4, lambda line: line["event"] == "request_put_back" and NEW in line["reason"])
+        caller = await working.ask_again(request)
+        await until_logged(
+            lines, lambda line: line["event"] == "request_put_back" and NEW in line["reason"], count=4
+        )
     async with orchestrator(working.settings, "newer", code=NEWER):
         await caller.until(frames.Completed)
     (again,) = box.requested
@@ -102,11 +93,9 @@ async def test_a_request_is_left_to_the_newer_release_which_gives_the_tool_its_a
     assert caller.of(frames.Failed) == []
 
 
-async def test_a_decision_is_left_to_the_newer_release(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
+async def test_a_decision_is_left_to_the_newer_release(working: World, box: Toolbox) -> None:
     request = await elicited(working, 3)
-    provider.will(says("Done."))
+    working.will(says("Done."))
     caller = await working.listen(request)
     decision = DecideApproval(
         trace_id=request.trace_id,

@@ -1,9 +1,7 @@
 """Overload: requests beyond the run slots wait in the queue until their deadlines, and metrics show it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,24 +9,17 @@ from structlog.testing import capture_logs
 from contracts import frames
 from orchestrator.orchestrator_services import Timings
 from runtime import telemetry
-from tests.orchestrator.given import SECONDS, World
-from tests.orchestrator.scripted import Exchange, ScriptedProvider
+from tests.orchestrator.given import World, until_logged
+from tests.orchestrator.scripted import holds
 from tests.system.collector import collector
 
 
 @pytest.mark.requirement("SLOTS-FULL", "OVERLOADED")
 async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_seen_to_wait(
-    world: World, provider: ScriptedProvider
+    world: World,
 ) -> None:
     gate = asyncio.Event()
-
-    async def answer(exchange: Exchange) -> None:
-        await exchange.begin()
-        await exchange.text("...")
-        await gate.wait()
-        await exchange.end()
-
-    provider.will(answer)
+    world.will(holds(gate, "..."))
     agent = await world.agent()
     with collector() as collected, capture_logs() as logged:
         telemetry.configure("orchestrator", collected.endpoint)
@@ -38,13 +29,14 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
             soon = datetime.now(UTC) + timedelta(seconds=1)
             impatient = await world.ask(agent, deadline=soon.isoformat().replace("+00:00", "Z"))
             patient = await world.ask(agent)
-            seen = await _line(logged, event="requests_wait_for_a_slot", waiting=2)
+            seen = await until_logged(
+                logged, lambda line: line["event"] == "requests_wait_for_a_slot" and line["waiting"] == 2
+            )
             await asyncio.to_thread(telemetry.shutdown)  # sends what it has
             gate.set()
             assert (await impatient.until(frames.Refused)).code == "overloaded"
             await patient.until(frames.Completed)
-    assert seen["slots_used"] == 1
-    assert seen["slots"] == 1
+    assert (seen["slots_used"], seen["slots"]) == (1, 1)
     assert seen["oldest_seconds"] >= 1.0
     assert await world.events(impatient) == []
     gauges = ("agentchat.runs.slots", "agentchat.runs.slots_used", "agentchat.requests.waiting")
@@ -54,13 +46,3 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
         {"worker=full": 2},
     ]
     assert collected.counts_of("agentchat.requests.oldest_seconds")["worker=full"] >= 1.0
-
-
-async def _line(logged: Iterable[Mapping[str, Any]], **fields: Any) -> Mapping[str, Any]:
-    """The first line with these fields."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            for line in logged:
-                if fields.items() <= line.items():
-                    return line
-            await asyncio.sleep(0.05)

@@ -57,10 +57,10 @@ async def fast(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("guarded", [False, True])
 async def test_the_pieces_of_a_fast_model_server_are_joined_and_none_is_lost(
-    working: World, provider: ScriptedProvider, guarded: bool
+    working: World, guarded: bool
 ) -> None:
-    provider.will(fast)
-    own = {"base_url": provider.url, "provider_key": "sk-own"} if guarded else {}
+    working.will(fast)
+    own = {"base_url": working.provider.url, "provider_key": "sk-own"} if guarded else {}
     caller = await working.ask(await working.agent("demo-shop-1", **own))
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "".join(TEXT)

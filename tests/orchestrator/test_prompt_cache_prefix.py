@@ -18,7 +18,7 @@ from tests.knowledge.shelf import Shelf
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.provider_caller import user
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
+from tests.orchestrator.scripted import Exchange, asks, breaks, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -53,16 +53,13 @@ class Sent:
         return next(differing, min(len(self), len(other)))
 
 
-async def test_with_tools_each_call_begins_with_the_whole_call_before(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(asks(("c1", "find", "{}"), text="Let me see. "), says("Found."), says("Again."))
+async def test_with_tools_each_call_begins_with_the_whole_call_before(world: World) -> None:
+    world.will(asks(("c1", "find", "{}"), text="Let me see. "), says("Found."), says("Again."))
     async with Toolbox(world.bus).open(), world.worker():
-        first = await world.ask(await world.agent(system_prompt="Be brief.", **SHOP), "Where is it?")
-        await first.until(frames.Completed)
+        first = await world.answered(await world.agent(system_prompt="Be brief.", **SHOP), "Where is it?")
         second = await world.go_on(first, "And now?")
         await second.until(frames.Completed)
-    one, two, three = map(Sent, provider.calls)
+    one, two, three = map(Sent, world.calls)
     assert [one.shared(two), two.shared(three)] == [len(one), len(two)]
     assert one.marks == [one.head - 1, len(one) - 1]
     assert two.marks == [two.head - 1, len(two) - 1]
@@ -71,9 +68,9 @@ async def test_with_tools_each_call_begins_with_the_whole_call_before(
 
 
 async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
-    world: World, provider: ScriptedProvider, migrated_database_url: str
+    world: World, migrated_database_url: str
 ) -> None:
-    provider.will(*(says(f"Answer {number}.") for number in (1, 2, 3)))
+    world.will(*(says(f"Answer {number}.") for number in (1, 2, 3)))
     async with open_pool(migrated_database_url, role=None) as pool:
         new = NewKnowledgeBase(account_id=world.account_id, name="Help")
         base = await admin_knowledge.create(administrator(pool), new)
@@ -82,12 +79,11 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
         await shelf.put("tents.txt", "Tents are dried before they are packed.")
         async with world.worker():
             agent = await world.agent(retrieval=Retrieval(knowledge_base_id=shelf.id))
-            asked = await world.ask(agent, "How do I return goods?")
-            await asked.until(frames.Completed)
+            asked = await world.answered(agent, "How do I return goods?")
             for question in ("How are tents packed?", "May I return tents?"):
                 following = await world.go_on(asked, question)
                 await following.until(frames.Completed)
-    one, two, three = map(Sent, provider.calls)
+    one, two, three = map(Sent, world.calls)
     documents = len(two) - 2
     assert b"30 days" in one.pieces[one.head]
     assert [place for place, piece in enumerate(two.pieces) if b"dried before" in piece] == [documents]
@@ -98,10 +94,8 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
 
 
 @pytest.mark.parametrize("model", ["demo-shop-1", "claude-9"], ids=["prefill", "instruction"])
-async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(
-    world: World, provider: ScriptedProvider, model: str
-) -> None:
-    provider.will(breaks("It ", "has ", how="hang"), says("shipped."), says("Yes."))
+async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(world: World, model: str) -> None:
+    world.will(breaks("It ", "has ", how="hang"), says("shipped."), says("Yes."))
     async with orchestrator(world.settings, "old") as old:
         first = await world.ask(await world.agent(model, system_prompt="Be brief."), "Where is it?")
         await first.until_said("It has ")
@@ -111,7 +105,7 @@ async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(
             await first.until(frames.Completed)
             second = await world.go_on(first, "Really?")
             await second.until(frames.Completed)
-    one, two, three = map(Sent, provider.calls)
+    one, two, three = map(Sent, world.calls)
     assert [one.shared(two), one.shared(three)] == [len(one), len(one)]
     assert [b"It has shipped." in piece for piece in three.pieces[len(one) :]] == [True, False]
     assert [two.marks, three.marks] == [one.marks, [0, len(one), len(three) - 1]]

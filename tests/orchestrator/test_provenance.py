@@ -11,25 +11,22 @@ from contracts.values import ToolSpec
 from orchestrator.models import ModelCall
 from orchestrator.models.port import tools_sha256
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import ScriptedProvider, says
+from tests.orchestrator.scripted import says
 
 pytestmark = pytest.mark.requirement("WHY")
 
 
-async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("one"), says("two"), says("three"))
+async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(working: World) -> None:
+    working.will(says("one"), says("two"), says("three"))
     agent = await working.agent(system_prompt="You are Bob.")
-    first = await working.ask(agent, "Who are you?")
-    await first.until(frames.Completed)
+    first = await working.answered(agent, "Who are you?")
     second = await working.go_on(first, "Again?")
     await second.until(frames.Completed)
     third = await working.go_on(first, "Arr?", prompt="You are a pirate.")
     await third.until(frames.Completed)
     stored = await working.events(first)
     replies = [event for event in stored if isinstance(event, events.ModelReplied)]
-    sent = [call.system for call in provider.calls[-3:]]
+    sent = [call.system for call in working.calls[-3:]]
     assert [reply.prompt_sha256 for reply in replies] == [
         hashlib.sha256(text.encode()).hexdigest() for text in sent
     ]

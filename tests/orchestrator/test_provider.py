@@ -11,7 +11,7 @@ from contracts.values import ToolSpec, Usage
 from net_guard import Guard
 from orchestrator.models.anthropic import open_model
 from tests.orchestrator.provider_caller import Caller, user
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, says
 
 
 @pytest.mark.requirement("MODEL-STREAM")
@@ -123,13 +123,6 @@ async def test_usage_is_cumulative_and_counts_the_cache(provider: ScriptedProvid
     assert caller.meter.usage == Usage(
         input_tokens=10, output_tokens=9, cache_read_tokens=100, cache_creation_tokens=7
     )
-
-
-@pytest.mark.requirement("TOKEN-COUNT")
-async def test_what_a_failed_try_cost_is_counted_too(provider: ScriptedProvider, caller: Caller) -> None:
-    provider.will(breaks(how="close"), says("ok"))
-    await caller.stream()
-    assert caller.meter.usage == Usage(input_tokens=20, output_tokens=6)
 
 
 @pytest.mark.requirement("MODEL-TOOLS")

@@ -10,7 +10,7 @@ from contracts.ids import new_id
 from contracts.messages import AgentCheck
 from directory.agents import McpServer
 from tests.orchestrator.given import SECONDS, World
-from tests.orchestrator.scripted import Answer, ScriptedProvider, breaks, fails, says
+from tests.orchestrator.scripted import Answer, breaks, fails, says
 
 pytestmark = pytest.mark.requirement("AGENT-CHECK")
 
@@ -27,9 +27,7 @@ async def check(world: World, agent_id: str) -> AgentCheck:
             await asyncio.sleep(0.05)
 
 
-async def test_a_provider_that_is_not_there_and_keys_that_are_not_are_said_so(
-    world: World,
-) -> None:
+async def test_a_provider_that_is_not_there_and_keys_that_are_not_are_said_so(world: World) -> None:
     async with world.worker("elsewhere", anthropic_base_url="http://127.0.0.1:1"):
         assert (await check(world, await world.agent())).provider.code == "unreachable"
         assert (await check(world, await world.agent(provider_key=None))).provider.code == "no_key"
@@ -41,10 +39,8 @@ async def test_a_provider_that_is_not_there_and_keys_that_are_not_are_said_so(
     assert [(server.name, server.ok) for server in found.servers] == [("*", False)]
 
 
-async def test_the_call_carries_the_agents_key_model_and_parameters(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Hello", " there"))
+async def test_the_call_carries_the_agents_key_model_and_parameters(working: World) -> None:
+    working.will(says("Hello", " there"))
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     agent = await working.agent(
         "claude-x",
@@ -54,10 +50,8 @@ async def test_the_call_carries_the_agents_key_model_and_parameters(
         output_schema=schema,
     )
     checked = await check(working, agent)
-    assert checked.provider.ok is True
-    assert checked.provider.code == "ok"
-    assert checked.provider.detail == ""
-    (call,) = provider.calls
+    assert (checked.provider.ok, checked.provider.code, checked.provider.detail) == (True, "ok", "")
+    (call,) = working.calls
     sent: dict[str, Any] = {name: call.body[name] for name in ("model", "temperature", "max_tokens")}
     assert sent == {"model": "claude-x", "temperature": 0.5, "max_tokens": 9}
     assert call.body["output_config"]["format"]["schema"]["required"] == ["a"]
@@ -89,13 +83,13 @@ async def test_the_call_carries_the_agents_key_model_and_parameters(
     ],
 )
 async def test_what_the_provider_refuses_is_told_apart(
-    working: World, provider: ScriptedProvider, answer: Answer, code: str, words: str
+    working: World, answer: Answer, code: str, words: str
 ) -> None:
-    provider.will(answer)
+    working.will(answer)
     found = (await check(working, await working.agent(provider_key=KEY))).provider
     assert found.code == code
     assert found.ok == (code == "ok")
     assert words in found.detail
     assert "SECRET" not in found.detail
     assert KEY not in found.detail
-    assert len(provider.calls) == 1
+    assert len(working.calls) == 1

@@ -17,7 +17,7 @@ from orchestrator.models.openai.client import OpenAIWire
 from orchestrator.models.streaming import StreamingModel
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
-from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, packed, says
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
 
 pytestmark = pytest.mark.requirement("MODEL-STREAM", "MODEL-ERRORS")
 
@@ -104,17 +104,6 @@ async def test_an_agents_own_address_is_judged_and_no_proxy_is_used(
     assert provider.calls[0].headers["host"] == f"{NAME}:{port}"
 
 
-@pytest.mark.requirement("MODEL-ADDRESS")
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:10.0.0.1]"]
-)
-async def test_an_agents_own_address_that_is_an_address_of_this_network_is_refused(
-    either: Caller, host: str
-) -> None:
-    either.credentials = Credentials(f"https://{host}", "k", guarded=True)
-    assert (await either.failure()).kind == "address"
-
-
 async def test_a_proxy_of_the_environment_is_used_for_other_hosts(
     either: Caller, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,22 +140,15 @@ async def test_a_key_that_no_header_can_hold_is_not_sent(either: Caller, provide
     assert provider.calls == []
 
 
-async def is_no_http(exchange: Exchange) -> None:
-    exchange._writer.write(b"no HTTP\r\n\r\n")
-    exchange._writer.close()
-    await exchange.left.wait()
-
-
 async def ends_inside_its_body(exchange: Exchange) -> None:
     await exchange.head(500, "application/json", content_length="9")
     exchange.reset()
 
 
-@pytest.mark.parametrize("answer", [packed(200), packed(500), is_no_http, ends_inside_its_body])
-async def test_an_answer_that_is_broken_is_a_failure_that_may_pass(
-    caller: Caller, provider: ScriptedProvider, answer: Answer
+async def test_an_answer_that_ends_inside_its_body_is_a_failure_that_may_pass(
+    caller: Caller, provider: ScriptedProvider
 ) -> None:
-    provider.will(answer)
+    provider.will(ends_inside_its_body)
     failure = await caller.failure()
     assert (failure.code, failure.transient) == ("provider_error", True)
 

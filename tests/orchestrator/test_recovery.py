@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from contracts import events, frames, subjects, wire
-from contracts.messages import CancelRequested, ChatRequested
+from contracts.messages import ChatRequested
 from contracts.tool_messages import ToolRequested
 from contracts.values import Source, Usage
 from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.orchestrator_services import Timings
-from tests.orchestrator.given import SECONDS, Listener, World
-from tests.orchestrator.scripted import ScriptedProvider, asks, breaks, holds, says
+from orchestrator.worker_timings import Timings
+from tests.orchestrator.given import SECONDS, World
+from tests.orchestrator.scripted import asks, breaks, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 from tests.support.proxy import proxied
@@ -29,18 +29,9 @@ async def store(world: World) -> AsyncIterator[ConversationStore]:
         yield opened
 
 
-async def _requested_again(world: World, request: ChatRequested) -> Listener:
-    """As the sweeper does."""
-    caller = await world.listen(request)
-    await world.bus.queues.request_chat(world.again(request))
-    return caller
-
-
 @pytest.mark.requirement("SWEEPER", "FRAMES", "TOOLS-IDEMPOTENT")
-async def test_calls_that_were_recorded_and_not_announced_are_announced(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Done."))
+async def test_calls_that_were_recorded_and_not_announced_are_announced(world: World) -> None:
+    world.will(says("Done."))
     request = world.request(await world.agent("demo-shop-1", **SHOP))
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at, "round": 1}
     names = {"a": "find", "b": "order"}
@@ -58,7 +49,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(
     )
     timings = Timings(tool_seconds=1.0, tool_slack_seconds=0.2)
     async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
-        caller = await _requested_again(world, request)
+        caller = await world.ask_again(request)
         completed = await caller.until(frames.Completed)
         assert [asked.call_id for asked in box.requested] == ["a"]
     kinds = [type(frame).__name__ for frame in caller.frames]
@@ -95,12 +86,12 @@ async def _died_six_times(world: World, store: ConversationStore, *, heard: int)
 
 @pytest.mark.requirement("PROGRESS", "STREAM-CONCAT")
 async def test_a_run_that_said_more_before_each_death_is_gone_on_with(
-    world: World, provider: ScriptedProvider, store: ConversationStore
+    world: World, store: ConversationStore
 ) -> None:
-    provider.will(says("it has shipped."))
+    world.will(says("it has shipped."))
     request = await _died_six_times(world, store, heard=3)
     async with world.worker():
-        caller = await _requested_again(world, request)
+        caller = await world.ask_again(request)
         completed = await caller.until(frames.Completed)
     assert completed.message.content == "So So it has shipped."
     begun = [event for event in await world.events(caller) if isinstance(event, events.RunStarted)]
@@ -109,32 +100,28 @@ async def test_a_run_that_said_more_before_each_death_is_gone_on_with(
 
 @pytest.mark.requirement("RUN-ENDS")
 async def test_a_run_without_progress_is_given_up_after_its_retries(
-    world: World, provider: ScriptedProvider, store: ConversationStore
+    world: World, store: ConversationStore
 ) -> None:
-    provider.will(says("never"))
+    world.will(says("never"))
     request = await _died_six_times(world, store, heard=6)
     async with world.worker():
-        caller = await _requested_again(world, request)
+        caller = await world.ask_again(request)
         failed = await caller.until(frames.Failed)
-    assert failed.code == "internal_error"
-    assert failed.seq == 0
-    assert failed.attempt == 6
-    assert provider.calls == []
+    assert (failed.code, failed.seq, failed.attempt) == ("internal_error", 0, 6)
+    assert world.calls == []
     run = (await store.load(request.conversation_id)).run(request.trace_id)
     assert run is not None
     assert [(each.text, each.cuts) for each in run.rounds] == [("So So ", (3, 6))]  # what readers had
 
 
-async def test_sources_that_were_recorded_and_not_announced_are_announced(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Done."))
+async def test_sources_that_were_recorded_and_not_announced_are_announced(world: World) -> None:
+    world.will(says("Done."))
     request = world.request(await world.agent())
     source = Source(index=1, id="a", title="A", url="", source_type="document", score=1.0, snippet="…")
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
     await world.begun(request, events.SourcesRetrieved(sources=(source,), **stamp))
     async with world.worker():
-        caller = await _requested_again(world, request)
+        caller = await world.ask_again(request)
         await caller.until(frames.Completed)
     kinds = [type(frame).__name__ for frame in caller.frames]
     assert kinds == ["Resumed", "SourcesFound", "Delta", "Completed"]
@@ -143,7 +130,7 @@ async def test_sources_that_were_recorded_and_not_announced_are_announced(
 
 @pytest.mark.requirement("BUS-DEAD", "RUN-ENDS")
 async def test_a_request_past_its_last_delivery_ends_its_run_and_is_dead_lettered(
-    world: World, provider: ScriptedProvider, store: ConversationStore
+    world: World, store: ConversationStore
 ) -> None:
     request = world.request(await world.agent())
     await world.begun(request)
@@ -158,9 +145,9 @@ async def test_a_request_past_its_last_delivery_ends_its_run_and_is_dead_lettere
 
 @pytest.mark.requirement("PROGRESS", "SWEEPER")
 async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_requested_again(
-    world: World, provider: ScriptedProvider, store: ConversationStore
+    world: World, store: ConversationStore
 ) -> None:
-    provider.will(says("It has shipped."))
+    world.will(says("It has shipped."))
     request = world.request(await world.agent("demo-shop-1"))
     conversation = await world.begun(request)
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
@@ -171,7 +158,7 @@ async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_r
     await _exhaust(world, request)
     async with world.worker():
         await _until_dealt_with(world)
-        caller = await _requested_again(world, request)
+        caller = await world.ask_again(request)
         completed = await caller.until(frames.Completed)
     assert completed.message.content == "It has shipped."
 
@@ -196,9 +183,7 @@ async def _until_dealt_with(world: World) -> None:
 
 
 @pytest.mark.requirement("TOOLS-TIMEOUT", "TOOLS-ERRORS")
-async def test_a_tool_that_times_out_is_an_error_for_the_model(
-    world: World, provider: ScriptedProvider
-) -> None:
+async def test_a_tool_that_times_out_is_an_error_for_the_model(world: World) -> None:
     timings = Timings(tool_seconds=0.3, tool_slack_seconds=0.1)
     async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
 
@@ -206,9 +191,8 @@ async def test_a_tool_that_times_out_is_an_error_for_the_model(
             return None if request.tool == "order" else await box.echo(request)
 
         box.run = silence
-        provider.will(asks(("a", "order", "{}"), ("b", "find", "{}")), says("Sorry."))
-        caller = await world.ask(await world.agent(**SHOP))
-        await caller.until(frames.Completed)
+        world.will(asks(("a", "order", "{}"), ("b", "find", "{}")), says("Sorry."))
+        caller = await world.answered(await world.agent(**SHOP))
     lost, found = caller.of(frames.ToolReturned)
     output = (await world.outputs(caller))["a"]
     assert json.loads(output) == {"error": "The tool order timed out; its outcome is unknown."}
@@ -217,18 +201,16 @@ async def test_a_tool_that_times_out_is_an_error_for_the_model(
 
 
 @pytest.mark.requirement("MODEL-ERRORS", "TOOLS-ERRORS")
-async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("never"))
+async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(world: World) -> None:
+    world.will(says("never"))
     async with world.worker(timings=Timings(tools_listed_seconds=0.8)):
         caller = await world.ask(await world.agent(**SHOP))
         assert (await caller.until(frames.Failed)).code == "overloaded"
-    assert provider.calls == []
+    assert world.calls == []
 
 
-async def test_a_tool_runner_that_starts_late_is_waited_for(world: World, provider: ScriptedProvider) -> None:
-    provider.will(asks(("a", "find", "{}")), says("Found."))
+async def test_a_tool_runner_that_starts_late_is_waited_for(world: World) -> None:
+    world.will(asks(("a", "find", "{}")), says("Found."))
     async with world.worker():
         caller = await world.ask(await world.agent(**SHOP))
         await caller.until(frames.Accepted)
@@ -237,49 +219,21 @@ async def test_a_tool_runner_that_starts_late_is_waited_for(world: World, provid
             await caller.until(frames.Completed)
 
 
-@pytest.mark.requirement("EVENT-STORE-BOUND", "STREAM-CONCAT")
-async def test_a_run_outlasts_an_outage_of_postgres(world: World, provider: ScriptedProvider) -> None:
-    """Reliability, row 20."""
-    gate = asyncio.Event()
-
-    provider.will(holds(gate, "It has ", "shipped."))
-    agent = await world.agent()
-    async with proxied(world.settings.database_url) as (link, url), world.worker(database_url=url):
-        caller = await world.ask(agent)
-        await caller.until_said("It has ")
-        await link.set_mode("cut")
-        gate.set()
-        meanwhile = await world.ask(agent)
-        await caller.until_said("shipped.")
-        await asyncio.sleep(1.5)  # so long is Postgres away
-        assert caller.of(frames.Completed) == []
-        await link.set_mode("pass")
-        completed = await caller.until(frames.Completed)
-        await meanwhile.until(frames.Completed)
-    assert completed.message.content == caller.text == "It has shipped."
-    assert completed.attempt == 1
-
-
 @pytest.mark.requirement("FOLLOW-AGAIN", "CANCEL")
-async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancelled(
-    world: World, provider: ScriptedProvider
-) -> None:
-    provider.will(breaks("It has", how="hang"))
+async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancelled(world: World) -> None:
+    world.will(breaks("It has", how="hang"))
     agent = await world.agent()
     async with proxied(world.settings.nats_url) as (link, url), world.worker(nats_url=url):
         caller = await world.ask(agent)
         await caller.until_said("It has")
         await link.set_mode("hold")
-        await world.bus.traces.cancel(
-            CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
-        )
+        await world.cancel(caller.request)
         await link.set_mode("pass")
         assert (await caller.until(frames.Failed)).code == "cancelled"
 
 
 @pytest.mark.requirement("LIMIT-FALLBACK")
-async def test_a_run_needs_no_redis(world: World, provider: ScriptedProvider) -> None:
-    provider.will(asks(("a", "find", "{}")), says("Fine."))
+async def test_a_run_needs_no_redis(world: World) -> None:
+    world.will(asks(("a", "find", "{}")), says("Fine."))
     async with Toolbox(world.bus).open(), world.worker(redis_url="redis://127.0.0.1:1/0"):
-        caller = await world.ask(await world.agent(**SHOP))
-        await caller.until(frames.Completed)
+        await world.answered(await world.agent(**SHOP))

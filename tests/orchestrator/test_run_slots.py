@@ -97,7 +97,7 @@ async def account(world: World, limiter: Limiter, redis_url: str) -> AsyncIterat
     async with open_pool(world.settings.database_url, role=None) as pool:
         await put_plan(pool, PLAN)
         made = await admin_accounts.create(administrator(pool), NewAccount(name="Two", plan=PLAN.name))
-        own = World(world.bus, world.log, pool, world.settings, made.id)
+        own = world.of_account(made.id)
         async with own.worker(timings=many_beats), Redis.from_url(redis_url) as redis:
             yield Account(own, limiter, redis, await own.agent())
 

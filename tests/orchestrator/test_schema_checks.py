@@ -1,8 +1,10 @@
 """Checks of replies take turns by account: what one account's schemas cost delays no other's reply."""
 
 import asyncio
+import contextlib
 import json
 import resource
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,6 +19,12 @@ pytestmark = pytest.mark.requirement("FAIR-TURNS", "OUTPUT-JSON")
 BOMB: dict[str, Any] = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(a+)+$"}}}
 
 
+@pytest.fixture
+async def checks() -> AsyncIterator[SchemaChecks]:
+    async with contextlib.aclosing(SchemaChecks()) as opened:
+        yield opened
+
+
 def _agent(account: str, number: int, schema: dict[str, Any]) -> AgentConfig:
     return AgentConfig(
         name="a",
@@ -29,25 +37,19 @@ def _agent(account: str, number: int, schema: dict[str, Any]) -> AgentConfig:
     )
 
 
-async def test_slow_schemas_of_one_account_do_not_delay_another_accounts_reply() -> None:
-    checks = SchemaChecks()
+async def test_slow_schemas_of_one_account_do_not_delay_another_accounts_reply(checks: SchemaChecks) -> None:
     sound = _agent("sound", 0, {"type": "object"})
-    try:
-        assert await checks.problem(sound, "{}") == ""
-        text = '{"code": "%s!"}' % ("a" * 60)
-        bombs = [
-            asyncio.create_task(checks.problem(_agent("slow", number, BOMB), text)) for number in range(6)
-        ]
-        await asyncio.sleep(0.1)  # until the account has its share; less would make it only easier
-        assert await checks.problem(sound, "[]") != ""
-        # Each of them takes a second, two at a time.
-        assert sum(bomb.done() for bomb in bombs) <= 2
-        for bomb in bombs:
-            bomb.cancel()
-        await asyncio.wait(bombs)
-        assert await checks.problem(sound, "{}") == ""
-    finally:
-        await checks.aclose()
+    assert await checks.problem(sound, "{}") == ""
+    text = '{"code": "%s!"}' % ("a" * 60)
+    bombs = [asyncio.create_task(checks.problem(_agent("slow", number, BOMB), text)) for number in range(6)]
+    await asyncio.sleep(0.1)  # until the account has its share; less would make it only easier
+    assert await checks.problem(sound, "[]") != ""
+    # Each of them takes a second, two at a time.
+    assert sum(bomb.done() for bomb in bombs) <= 2
+    for bomb in bombs:
+        bomb.cancel()
+    await asyncio.wait(bombs)
+    assert await checks.problem(sound, "{}") == ""
 
 
 def _doubling(levels: int) -> dict[str, Any]:
@@ -94,15 +96,14 @@ HOSTILE: list[tuple[str, dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "value"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
-async def test_a_hostile_schema_takes_bounded_time_and_memory(schema: dict[str, Any], value: Any) -> None:
-    checks = SchemaChecks()
+async def test_a_hostile_schema_takes_bounded_time_and_memory(
+    checks: SchemaChecks, schema: dict[str, Any], value: Any
+) -> None:
     before = _children_usage()
-    try:
-        async with asyncio.timeout(20):  # of a busy machine; what counts is CPU time
-            await checks.problem(_agent("hostile", 0, schema), json.dumps(value))
-            assert await checks.problem(_agent("hostile", 1, {"type": "object"}), "{}") == ""
-    finally:
-        await checks.aclose()
+    async with asyncio.timeout(20):  # of a busy machine; what counts is CPU time
+        await checks.problem(_agent("hostile", 0, schema), json.dumps(value))
+        assert await checks.problem(_agent("hostile", 1, {"type": "object"}), "{}") == ""
+    await checks.aclose()  # a process is counted at its end
     after = _children_usage()
     assert after.ru_utime - before.ru_utime < 2 * CPU_SECONDS + 2.0, (
         "a check's, and the starts of two processes"
@@ -114,28 +115,22 @@ def _children_usage() -> resource.struct_rusage:
     return resource.getrusage(resource.RUSAGE_CHILDREN)
 
 
-async def test_a_schema_that_takes_too_long_is_stated_and_its_process_replaced() -> None:
-    checks = SchemaChecks()
-    try:
-        problem = await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "a" * 60 + "!"}))
-        assert problem == "it could not be checked in time, as the schema takes too long"
-        assert await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "aa"})) == ""
-    finally:
-        await checks.aclose()
+async def test_a_schema_that_takes_too_long_is_stated_and_its_process_replaced(checks: SchemaChecks) -> None:
+    problem = await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "a" * 60 + "!"}))
+    assert problem == "it could not be checked in time, as the schema takes too long"
+    assert await checks.problem(_agent("a", 0, BOMB), json.dumps({"code": "aa"})) == ""
 
 
 @pytest.mark.parametrize("reference", ["http://{address}/schema.json", "file:///etc/hostname"])
-async def test_a_reference_to_elsewhere_is_not_fetched(reference: str) -> None:
+async def test_a_reference_to_elsewhere_is_not_fetched(checks: SchemaChecks, reference: str) -> None:
     arrived = asyncio.Event()
     server = await asyncio.start_server(lambda *_: arrived.set(), "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    checks = SchemaChecks()
     schema = {"$ref": reference.format(address=f"{host}:{port}")}
     try:
         assert await checks.problem(_agent("a", 0, schema), "{}") == "it could not be checked"
         assert not arrived.is_set()
     finally:
-        await checks.aclose()
         server.close()
         await server.wait_closed()
 
@@ -153,19 +148,19 @@ async def test_a_reference_to_elsewhere_is_not_fetched(reference: str) -> None:
     ],
 )
 async def test_a_pattern_is_one_of_ecma_262(
-    schema: dict[str, Any], text: dict[str, Any], wrong: dict[str, Any], of_a_decision: bool
+    checks: SchemaChecks,
+    schema: dict[str, Any],
+    text: dict[str, Any],
+    wrong: dict[str, Any],
+    of_a_decision: bool,
 ) -> None:
-    checks = SchemaChecks()
     agent = _agent("a", 0, {"type": "object"} if of_a_decision else schema)
     given = schema if of_a_decision else None
-    try:
-        assert await checks.problem(agent, json.dumps(text), schema=given) == ""
-        problem = await checks.problem(agent, json.dumps(wrong), schema=given)
-        assert "does not satisfy" in problem
-        if pattern := schema.get("properties", {}).get("id", {}).get("pattern"):
-            assert problem.endswith(json.dumps(pattern)), "as its author wrote it"
-    finally:
-        await checks.aclose()
+    assert await checks.problem(agent, json.dumps(text), schema=given) == ""
+    problem = await checks.problem(agent, json.dumps(wrong), schema=given)
+    assert "does not satisfy" in problem
+    if pattern := schema.get("properties", {}).get("id", {}).get("pattern"):
+        assert problem.endswith(json.dumps(pattern)), "as its author wrote it"
 
 
 def test_an_account_waits_once_its_burst_is_spent_and_for_nobody_else(

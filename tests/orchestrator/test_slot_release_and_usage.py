@@ -8,11 +8,11 @@ import pytest
 from redis.asyncio import Redis
 
 from contracts import frames
-from contracts.messages import CancelRequested, ChatRequested
+from contracts.messages import ChatRequested
 from contracts.timings import RUN_SECONDS
 from limits import Limiter, Quota
 from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, asks, breaks, fails, says
+from tests.orchestrator.scripted import Answer, asks, breaks, fails, holds, says
 
 pytestmark = pytest.mark.requirement("LIMIT-QUOTA")
 
@@ -71,49 +71,48 @@ async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int)
     ],
 )
 async def test_a_reply_or_a_failure_is_settled_with_all_that_its_calls_cost(
-    working: World,
-    provider: ScriptedProvider,
-    limiter: Limiter,
-    answers: list[Answer],
-    code: str | None,
-    tokens: int,
+    working: World, limiter: Limiter, answers: list[Answer], code: str | None, tokens: int
 ) -> None:
     world = await working.stranger()
-    provider.will(*answers)
+    working.will(*answers)
     caller = await begun(world, limiter, await world.agent("demo-shop-1"))
     await caller.until_ended()
     assert [frame.code for frame in caller.of(frames.Failed)] == ([] if code is None else [code])
     await settled(world, limiter, caller, tokens)
 
 
-async def test_a_cancelled_run_is_settled(
-    working: World, provider: ScriptedProvider, limiter: Limiter
+@pytest.mark.requirement("CANCEL")
+async def test_a_cancelled_run_closes_its_stream_keeps_its_text_and_is_settled(
+    working: World, limiter: Limiter
 ) -> None:
     world = await working.stranger()
-    provider.will(breaks("It has", how="hang"))
+    working.will(breaks("It has", how="hang"))
     caller = await begun(world, limiter, await world.agent())
     await caller.until_said("It has")
-    await world.bus.traces.cancel(
-        CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
-    )
-    await caller.until(frames.Failed)
+    await world.cancel(caller.request)
+    assert (await caller.until(frames.Failed)).code == "cancelled"
+    await working.calls[0].until_left()
+    ended = await world.run(caller)
+    assert (ended.state, ended.text) == ("cancelled", "It has")
     await settled(world, limiter, caller, 10 + 2)
 
 
-async def test_a_run_past_its_deadline_is_settled(
-    working: World, provider: ScriptedProvider, limiter: Limiter
+@pytest.mark.requirement("DEADLINE", "RUN-ENDS")
+async def test_a_run_past_its_deadline_fails_keeps_its_text_and_is_settled(
+    working: World, limiter: Limiter
 ) -> None:
     world = await working.stranger()
-    provider.will(breaks("Well, ", how="hang"))
+    working.will(breaks("Well, ", how="hang"))
     request = world.request(await world.agent(), requested_at=ago(RUN_SECONDS - 1.0))
     await world.begun(request)
     caller = await admitted(world, limiter, world.again(request))
-    await caller.until(frames.Failed)
+    assert (await caller.until(frames.Failed, seconds=3.0)).code == "deadline_exceeded"
+    assert (await world.run(caller)).text == "Well, "
     await settled(world, limiter, caller, 10 + 2)
 
 
 async def test_a_run_that_broke_here_is_settled(
-    working: World, provider: ScriptedProvider, limiter: Limiter, monkeypatch: pytest.MonkeyPatch
+    working: World, limiter: Limiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = await working.stranger()
 
@@ -121,7 +120,7 @@ async def test_a_run_that_broke_here_is_settled(
         raise RuntimeError("of this test")
 
     monkeypatch.setattr("orchestrator.run.channel.TraceChannel.announce", refuse)
-    provider.will(asks(("c", "unknown", "{}")))
+    working.will(asks(("c", "unknown", "{}")))
     caller = await begun(world, limiter, await world.agent())
     assert (await caller.until(frames.Failed)).code == "internal_error"
     await settled(world, limiter, caller, 15)
@@ -137,12 +136,12 @@ async def test_a_refused_request_frees_its_slot(working: World, limiter: Limiter
 
 @pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
-    working: World, provider: ScriptedProvider, limiter: Limiter, redis_url: str
+    working: World, limiter: Limiter, redis_url: str
 ) -> None:
     """Its gateway had seen its publication fail, and given the slot back."""
     world = await working.stranger()
     going = asyncio.Event()
-    provider.will(_until(going))
+    working.will(holds(going, "..."))
     earlier = (datetime.now(UTC) - timedelta(seconds=3)).isoformat().replace("+00:00", "Z")
     request = world.request(await world.agent(), requested_at=earlier)
     caller = await world.listen(request)
@@ -153,13 +152,3 @@ async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
     going.set()
     await caller.until(frames.Completed)
     await settled(world, limiter, caller, 15)
-
-
-def _until(event: asyncio.Event) -> Answer:
-    async def answer(exchange: Exchange) -> None:
-        await exchange.begin()
-        await exchange.text("...")
-        await event.wait()
-        await exchange.end()
-
-    return answer

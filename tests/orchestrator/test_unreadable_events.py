@@ -13,9 +13,9 @@ from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import Begin, open_turn
 from conversations.event_store import mapper
 from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.orchestrator_services import Timings
-from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import ScriptedProvider, says
+from orchestrator.worker_timings import Timings
+from tests.orchestrator.given import World
+from tests.orchestrator.scripted import says
 
 pytestmark = pytest.mark.requirement("UNREADABLE")
 
@@ -46,12 +46,6 @@ async def _begin(store: ConversationStore, request: ChatRequested) -> int:
     return (await store.append(conversation, opening.events)).version
 
 
-async def _requested_again(world: World, request: ChatRequested) -> Listener:
-    caller = await world.listen(request)
-    await world.bus.queues.request_chat(world.again(request))
-    return caller
-
-
 async def _topics(world: World, request: ChatRequested) -> list[str]:
     return [row.topic for row in await world.log.rows(request.conversation_id)]
 
@@ -61,11 +55,10 @@ async def test_its_run_fails_and_gives_its_slot_back(working: World, redis_url: 
     async with Redis.from_url(redis_url, decode_responses=True) as redis:
         slots = f"limits:{{{working.account_id}}}:slots"
         await redis.zadd(slots, {request.trace_id: 2**33})
-        caller = await _requested_again(working, request)
+        caller = await working.ask_again(request)
         failed = await caller.until(frames.Failed)
         assert await redis.zscore(slots, request.trace_id) is None
-    assert failed.code == "internal_error"
-    assert failed.message == mapper.UNREADABLE
+    assert (failed.code, failed.message) == ("internal_error", mapper.UNREADABLE)
     assert (await _topics(working, request))[-2:] == [NOBODY_KNOWS[0], "run_failed.v1"]
     assert not await working.log.is_under_way(request.conversation_id, request.trace_id)
 
@@ -76,23 +69,19 @@ async def test_a_run_that_ended_in_a_way_that_nobody_knows_is_not_ended_again(wo
     async with open_store(working.settings.database_url) as store:
         version = await _begin(store, request)
         await store.append_stored(request.conversation_id, version, [("run_completed.v9", end)])
-    caller = await _requested_again(working, request)
+    caller = await working.ask_again(request)
     assert (await caller.until(frames.Failed)).code == "internal_error"
     assert (await _topics(working, request))[-1] == "run_completed.v9"
 
 
-async def test_its_next_message_is_refused_in_plain_words_and_not_saved(
-    working: World, provider: ScriptedProvider
-) -> None:
-    provider.will(says("Hello."))
-    first = await working.ask(await working.agent())
-    await first.until(frames.Completed)
+async def test_its_next_message_is_refused_in_plain_words_and_not_saved(working: World) -> None:
+    working.will(says("Hello."))
+    first = await working.answered(await working.agent())
     version = (await working.conversation(first)).version
     async with open_store(working.settings.database_url) as store:
         await store.append_stored(first.request.conversation_id, version, [NOBODY_KNOWS])
     refused = await (await working.go_on(first, "And then?")).until(frames.Refused, seconds=10.0)
-    assert refused.code == "internal_error"
-    assert refused.message == mapper.UNREADABLE
+    assert (refused.code, refused.message) == ("internal_error", mapper.UNREADABLE)
     assert (await _topics(working, first.request))[-1] == NOBODY_KNOWS[0]
 
 

@@ -6,29 +6,26 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from contracts import frames
-from contracts.messages import CancelRequested
 from conversations.aggregate.conversation import Run
 from conversations.leases.waiting_line import MAX_IN_CONVERSATION
 from conversations.queries.find_run import find_run
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, ScriptedProvider, holds, says
+from tests.orchestrator.scripted import Answer, holds, says
 
 pytestmark = pytest.mark.requirement("CONV-BUSY")
 
 
-async def _busy(world: World, gate: asyncio.Event, provider: ScriptedProvider, *then: Answer) -> Listener:
+async def _busy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
     """A conversation whose first run is under way until the gate opens."""
-    provider.will(holds(gate, "...", "one"), *then)
+    world.will(holds(gate, "...", "one"), *then)
     first = await world.ask(await world.agent(), "first")
     await first.until(frames.Delta)
     return first
 
 
-async def test_messages_are_answered_one_by_one_in_their_order(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_messages_are_answered_one_by_one_in_their_order(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, provider, says("reply"))
+    first = await _busy(working, gate, says("reply"))
     later = []
     for number in range(4):
         caller = await working.go_on(first, f"message {number}")
@@ -41,11 +38,9 @@ async def test_messages_are_answered_one_by_one_in_their_order(
     assert not _overlapping(runs)
 
 
-async def test_a_message_in_line_is_found_with_its_time_and_the_model_that_it_asked(
-    working: World, provider: ScriptedProvider
-) -> None:
+async def test_a_message_in_line_is_found_with_its_time_and_the_model_that_it_asked(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, provider, says("two"), says("three"))
+    first = await _busy(working, gate, says("two"), says("three"))
     named = await working.go_on(first, "second", requested_model="Sales")
     unnamed = await working.go_on(first, "third")
     for caller, model in ((named, "Sales"), (unnamed, first.request.agent_id)):
@@ -59,24 +54,9 @@ async def test_a_message_in_line_is_found_with_its_time_and_the_model_that_it_as
         await caller.until(frames.Completed)
 
 
-async def test_a_later_message_does_not_overtake_a_waiting_one(
-    working: World, provider: ScriptedProvider
-) -> None:
-    gate, second_gate = asyncio.Event(), asyncio.Event()
-    first = await _busy(working, gate, provider, holds(second_gate, "...", "two"), says("three"))
-    second = await working.go_on(first, "second")
-    await second.until(frames.Queued)
-    gate.set()
-    third = await working.go_on(first, "third")
-    second_gate.set()
-    await asyncio.gather(second.until(frames.Completed), third.until(frames.Completed))
-    runs = (await working.conversation(first)).runs
-    assert [run.user_text for run in runs] == ["first", "second", "third"]
-
-
-async def test_a_message_that_waited_too_long_times_out(working: World, provider: ScriptedProvider) -> None:
+async def test_a_message_that_waited_too_long_times_out(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, provider, says("never"))
+    first = await _busy(working, gate, says("never"))
     asked = (datetime.now(UTC) - timedelta(seconds=29)).isoformat().replace("+00:00", "Z")
     late = await working.go_on(first, "late", requested_at=asked)
     refused = await late.until(frames.Refused)
@@ -87,9 +67,9 @@ async def test_a_message_that_waited_too_long_times_out(working: World, provider
 
 
 @pytest.mark.requirement("CONV-BUSY-BOUND")
-async def test_a_full_waiting_line_refuses_at_once(working: World, provider: ScriptedProvider) -> None:
+async def test_a_full_waiting_line_refuses_at_once(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, provider, says("reply"))
+    first = await _busy(working, gate, says("reply"))
     waiters = [await working.go_on(first, f"message {number}") for number in range(MAX_IN_CONVERSATION)]
     for waiter in waiters:
         await waiter.until(frames.Queued)
@@ -102,13 +82,13 @@ async def test_a_full_waiting_line_refuses_at_once(working: World, provider: Scr
 
 
 @pytest.mark.requirement("CANCEL")
-async def test_a_waiter_can_be_cancelled(working: World, provider: ScriptedProvider) -> None:
+async def test_a_waiter_can_be_cancelled(working: World) -> None:
     gate = asyncio.Event()
-    first = await _busy(working, gate, provider, says("never"))
+    first = await _busy(working, gate, says("never"))
     waiter = await working.go_on(first, "second")
     await waiter.until(frames.Queued)
     request = waiter.request
-    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=request.account_id))
+    await working.cancel(request)
     assert (await waiter.until(frames.Refused)).code == "cancelled"
     gate.set()
     await first.until(frames.Completed)

@@ -13,7 +13,7 @@ from contracts.messages import AskedTool, WhatIf, WhatIfAnswered
 from contracts.tool_messages import UnavailableServer
 from directory.agents import McpServer
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, asks, breaks, fails, says
+from tests.orchestrator.scripted import Answer, Exchange, asks, breaks, fails, says
 from tests.orchestrator.toolbox import Toolbox
 
 pytestmark = pytest.mark.requirement("WHAT-IF")
@@ -45,20 +45,20 @@ async def again(world: World, recorded: Listener, **changes: Any) -> WhatIfAnswe
     )
 
 
-async def recorded(world: World, provider: ScriptedProvider, *answers: Answer, **draft: Any) -> Listener:
+async def recorded(world: World, *answers: Answer, **draft: Any) -> Listener:
     """A run that has ended."""
-    provider.will(*answers)
+    world.will(*answers)
     asked = await world.ask(await world.agent(**draft), "Do you have mugs?")
     await asked.until_ended()
     assert (await world.run(asked)).state == "completed"
     return asked
 
 
-def bodies(provider: ScriptedProvider) -> list[dict[str, Any]]:
-    return [call.body for call in provider.calls]
+def bodies(world: World) -> list[dict[str, Any]]:
+    return [call.body for call in world.calls]
 
 
-async def test_a_worker_that_stops_gives_its_replays_up(world: World, provider: ScriptedProvider) -> None:
+async def test_a_worker_that_stops_gives_its_replays_up(world: World) -> None:
     begun = asyncio.Event()
 
     async def hangs(exchange: Exchange) -> None:
@@ -67,8 +67,8 @@ async def test_a_worker_that_stops_gives_its_replays_up(world: World, provider: 
         await exchange.left.wait()
 
     async with world.worker("leaving") as stop:
-        first = await recorded(world, provider, says("Yes."))
-        provider.will(hangs)
+        first = await recorded(world, says("Yes."))
+        world.will(hangs)
         asking = asyncio.create_task(again(world, first))
         await begun.wait()
         stop.set()
@@ -78,15 +78,15 @@ async def test_a_worker_that_stops_gives_its_replays_up(world: World, provider: 
 
 
 async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
-    working: World, provider: ScriptedProvider, tools: Toolbox
+    working: World, tools: Toolbox
 ) -> None:
     script = (asks(_FIND, _ORDER, text="Let me see. "), asks(_FIND), says("Yes,", " three."))
-    first = await recorded(working, provider, *script, mcp_servers=SHOP)
-    provider.will(says("You are welcome."))
+    first = await recorded(working, *script, mcp_servers=SHOP)
+    working.will(says("You are welcome."))
     second = await working.go_on(first, "Thanks!")
     await second.until_ended()
     assert (await working.run(second)).state == "completed"
-    thanked, stored, done = bodies(provider), await working.events(first), len(tools.requested)
+    thanked, stored, done = bodies(working), await working.events(first), len(tools.requested)
 
     heard: list[Msg] = []
     async with working.raw() as nats:
@@ -96,15 +96,14 @@ async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
 
         await nats.subscribe("chat.>", cb=hear)
         await nats.flush()
-        provider.will(*script)
+        working.will(*script)
         answer = await again(working, first)
-        shown = bodies(provider)
-        provider.will(says("You are welcome."))
+        shown = bodies(working)
+        working.will(says("You are welcome."))
         thanks = await again(working, second)
         await nats.flush()
 
-    assert answer.outcome == "completed"
-    assert answer.content == "Let me see. Yes, three."
+    assert (answer.outcome, answer.content) == ("completed", "Let me see. Yes, three.")
     assert answer.rounds == 3
     run = await working.run(first)
     assert answer.usage == run.usage
@@ -114,91 +113,75 @@ async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
     results = shown[1]["messages"][-1]["content"]
     assert [result["content"] for result in results] == [call.output for call in run.rounds[0].calls]
     assert thanks.content == "You are welcome."
-    assert bodies(provider) == thanked  # the history before it, and no more
+    assert bodies(working) == thanked  # the history before it, and no more
     assert len(shown[0]["messages"]) == 1
     assert await working.events(first) == stored
     assert len(tools.requested) == done
     assert {message.subject for message in heard} <= {subjects.WHAT_IF, subjects.TOOLS_LIST}
 
 
-async def test_a_call_that_the_log_lacks_is_told_and_never_made(
-    working: World, provider: ScriptedProvider, tools: Toolbox
-) -> None:
-    first = await recorded(working, provider, asks(_FIND), says("Yes."), mcp_servers=SHOP)
+async def test_a_call_that_the_log_lacks_is_told_and_never_made(working: World, tools: Toolbox) -> None:
+    first = await recorded(working, asks(_FIND), says("Yes."), mcp_servers=SHOP)
     done = len(tools.requested)
     same_input = ("call_1", "find", '{"most": 3.0, "q": "mugs"}')
-    provider.will(asks(same_input, ("call_2", "find", '{"q": "cups"}')), asks(_FIND, _ORDER), says("No."))
+    working.will(asks(same_input, ("call_2", "find", '{"q": "cups"}')), asks(_FIND, _ORDER), says("No."))
     answer = await again(working, first)
-    assert answer.outcome == "completed"
-    assert answer.content == "No."
+    assert (answer.outcome, answer.content) == ("completed", "No.")
     assert answer.calls == (
         AskedTool(round=1, name="find", input={"most": 3.0, "q": "mugs"}),
         AskedTool(round=1, name="find", input={"q": "cups"}, missed=True),
         AskedTool(round=2, name="find", input={"q": "mugs", "most": 3}, missed=True),  # held once, used once
         AskedTool(round=2, name="order", input={"id": "mug-1"}, missed=True),
     )
-    told = provider.calls[1].messages[-1]["content"]
+    told = working.calls[1].messages[-1]["content"]
     assert [result.get("is_error", False) for result in told] == [False, True]
     assert "holds no result of find" in told[1]["content"]
     assert len(tools.requested) == done
 
 
-async def test_another_model_and_prompt_take_the_place_of_the_versions(
-    working: World, provider: ScriptedProvider
-) -> None:
-    first = await recorded(working, provider, says("Yes."), system_prompt="Be kind.")
-    provider.will(says("Aye."))
+async def test_another_model_and_prompt_take_the_place_of_the_versions(working: World) -> None:
+    first = await recorded(working, says("Yes."), system_prompt="Be kind.")
+    working.will(says("Aye."))
     answer = await again(working, first, model="other-1", system_prompt="Be a pirate.")
-    assert answer.model == "other-1"
-    assert answer.content == "Aye."
-    (body,) = bodies(provider)
+    assert (answer.model, answer.content) == ("other-1", "Aye.")
+    (body,) = bodies(working)
     assert body["model"] == "other-1"
     assert body["system"][0]["text"] == "Be a pirate."
     own = await working.ask(first.request.agent_id, prompt="Be mine.")
     await own.until_ended()
-    provider.will(says("Aye."))
+    working.will(says("Aye."))
     await again(working, own, system_prompt="Be a pirate.")
-    assert bodies(provider)[0]["system"][0]["text"] == "Be mine."
+    assert bodies(working)[0]["system"][0]["text"] == "Be mine."
 
 
-async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(
-    working: World, provider: ScriptedProvider
-) -> None:
-    first = await recorded(working, provider, says("Yes."))
+async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(working: World) -> None:
+    first = await recorded(working, says("Yes."))
     looking = await working.agent(retrieval={"knowledge_base_id": "0192f0c1-0000-7000-8000-0000000000e1"})
-    provider.will(says("Yes."))
+    working.will(says("Yes."))
     answer = await again(working, first, agent_id=looking)
-    assert answer.outcome == "completed"
-    assert answer.sources_missed is True
+    assert (answer.outcome, answer.sources_missed) == ("completed", True)
 
 
-async def test_what_cannot_be_replayed_is_said(
-    working: World, provider: ScriptedProvider, tools: Toolbox
-) -> None:
-    first = await recorded(working, provider, says("Yes."), mcp_servers=SHOP)
+async def test_what_cannot_be_replayed_is_said(working: World, tools: Toolbox) -> None:
+    first = await recorded(working, says("Yes."), mcp_servers=SHOP)
     other = await working.stranger()
     assert (await again(working, first, trace_id="f" * 32)).outcome == "not_found"
     assert (await again(other, first)).outcome == "not_found"
     unknown = await again(working, first, agent_version=2)
-    assert unknown.outcome == "failed"
-    assert unknown.code == "agent_not_found"
-    provider.will(fails(401, "authentication_error"))
+    assert (unknown.outcome, unknown.code) == ("failed", "agent_not_found")
+    working.will(fails(401, "authentication_error"))
     refused = await again(working, first)
-    assert refused.outcome == "failed"
-    assert refused.code == "provider_error"
-    assert refused.content == ""
-    provider.will(asks(_FIND), breaks("Let me", how="hang"))
+    assert (refused.outcome, refused.code, refused.content) == ("failed", "provider_error", "")
+    working.will(asks(_FIND), breaks("Let me", how="hang"))
     late = await again(working, first, seconds=0.7)
-    assert late.outcome == "failed"
-    assert late.code == "deadline_exceeded"
+    assert (late.outcome, late.code) == ("failed", "deadline_exceeded")
     assert [call.name for call in late.calls] == ["find"]
     assert late.usage.total > 15  # of the reply that hangs too
-    provider.will(says("Yes."))
+    working.will(says("Yes."))
     tools.unavailable = (UnavailableServer(server="crm", reason="refused"),)
     lacking = await again(working, first, agent_id=await working.agent(mcp_servers=SHOP))
-    assert lacking.outcome == "failed"
-    assert lacking.code == "overloaded"
-    assert provider.calls == []
+    assert (lacking.outcome, lacking.code) == ("failed", "overloaded")
+    assert working.calls == []
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,7 @@ def answer(**changes: Any) -> WhatIfAnswered:
 
 def test_the_order_of_calls_that_run_side_by_side_is_no_divergence() -> None:
     done = compared("c", _RUN, _SAME, None, diff=True)
-    assert done.same_tools is True
-    assert done.same_answer is True
-    assert done.diverges is False
+    assert (done.same_tools, done.same_answer, done.diverges) == (True, True, False)
     assert done.alike == 1.0
     assert done.recorded.seconds == 1.6  # the slower one of two tools at a time is left out
     assert done.replayed.seconds == 1.2
@@ -71,8 +69,7 @@ def test_the_time_that_a_person_took_is_left_out() -> None:
 def test_a_run_that_failed_and_completes_now_came_out_otherwise() -> None:
     failed = replace(_RUN, state="failed", code="provider_error", reply=None)
     done = compared("c", failed, _SAME, None, diff=False)
-    assert done.recorded_end == "failed"
-    assert done.diverges is True
+    assert (done.recorded_end, done.diverges) == ("failed", True)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +84,7 @@ def test_a_run_that_failed_and_completes_now_came_out_otherwise() -> None:
 )
 def test_every_other_difference_is_one(changes: dict[str, Any], tools: bool, text: bool) -> None:
     done = compared("c", _RUN, answer(**changes), None, diff=True)
-    assert done.same_tools == tools
-    assert done.same_answer == text
-    assert done.diverges is True
+    assert (done.same_tools, done.same_answer, done.diverges) == (tools, text, True)
     assert done.diff
 
 
@@ -123,9 +118,7 @@ def test_costs_are_told_only_where_every_price_is() -> None:
 def test_what_was_not_replayed_counts_for_nothing() -> None:
     lost = compared("c", _RUN, WhatIfAnswered(outcome="unavailable"), None, diff=False)
     summary = summarised([lost, compared("c", _RUN, _SAME, None, diff=False)])
-    assert summary.replayed == 1
-    assert summary.not_replayed == 1
-    assert summary.diverging == 0
+    assert (summary.replayed, summary.not_replayed, summary.diverging) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -120,9 +120,7 @@ async def test_every_run_resumes_once_the_lease_has_expired(after: Aftermath) ->
 async def test_a_run_that_had_said_nothing_begins_again(after: Aftermath) -> None:
     caller = after.callers["quiet"]
     (resumed,) = caller.of(frames.Resumed)
-    assert resumed.seq == 1
-    assert resumed.attempt == 2
-    assert resumed.offset == 0
+    assert (resumed.seq, resumed.attempt, resumed.offset) == (1, 2, 0)
     (completed,) = caller.of(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
 
@@ -132,8 +130,7 @@ async def test_a_run_that_had_said_nothing_begins_again(after: Aftermath) -> Non
 async def test_a_reply_goes_on_behind_what_was_sent(after: Aftermath, name: str) -> None:
     caller = after.callers[name]
     (resumed,) = caller.of(frames.Resumed)
-    assert resumed.offset == len("It has ")
-    assert resumed.sha256 == hashlib.sha256(b"It has ").hexdigest()
+    assert (resumed.offset, resumed.sha256) == (len("It has "), hashlib.sha256(b"It has ").hexdigest())
     (completed,) = caller.of(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
     (delta,) = [event for event in await after.world.events(caller) if isinstance(event, events.Delta)]
@@ -149,8 +146,7 @@ async def test_an_agent_that_is_not_to_go_on_fails_with_the_text_so_far(after: A
     (failed,) = caller.of(frames.Failed)
     assert failed.code == "generation_interrupted"
     run = await after.world.run(caller)
-    assert run.state == "failed"
-    assert run.text == "It has "
+    assert (run.state, run.text) == ("failed", "It has ")
     assert len(after.calls("failing")) == 1
 
 

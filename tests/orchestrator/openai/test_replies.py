@@ -17,8 +17,6 @@ from tests.orchestrator.scripted_chat import DONE, asks, breaks, calls, chunk, c
 
 pytestmark = pytest.mark.requirement("OPENAI-REPLIES")
 
-Blocks = list[dict[str, Any]]
-
 
 def function(name: str, arguments: Any = "{}") -> dict[str, Any]:
     return {"function": {"name": name, "arguments": arguments}}
@@ -31,10 +29,8 @@ async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
     reply = await caller.stream()
     assert "".join(caller.said) == "Grüß Gott, Welt \N{WAVING HAND SIGN}"
     assert reply.blocks == ({"type": "text", "text": "Grüß Gott, Welt \N{WAVING HAND SIGN}"},)
-    assert reply.stop_reason == "end_turn"
-    assert reply.raw_stop_reason == "stop"
-    assert reply.message_id == "chatcmpl-1"
-    assert reply.model == "m"
+    assert (reply.stop_reason, reply.raw_stop_reason) == ("end_turn", "stop")
+    assert (reply.message_id, reply.model) == ("chatcmpl-1", "m")
 
 
 async def test_events_may_be_cut_anywhere(provider: ScriptedProvider, caller: Caller) -> None:
@@ -201,8 +197,7 @@ async def test_finish_reasons_become_ours_and_the_raw_word_stays(
 ) -> None:
     provider.will(says("ok", finish=raw))
     reply = await caller.stream()
-    assert reply.stop_reason == reason
-    assert reply.raw_stop_reason == raw
+    assert (reply.stop_reason, reply.raw_stop_reason) == (reason, raw)
 
 
 async def test_a_refusal_is_one_whatever_the_finish_reason(

@@ -15,7 +15,6 @@ from tests.orchestrator.scripted_chat import says
 
 pytestmark = pytest.mark.requirement("OPENAI-DIALECTS")
 
-Block = dict[str, Any]
 OPENAI = "https://api.openai.com/v1"
 TOOL = ToolSpec(name="find", server="s", tool="find", description="Finds.", input_schema={"type": "object"})
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
@@ -73,16 +72,6 @@ async def test_the_call_carries_everything_that_the_agent_is(
             }
         ],
     }
-
-
-async def test_nothing_of_the_environments_account_is_sent(
-    provider: ScriptedProvider, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-the-deployment")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-the-deployment")
-    provider.will(says("ok"))
-    await caller.stream()
-    assert not [value for value in provider.calls[0].headers.values() if "deployment" in value]
 
 
 @pytest.mark.parametrize(

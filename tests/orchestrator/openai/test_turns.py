@@ -1,7 +1,5 @@
 """Whole turns on a server of this API, and threads whose agent changes its provider."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from bus import check_agent
@@ -9,19 +7,8 @@ from contracts import events, frames
 from contracts.values import Usage
 from tests.orchestrator import scripted, scripted_chat
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import Answer, ScriptedProvider
-from tests.orchestrator.scripted_chat import (
-    DONE,
-    asks,
-    breaks,
-    calls,
-    chunk,
-    counted,
-    fails,
-    says,
-    sends,
-    text,
-)
+from tests.orchestrator.scripted import Answer
+from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, fails, says, sends, text
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -31,26 +18,17 @@ GEMINI = {"dialect": "gemini"}
 SIGNED = {"google": {"thought_signature": "c2ln"}}
 
 
-@pytest.fixture(scope="module")
-async def box(working: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(working.bus).open() as opened:
-        opened.run = opened.echo
-        yield opened
-
-
 def error(message: str, code: str | None = None) -> dict[str, object]:
     return {"error": {"message": message, "code": code}}
 
 
-def roles(provider: ScriptedProvider) -> list[str]:
+def roles(world: World) -> list[str]:
     """Of the messages of the last call."""
-    return [message["role"] for message in provider.calls[-1].body["messages"]]
+    return [message["role"] for message in world.calls[-1].body["messages"]]
 
 
-async def test_a_turn_with_parallel_tools_is_recorded_with_its_cost(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
-    provider.will(
+async def test_a_turn_with_parallel_tools_is_recorded_with_its_cost(working: World, box: Toolbox) -> None:
+    working.will(
         asks(("c1", "order", '{"id": 1}'), ("c2", "find", "{}"), said="Let me see. "),
         says("It has ", "shipped."),
     )
@@ -61,92 +39,53 @@ async def test_a_turn_with_parallel_tools_is_recorded_with_its_cost(
     assert [reply.stop_reason for reply in replies] == ["tool_use", "end_turn"]
     assert {reply.provider for reply in replies} == {"openai"}
     assert replies[0].usage == Usage(input_tokens=10, output_tokens=5)
-    assert roles(provider) == ["user", "assistant", "tool", "tool"]
+    assert roles(working) == ["user", "assistant", "tool", "tool"]
 
 
-async def test_reasoning_goes_back_within_the_run_and_no_further(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
+async def test_reasoning_goes_back_within_the_run_and_no_further(working: World, box: Toolbox) -> None:
     call = {"index": 0, "id": "c1", "function": {"name": "order", "arguments": "{}"}}
     thought = chunk({"reasoning_content": "I should look."})
     agent = await working.agent(provider="openai", parameters={"dialect": "deepseek"}, **SHOP)
-    provider.will(sends(thought, calls(call), chunk(finish="tool_calls"), counted(), DONE), says("Shipped."))
-    first = await working.ask(agent)
-    await first.until(frames.Completed)
-    assert provider.calls[1].body["messages"][1]["reasoning_content"] == "I should look."
+    working.will(sends(thought, calls(call), chunk(finish="tool_calls"), counted(), DONE), says("Shipped."))
+    first = await working.answered(agent)
+    assert working.calls[1].body["messages"][1]["reasoning_content"] == "I should look."
     await (await working.go_on(first, "And?")).until(frames.Completed)
-    assert roles(provider) == ["user", "assistant", "tool", "assistant", "user"]
-    shown = provider.calls[-1].body["messages"]
+    assert roles(working) == ["user", "assistant", "tool", "assistant", "user"]
+    shown = working.calls[-1].body["messages"]
     assert [message.get("reasoning_content") for message in shown] == [None, "", None, "", None]
 
 
-@pytest.mark.parametrize("how", ["close", "reset", "garbage"])
-async def test_a_reply_that_breaks_off_is_gone_on_with(
-    working: World, provider: ScriptedProvider, how: str
-) -> None:
-    provider.will(breaks("It ", "has ", how=how), says("shipped."))
-    heard = await working.ask(await working.agent(provider="openai"))
-    assert (await heard.until(frames.Completed)).message.content == heard.text == "It has shipped."
-    assert "<already_sent>It has </already_sent>" in provider.calls[1].body["messages"][-1]["content"]
-
-
-@pytest.mark.parametrize(
-    ("finish", "code"), [("content_filter", "provider_refused"), ("something", None), ("length", None)]
-)
-async def test_a_refusal_fails_the_run_and_a_cut_reply_is_one(
-    working: World, provider: ScriptedProvider, finish: str, code: str | None
-) -> None:
-    provider.will(says("It has", finish=finish))
-    heard = await working.ask(await working.agent(provider="openai"))
-    await heard.until_ended()
-    assert [frame.code for frame in heard.of(frames.Failed)] == ([code] if code else [])
-
-
-async def test_an_exhausted_quota_fails_the_run_at_once(working: World, provider: ScriptedProvider) -> None:
-    said = "You exceeded your current quota, please check your plan and billing details."
-    provider.will(fails(429, error(said, "insufficient_quota")))
-    heard = await working.ask(await working.agent(provider="openai"))
-    failed = await heard.until(frames.Failed)
-    assert failed.code == "provider_error"
-    assert len(provider.calls) == 1
-    assert "credit" in failed.message
-    assert said not in failed.message
-
-
-async def test_an_agent_changes_its_provider_in_mid_thread_and_back(
-    working: World, provider: ScriptedProvider, box: Toolbox
-) -> None:
+async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: World, box: Toolbox) -> None:
     """Each is shown the whole thread in its own shapes, and nobody's data but its own."""
     agent = await working.agent(**SHOP)
     asked = ("toolu_1", "order", '{"id": 1}')
-    provider.will(scripted.asks(asked, text="Let me see. "), scripted.says("Shipped."))
-    first = await working.ask(agent, "Where is it?")
-    await first.until(frames.Completed)
+    working.will(scripted.asks(asked, text="Let me see. "), scripted.says("Shipped."))
+    first = await working.answered(agent, "Where is it?")
 
     await working.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
     call = {"index": 0, "id": "", "extra_content": SIGNED, "function": {"name": "find", "arguments": "{}"}}
     thought = chunk({"reasoning_content": "Hm."})
-    provider.will(
+    working.will(
         sends(thought, calls(call), chunk(finish="stop"), counted(), DONE),
         sends(text("Found."), chunk(finish="stop"), DONE),
     )
     await (await working.go_on(first, "And the other?")).until(frames.Completed)
-    assert roles(provider) == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
-    shown = provider.calls[-1].body["messages"]
+    assert roles(working) == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
+    shown = working.calls[-1].body["messages"]
     assert shown[1]["tool_calls"][0]["id"] == shown[2]["tool_call_id"] == "toolu_1"
     assert shown[5]["tool_calls"][0]["extra_content"] == SIGNED
 
     await working.change_agent(agent, provider="anthropic", parameters={}, provider_key="k")
-    provider.will(scripted.says("Yes."))
+    working.will(scripted.says("Yes."))
     await (await working.go_on(first, "Sure?")).until(frames.Completed)
-    blocks = [block for message in provider.calls[-1].body["messages"] for block in message["content"]]
+    blocks = [block for message in working.calls[-1].body["messages"] for block in message["content"]]
     assert [block["type"] for block in blocks if block["type"] != "text"] == ["tool_use", "tool_result"] * 2
     assert not [block for block in blocks if "provider_data" in block]
 
     await working.change_agent(agent, provider="openai", parameters=GEMINI, provider_key="k")
-    provider.will(scripted_chat.says("Yes, again."))
+    working.will(scripted_chat.says("Yes, again."))
     await (await working.go_on(first, "Really?")).until(frames.Completed)
-    shown = provider.calls[-1].body["messages"]
+    shown = working.calls[-1].body["messages"]
     assert [message.get("tool_calls", [{}])[0].get("extra_content") for message in shown].count(SIGNED) == 1
 
 
@@ -171,13 +110,13 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(
     ],
 )
 async def test_a_check_asks_the_provider_for_the_model_and_its_parameters(
-    working: World, provider: ScriptedProvider, answer: Answer, code: str, words: str
+    working: World, answer: Answer, code: str, words: str
 ) -> None:
-    provider.will(answer)
+    working.will(answer)
     agent = await working.agent("x", provider="openai", parameters={"temperature": 0.5})
     found = (await check_agent(working.bus.rpc, working.account_id, agent, 1)).provider
     assert found.code == code
     assert found.ok == (code == "ok")
     assert words in found.detail
     assert "SECRET" not in found.detail
-    assert [(call.body["model"], call.body["temperature"]) for call in provider.calls] == [("x", 0.5)]
+    assert [(call.body["model"], call.body["temperature"]) for call in working.calls] == [("x", 0.5)]
