@@ -10,6 +10,7 @@ from conversations.claims.table import Claims
 from conversations.migrations import migrate
 from runtime.postgres import Pool
 from tests.conversations.postgres_server import PostgresServer
+from tests.conversations.read_models import empty
 from tests.conversations.replay_commands import Commands
 
 
@@ -36,3 +37,9 @@ async def claims(pool: Pool) -> AsyncIterator[Claims]:
     """Closed before the pool."""
     async with contextlib.aclosing(Claims(pool)) as opened:
         yield opened
+
+
+@pytest.fixture
+async def emptied(migrated_database_url: str) -> None:
+    """No conversation is there, and no read model has any."""
+    await empty(migrated_database_url)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from contracts.events import ConversationErased, Event
+from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
@@ -19,18 +20,7 @@ from conversations.queries.month_usage import spent_of
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import Pool, connection
-from tests.conversations.given import (
-    ACCOUNT,
-    LATER,
-    asked,
-    began,
-    failed,
-    held,
-    returned,
-    started,
-    trace,
-    turn,
-)
+from tests.conversations.given import ERASED, asked, began, failed, held, returned, started, turn
 
 TABLES = [each.name for each in PROJECTIONS]
 _words = itertools.count()
@@ -62,16 +52,22 @@ async def many(store: ConversationStore, count: int) -> list[Conversation]:
 
 
 async def follow(
-    pool: Pool, log: Log, projections: Sequence[Projection] = PROJECTIONS, *, batch: int = BATCH
+    pool: Pool,
+    log: Log,
+    projections: Sequence[Projection] = PROJECTIONS,
+    *,
+    batch: int = BATCH,
+    steps: int | None = None,
 ) -> None:
+    """To the end of the log, or for so many steps."""
     follower = Follower(pool, log, projections, batch=batch)
-    while await follower.step():
-        pass
+    while steps != 0 and await follower.step():
+        steps = None if steps is None else steps - 1
 
 
-async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+async def rows(pool: Pool, query: str, *parameters: object) -> list[tuple[Any, ...]]:
     async with connection(pool) as conn:
-        return await (await conn.execute(query.encode())).fetchall()
+        return await (await conn.execute(query.encode(), parameters or None)).fetchall()
 
 
 async def contents(pool: Pool) -> dict[str, list[tuple[Any, ...]]]:
@@ -86,9 +82,8 @@ async def shadows(pool: Pool) -> list[tuple[Any, ...]]:
     )
 
 
-async def erase(store: ConversationStore, thread: Conversation) -> None:
-    erased = ConversationErased(trace_id=trace("e"), at=LATER, account_id=ACCOUNT, spent=spent_of(thread))
-    await store.append(thread, [erased])
+async def erase(store: ConversationStore, thread: Conversation) -> Conversation:
+    return await store.append(thread, [replace(ERASED, spent=spent_of(thread))])
 
 
 def replay(database_url: str, *arguments: str) -> tuple[int, str, str]:

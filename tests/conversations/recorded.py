@@ -9,8 +9,10 @@ import msgspec
 from contracts import events
 from contracts.values import Form
 from conversations.event_store import mapper
-from conversations.transfer import file_format
+from conversations.event_store.store import ConversationStore
+from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried
+from runtime.postgres import Pool
 
 FOLDER = Path(__file__).parents[1] / "histories"
 WHOLE = (
@@ -54,3 +56,10 @@ def facts(found: Carried) -> list[events.Event]:
 
 def heard(name: str) -> list[Heard]:
     return msgspec.convert(json.loads((FOLDER / f"{name}.heard.json").read_text()), list[Heard])
+
+
+async def stored(store: ConversationStore, pool: Pool, name: str) -> Carried:
+    """A history, as it is once it was imported."""
+    found = carried(name)
+    await moving.bring(store, found, await moving.planned(pool, found))
+    return found

@@ -15,14 +15,13 @@ from administration import Admin, admin_accounts
 from administration.admin_values import NewAccount
 from contracts import ids
 from conversations.event_store.log import Log
-from conversations.projections.follower import Follower
-from conversations.projections.read_models import PROJECTIONS
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import open_pool
 from tests.admin_cli.conftest import Done
 from tests.administrator import administrator
 from tests.conversations import recorded
+from tests.conversations.read_models import follow
 
 T = TypeVar("T")
 
@@ -64,9 +63,7 @@ class Commands:
     def project(self) -> None:
         async def work() -> None:
             async with open_pool(self.url) as pool:
-                follower = Follower(pool, Log(pool), PROJECTIONS)
-                while await follower.step():
-                    pass
+                await follow(pool, Log(pool))
 
         asyncio.run(work())
 

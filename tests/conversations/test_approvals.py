@@ -262,12 +262,7 @@ def test_a_new_message_ends_the_run_that_waits_where_the_agent_wants_that() -> N
     assert [run.state for run in both.runs] == ["cancelled", "running"]
     assert decide(run_of(both), answer(), now=SOON) == NotDecided("approval_decided")
     shown = prompt_for(both, trace("b"), tools_offered=True).messages[2]["content"]
-    assert shown[1] == {
-        "type": "tool_result",
-        "tool_use_id": "c2",
-        "content": NOT_RUN,
-        "is_error": True,
-    }
+    assert shown[1] == {"type": "tool_result", "tool_use_id": "c2", "content": NOT_RUN, "is_error": True}
 
 
 @pytest.mark.parametrize("end", ["cancel", "fail"])

@@ -14,6 +14,7 @@ from conversations.aggregate.rounds import Round
 from tests.conversations.given import (
     ACCOUNT,
     AT,
+    ERASED,
     LATER,
     answered,
     asked,
@@ -36,23 +37,15 @@ from tests.conversations.given import (
 pytestmark = pytest.mark.requirement("FOLD")
 
 
-def test_a_conversation_without_events_does_not_exist() -> None:
-    assert given() == Conversation(conversation_id="conversation-1", version=0)
-
-
 def test_its_first_event_names_its_account() -> None:
     conversation = given(began())
-    assert conversation.version == 1
-    assert conversation.account_id == ACCOUNT
-    assert conversation.started_at == AT
+    assert (conversation.version, conversation.account_id, conversation.started_at) == (1, ACCOUNT, AT)
 
 
 def test_a_saved_user_message_opens_a_run_that_no_worker_has_started() -> None:
     run = given(began(), asked(text="Hello")).active
     assert run is not None
-    assert run.user_text == "Hello"
-    assert run.user_message_id == "user-a"
-    assert run.attempt == 0
+    assert (run.user_text, run.user_message_id, run.attempt) == ("Hello", "user-a", 0)
     assert run.state == "running"
 
 
@@ -60,11 +53,8 @@ def test_a_started_run_records_the_facts_of_its_agent() -> None:
     run = run_after(
         started(model="m", max_tool_rounds=2, prompt_override="Be brief.", on_interruption="fail")
     )
-    assert run.attempt == 1
-    assert run.model == "m"
-    assert run.max_tool_rounds == 2
-    assert run.prompt_override == "Be brief."
-    assert run.on_interruption == "fail"
+    assert (run.attempt, run.model, run.max_tool_rounds) == (1, "m", 2)
+    assert (run.prompt_override, run.on_interruption) == ("Be brief.", "fail")
 
 
 def test_attempts_are_counted_until_one_makes_progress() -> None:
@@ -151,22 +141,17 @@ def test_usage_adds_up_over_rounds_until_the_end_states_it() -> None:
 def test_the_saved_reply_and_the_end_of_the_run_are_two_facts() -> None:
     saved, completed = answered("Hi")
     before = run_after(started(), *said("Hi"), saved)
-    assert before.state == "running"
-    assert before.ended_at is None
+    assert (before.state, before.ended_at) == ("running", None)
     assert before.reply == Message(
         id="reply-a", conversation_id="conversation-1", content="Hi", token_count=15, created_at=LATER
     )
     after = run_after(started(), *said("Hi"), saved, completed)
-    assert after.state == "completed"
-    assert after.ended_at == LATER
-    assert after.reply == before.reply
+    assert (after.state, after.ended_at, after.reply) == ("completed", LATER, before.reply)
 
 
 def test_a_failed_run_keeps_its_code_and_what_it_said() -> None:
     run = run_after(started(), *said("Half"), failed())
-    assert run.state == "failed"
-    assert run.code == "provider_error"
-    assert run.detail == "It broke."
+    assert (run.state, run.code, run.detail) == ("failed", "provider_error", "It broke.")
     assert run.text == "Half"
 
 
@@ -184,12 +169,10 @@ def test_only_the_run_under_way_is_active() -> None:
 
 
 def test_an_erased_conversation_keeps_its_account_and_nothing_else() -> None:
-    erased = events.ConversationErased(trace_id=trace("z"), at=LATER, account_id=ACCOUNT)
-    conversation = given(began(), *turn("a", "Hello", "Hi"), erased)
+    conversation = given(began(), *turn("a", "Hello", "Hi"), ERASED)
     assert conversation.erased is True
     assert conversation.runs == (())
-    assert conversation.account_id == ACCOUNT
-    assert conversation.version == 8
+    assert (conversation.account_id, conversation.version) == (ACCOUNT, 8)
 
 
 def test_an_event_that_fits_no_run_changes_the_version_alone() -> None:

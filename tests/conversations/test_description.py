@@ -10,7 +10,7 @@ from contracts.messages import DescribeAnswered, DescribeConversation
 from contracts.values import MAX_PAIRS
 from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, evolve, evolve_all
 from conversations.aggregate.title_and_metadata import describe
-from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, given, started, trace, turn
+from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, given, started, trace, turn
 
 pytestmark = pytest.mark.requirement("DESCRIBE")
 
@@ -40,8 +40,7 @@ def test_what_is_left_out_stays_and_pairs_are_merged() -> None:
 def test_it_leaves_a_run_under_way_as_it_is() -> None:
     running = given(began(), asked(), started())
     after = obeyed(running, title="One")
-    assert after.runs == running.runs
-    assert after.version == running.version + 1
+    assert (after.runs, after.version) == (running.runs, running.version + 1)
 
 
 def test_a_command_is_obeyed_once_whatever_was_set_since() -> None:
@@ -95,7 +94,7 @@ def test_more_pairs_than_there_may_be_change_nothing() -> None:
 
 def test_what_is_unknown_erased_or_somebody_elses_is_not_found() -> None:
     there = given(began(), *turn("a", "Hello", "Hi"))
-    erased = evolve(there, events.ConversationErased(trace_id=trace("e"), at=AT, account_id=ACCOUNT))
+    erased = evolve(there, ERASED)
     not_found = DescribeAnswered(outcome="not_found")
     assert describe(Conversation(conversation_id="conversation-1"), command(), LATER) == not_found
     assert describe(erased, command(), LATER) == not_found
@@ -104,5 +103,5 @@ def test_what_is_unknown_erased_or_somebody_elses_is_not_found() -> None:
 
 def test_an_erasure_leaves_nothing_of_it() -> None:
     described = obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One", metadata={"a": "1"})
-    erased = evolve(described, events.ConversationErased(trace_id=trace("e"), at=AT, account_id=ACCOUNT))
+    erased = evolve(described, ERASED)
     assert (erased.title, erased.metadata, erased.described) == (None, {}, ())

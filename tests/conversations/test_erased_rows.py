@@ -1,15 +1,16 @@
-"""A long conversation is gone at once for every reader, and its rows leave the log in pieces."""
+"""A long conversation is gone at once for every reader, its rows leave in pieces, and what it cost stays."""
 
 import asyncio
 from datetime import UTC, datetime
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from administration.admin_conversations import deletions
-from contracts.events import ConversationErased
 from contracts.ids import new_id, new_unlisted_id
-from conversations.aggregate.conversation import Conversation
+from conversations.aggregate.conversation import Conversation, evolve_all
+from conversations.aggregate.run_usage import MAX_SPENT, spent_of
 from conversations.chain.auditing import Scope, audit
 from conversations.chain.day_heads import compare, head_of
 from conversations.erased_rows import FIRST_PIECE, PIECE, erase_piece, unfinished_erasures
@@ -17,19 +18,35 @@ from conversations.erasures import due_erasures, end_pass, note_progress
 from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
+from conversations.projections.read_models import PROJECTIONS
+from conversations.projections.usage_table import lines_of
+from conversations.projections.verifying import verify
 from conversations.queries.find_run import find_run, load_run
 from conversations.queries.finding_approvals import find_approval
 from conversations.queries.shown_history import find_continued
+from conversations.queries.spent_by_runs import spent_by_runs
 from conversations.queries.threads import find_thread, messages_of, summary_of
 from conversations.queries.time_travel import past_of
 from conversations.queries.unlisted import unlisted
 from runtime.postgres import Pool, connection
 from tests.administrator import administrator
-from tests.conversations.given import ACCOUNT, LATER, answered, asked, began, held, started, trace, turn
+from tests.conversations.given import (
+    ACCOUNT,
+    ERASED,
+    LATER,
+    answered,
+    asked,
+    began,
+    failed,
+    held,
+    started,
+    trace,
+    turn,
+)
+from tests.conversations.read_models import erase, follow, rows
 
 pytestmark = pytest.mark.requirement("ERASE-PIECES")
 
-ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
 _RUNS = (FIRST_PIECE + 2 * PIECE) // 6 + 1
 
 
@@ -158,8 +175,7 @@ async def test_an_operator_sees_what_is_left(store: ConversationStore, pool: Poo
     await store.append(thread, [ERASED])
     listed = await deletions(administrator(pool))
     (found,) = [each for each in listed if each.conversation_id == thread.conversation_id]
-    assert found.rows_left == thread.version - FIRST_PIECE
-    assert found.copies_left == FIRST_PIECE
+    assert (found.rows_left, found.copies_left) == (thread.version - FIRST_PIECE, FIRST_PIECE)
     await finish(pool)
 
 
@@ -213,3 +229,78 @@ async def test_nobody_can_name_what_is_to_be_deleted(store: ConversationStore, p
     async with connection(pool) as conn:
         assert await (await conn.execute("SELECT erase_piece()")).fetchone() == (None,)
     assert await rows_left(pool, id_) == 3
+
+
+MONTH = LATER[:7]
+
+
+async def rows_in(pool: Pool, table: str, conversation_id: str) -> int:
+    ((count,),) = await rows(
+        pool, f"SELECT count(*) FROM {table} WHERE conversation_id = %s", conversation_id
+    )
+    return int(count)
+
+
+async def test_it_is_what_the_fold_says_wherever_the_read_model_is(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    first = [began(), *turn("s-a", "Hello", "Hi"), asked("s-b"), started("s-b")]
+    thread = await store.append(Conversation(conversation_id=new_id()), first)
+    for follows in (False, True):
+        if follows:
+            await follow(pool, log)
+        assert await spent_by_runs(pool, log, thread.conversation_id, ACCOUNT) == spent_of(thread)
+        word = f"s-later-{follows}"
+        thread = await store.append(thread, [failed("s-b")] if not follows else turn(word, "Hello", "Hi"))
+        assert await spent_by_runs(pool, log, thread.conversation_id, ACCOUNT) == spent_of(thread)
+    assert len(spent_of(thread)) == 3
+
+
+async def test_many_runs_are_few_entries_and_the_tokens_are_counted_the_same(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    thread = await store.append(Conversation(conversation_id=new_id()), [began()])
+    for first in range(0, MAX_SPENT + 100, 100):
+        words = range(first, first + 100)
+        thread = await store.append(
+            thread, [each for word in words for each in turn(f"m-{word}", "Hello", "Hi")]
+        )
+    await follow(pool, log)
+    thread = await store.append(thread, [*turn("m-late", "Hello", "Hi"), asked("m-bad"), started("m-bad")])
+    thread = await store.append(thread, [failed("m-bad")])
+    before = await lines_of(pool, MONTH, ACCOUNT)
+    spent = await spent_by_runs(pool, log, thread.conversation_id, ACCOUNT)
+    apart = spent_of(evolve_all(thread, ()))
+    assert len(apart) == MAX_SPENT + 102
+    assert sum(each.runs for each in spent) == len(apart)
+    assert sum(each.usage.total for each in spent) == sum(each.usage.total for each in apart)
+    assert len(spent) < 10
+    await follow(pool, log)
+    whole = await lines_of(pool, MONTH, ACCOUNT)
+    await store.append(thread, [replace(ERASED, spent=spent)])
+    await follow(pool, log)
+    after = await lines_of(pool, MONTH, ACCOUNT)
+    assert sum(each.total for each in after) == sum(each.total for each in whole)
+    assert sum(each.total for each in whole) > sum(each.total for each in before)
+    assert await rows_in(pool, "usage", thread.conversation_id) == len(spent)
+    for table in ("messages", "runs", "tools"):
+        assert await rows_in(pool, table, thread.conversation_id) == 0
+    assert [each.difference for each in await verify(pool, log, PROJECTIONS)] == [None] * len(PROJECTIONS)
+
+
+async def test_of_a_few_runs_each_stays_apart_after_the_erasure(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    thread = await store.append(
+        Conversation(conversation_id=new_id()),
+        [began(), *turn("k-a", "Hello", "Hi"), *turn("k-b", "Hello", "Hi")],
+    )
+    for first in range(0, 1000, 500):  # so many events that they are deleted in pieces
+        described = [replace(asked(f"k-{first}-{number}"), role="assistant") for number in range(500)]
+        thread = await store.append(thread, described)
+    await follow(pool, log)
+    assert await rows_in(pool, "messages", thread.conversation_id) == 1004
+    await erase(store, thread)
+    await follow(pool, log)
+    assert await rows_in(pool, "messages", thread.conversation_id) == 0
+    assert await rows_in(pool, "usage", thread.conversation_id) == 2

@@ -1,13 +1,11 @@
 """To append ConversationErased is to erase: nothing earlier is left, and nothing later gets in."""
 
 import asyncio
-from typing import Any
 
 import psycopg
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import ConversationErased, Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
@@ -17,21 +15,11 @@ from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
 from conversations.projections.conversations_table import conversations_of
-from runtime.postgres import Pool, connection
-from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, started, trace, turn
+from runtime.postgres import Pool
+from tests.conversations.given import ACCOUNT, AT, ERASED, asked, started, trace, turn
+from tests.conversations.read_models import follow, rows, told
 
 pytestmark = pytest.mark.requirement("ERASE")
-
-ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
-
-
-async def told(store: ConversationStore, *stored: Event) -> Conversation:
-    return await store.append(Conversation(conversation_id=new_id()), stored)
-
-
-async def rows(pool: Pool, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-    async with connection(pool) as conn:
-        return await (await conn.execute(query.encode(), parameters)).fetchall()
 
 
 async def note_of(pool: Pool, conversation_id: str) -> Erasure | None:
@@ -42,7 +30,7 @@ async def note_of(pool: Pool, conversation_id: str) -> Erasure | None:
 async def test_one_event_is_left_and_what_is_to_be_removed_elsewhere_is_written_down(
     store: ConversationStore, pool: Pool
 ) -> None:
-    thread = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    thread = await told(store, *turn("a", "Hello", "Hi"), asked("b"), started("b"))
     query = "SELECT notification_id, topic FROM conversation_events WHERE originator_id = %s ORDER BY 1"
     before = [position for position, _ in await rows(pool, query, thread.conversation_id)]
     erased = await store.append(thread, [ERASED])
@@ -53,13 +41,12 @@ async def test_one_event_is_left_and_what_is_to_be_removed_elsewhere_is_written_
         thread.conversation_id, position, before, traces, 0
     )
     loaded = await store.load(thread.conversation_id)
-    assert loaded.version == erased.version
-    assert loaded.erased is True
+    assert (loaded.version, loaded.erased) == (erased.version, True)
     assert loaded.runs == (())
 
 
 async def test_whoever_still_appends_is_refused_at_every_version(store: ConversationStore) -> None:
-    thread = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    thread = await told(store, *turn("a", "Hello", "Hi"), asked("b"), started("b"))
     await store.append(thread, [ERASED])
     for version in (0, 3, thread.version, thread.version + 1, thread.version + 9):
         late = Conversation(conversation_id=thread.conversation_id, version=version)
@@ -72,8 +59,8 @@ async def test_whoever_still_appends_is_refused_at_every_version(store: Conversa
 async def test_appends_that_share_a_transaction_with_a_refused_one_are_stored(
     store: ConversationStore,
 ) -> None:
-    gone = await told(store, began())
-    others = [await told(store, began()) for _ in range(10)]
+    gone = await told(store)
+    others = [await told(store) for _ in range(10)]
     await store.append(gone, [ERASED])
     outcomes = await asyncio.gather(
         *(store.append(each, [asked(f"w{number}")]) for number, each in enumerate(others)),
@@ -85,7 +72,7 @@ async def test_appends_that_share_a_transaction_with_a_refused_one_are_stored(
 
 
 async def test_a_service_can_remove_events_in_no_other_way(store: ConversationStore, pool: Pool) -> None:
-    thread = await told(store, began())
+    thread = await told(store)
     for statement in (
         "DELETE FROM conversation_events",
         "UPDATE conversation_events SET topic = 'conversation_erased.v1'",
@@ -101,7 +88,7 @@ async def test_a_service_can_remove_events_in_no_other_way(store: ConversationSt
 async def test_a_conversation_that_cannot_be_read_can_be_erased(
     store: ConversationStore, pool: Pool, migrated_database_url: str
 ) -> None:
-    thread = await told(store, began())
+    thread = await told(store)
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(
             "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
@@ -111,8 +98,7 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(
     with pytest.raises(UnreadableEvent):
         await store.load(thread.conversation_id)
     bare = await store.load_readable(thread.conversation_id)
-    assert bare.account_id == ACCOUNT
-    assert bare.version == 2
+    assert (bare.account_id, bare.version) == (ACCOUNT, 2)
     await store.append(bare, [ERASED])
     assert (await store.load(thread.conversation_id)).erased
 
@@ -120,7 +106,7 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(
 async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(
     store: ConversationStore, pool: Pool
 ) -> None:
-    thread = await told(store, began(), asked("r"), started("r"))
+    thread = await told(store, asked("r"), started("r"))
     await Leases(pool, "worker").acquire(trace("r"))
     await WaitingLine(pool, "worker").join(thread.conversation_id, trace("r"), AT, ACCOUNT)
     await store.append(thread, [ERASED])
@@ -138,9 +124,7 @@ async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(
     await rows(pool, "UPDATE erasures SET due_at = clock_timestamp() RETURNING 1")
     second = await note_of(pool, thread.conversation_id)
     assert second is not None
-    assert second.positions == first.positions
-    assert second.passes == 1
-    assert second.forgotten == 0
+    assert (second.positions, second.passes, second.forgotten) == (first.positions, 1, 0)
     await end_pass(pool, second)
     assert await rows(pool, "SELECT 1 FROM erasures WHERE conversation_id = %s", thread.conversation_id) == []
 
@@ -148,9 +132,7 @@ async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(
 async def test_a_list_leaves_it_out_before_the_read_model_knows(
     store: ConversationStore, pool: Pool, migrated_database_url: str
 ) -> None:
-    from tests.conversations.test_projections import follow
-
-    thread, other = await told(store, began(), asked("l")), await told(store, began(), asked("m"))
+    thread, other = await told(store, asked("l")), await told(store, asked("m"))
     async with open_log(migrated_database_url) as log:
         await follow(pool, log)
     await store.append(thread, [ERASED])

@@ -12,7 +12,7 @@ from conversations.queries.find_run import find_run, load_run
 from runtime.postgres import Pool, acting_as, connection, open_pool
 from tests.conversations.given import (
     ACCOUNT,
-    AT,
+    ERASED,
     answered,
     asked,
     began,
@@ -55,9 +55,7 @@ async def test_of_a_thread_that_went_on_only_the_run_is_read(
     async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         found = await load_run(pool, trace(word))
         assert found is not None
-        assert found[1].state == "completed"
-        assert found[1].user_text == "Hello"
-        assert found[1].text == "Hi"
+        assert (found[1].state, found[1].user_text, found[1].text) == ("completed", "Hello", "Hi")
         assert 0 < proxy.received < 50_000
 
 
@@ -132,23 +130,9 @@ async def test_a_tool_runner_is_told_whether_a_run_is_open(
         await thread_of(store, [asked(word), started(word), *end])
     await thread_of(store, [asked(open_), started(open_)])
     gone = await store.load(await thread_of(store, [asked(erased), started(erased)]))
-    await store.append(gone, [events.ConversationErased(trace_id=trace(unknown), at=AT, account_id=ACCOUNT)])
+    await store.append(gone, [ERASED])
     tool_runner = acting_as(migrated_database_url, "tool_runner")
     async with open_pool(tool_runner) as pool, connection(pool) as conn:
         for word in (*ended, unknown, erased, open_):
             found = await conn.execute("SELECT run_is_open(%s)", [trace(word)])
             assert await found.fetchone() == (word == open_,)
-
-
-async def test_of_an_erased_conversation_only_the_erasure_is_left(
-    store: ConversationStore, pool: Pool
-) -> None:
-    log = Log(pool)
-    word, other, by = words(3)
-    thread = await thread_of(store, list(turn(word, "a", "b")), list(turn(other, "c", "d")))
-    erased = events.ConversationErased(trace_id=trace(by), at=AT, account_id=ACCOUNT)
-    await store.append(await store.load(thread), [erased])
-    for after in (0, 1, 5):
-        assert [row.event for row in await log.rows_of_run(thread, trace(word), after)] == [erased]
-    assert not await log.is_under_way(thread, trace(word))
-    assert await load_run(pool, trace(word)) is None

@@ -16,13 +16,12 @@ from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.conversations_table import ConversationFilter, conversations_of
-from conversations.projections.follower import Follower
-from conversations.projections.read_models import PROJECTIONS
 from conversations.queries import threads
 from runtime.postgres import Pool
 from tests.conversations.given import (
     ACCOUNT,
     AT,
+    ERASED,
     LATER,
     answered,
     asked,
@@ -38,7 +37,7 @@ from tests.conversations.given import (
     use,
     wanted,
 )
-from tests.conversations.read_models import empty, rows
+from tests.conversations.read_models import empty, follow, rows
 
 pytestmark = pytest.mark.requirement("FORK")
 
@@ -166,9 +165,8 @@ def test_what_cannot_be_forked_says_why() -> None:
     assert decided(unknown) == ForkAnswered(outcome="unknown_message", version=len(PAST))
     for at in (0, 1, AT):
         assert decided(at) == ForkAnswered(outcome="nothing_said")
-    erased = events.ConversationErased(trace_id=trace("e"), at=LATER, account_id=ACCOUNT)
     not_found = ForkAnswered(outcome="not_found")
-    assert decided(source=()) == decided(source=(erased,)) == decided(account_id="another") == not_found
+    assert decided(source=()) == decided(source=(ERASED,)) == decided(account_id="another") == not_found
 
 
 def test_what_is_too_large_is_refused() -> None:
@@ -241,9 +239,7 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(
     await empty(migrated_database_url)
     source = await store.append(Conversation(conversation_id=SOURCE), PAST)
     fork = await store.append(Conversation(conversation_id=FORK), forked())
-    follower = Follower(pool, log, PROJECTIONS)
-    while await follower.step():
-        pass
+    await follow(pool, log)
     listed = {row.conversation_id: row for row in await conversations_of(pool, ACCOUNT, limit=10)}
     assert listed[FORK].forked_from == ForkedFrom(SOURCE, len(PAST))
     assert listed[FORK].message_count == listed[SOURCE].message_count == 5
@@ -259,10 +255,8 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(
     assert summary.forked is not None
     assert (summary.forked.source_id, summary.count) == (SOURCE, 5)
 
-    erased = events.ConversationErased(trace_id=trace("e"), at=LATER, account_id=ACCOUNT)
-    await store.append(source, [erased])
-    while await follower.step():
-        pass
+    await store.append(source, [ERASED])
+    await follow(pool, log)
     again = await store.load(FORK)
     assert again.runs == fork.runs
     page = await threads.messages_of(pool, FORK, after=0, until=again.version, limit=9, max_bytes=10**6)

@@ -1,24 +1,21 @@
 """Recorded histories replayed: what was stored once is read, folded, projected and told again for ever."""
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
 
-from contracts import events, wire
+from contracts import events
 from contracts.values import Usage
 from conversations.aggregate.canonical_stream import rendered
 from conversations.aggregate.conversation import Conversation, Run, fold
-from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections.follower import Follower
-from conversations.projections.read_models import PROJECTIONS
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried, UnfitFile
 from runtime.postgres import Pool
 from tests.conversations import recorded
+from tests.conversations.read_models import follow
 
 pytestmark = pytest.mark.requirement("HISTORIES")
 
@@ -108,9 +105,7 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
     found = {name: recorded.carried(name) for name in recorded.WHOLE}
     for carried in found.values():
         await moving.bring(store, carried, await moving.planned(pool, carried))
-    follower = Follower(pool, log, PROJECTIONS)
-    while await follower.step():
-        pass
+    await follow(pool, log)
     async with pool.connection() as conn:
         parked = await (await conn.execute("SELECT * FROM parked_events")).fetchall()
         kept = await (await conn.execute("SELECT message_id, role, content FROM messages")).fetchall()
@@ -138,29 +133,6 @@ def test_a_corrupt_history_is_refused_by_line_and_reason() -> None:
         list(file_format.read(file))
     assert raised.value.line == 6
     assert str(raised.value) == ("line 6: not an event (run_failed.v1: Object missing required field `code`)")
-
-
-def test_a_shape_of_before_is_upcast_while_it_is_read() -> None:
-    """As if a delta had once been stored as its frames, one text each."""
-
-    def downcast(state: bytes) -> tuple[str, bytes]:
-        event: dict[str, Any] = msgspec.json.decode(state)
-        if event["type"] != "delta.v1":
-            return event["type"], state
-        text, cuts = event.pop("text"), event.pop("cuts")
-        frames = [text[start:end] for start, end in zip([0, *cuts], cuts, strict=False)]
-        return "delta.v0", wire.encode(event | {"type": "delta.v0", "frames": frames})
-
-    def upcast(old: dict[str, Any]) -> dict[str, Any]:
-        frames = old.pop("frames")
-        cuts = [sum(map(len, frames[: place + 1])) for place in range(len(frames))]
-        return old | {"type": "delta.v1", "text": "".join(frames), "cuts": cuts}
-
-    carried = recorded.carried("first_release")
-    rows = [downcast(each.state) for each in carried.stored]
-    assert any(topic == "delta.v0" for topic, _ in rows)
-    read = [mapper.event_of(topic, state, {"delta.v0": upcast}) for topic, state in rows]
-    assert read == recorded.facts(carried)
 
 
 _SPENT = """

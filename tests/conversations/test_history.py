@@ -145,8 +145,7 @@ def test_thinking_goes_back_in_its_own_run_only() -> None:
     earlier = (asked("a"), started("a"), replied([thought, hidden, text("Hi")], "a", stop_reason="end_turn"))
     own = (asked("b"), started("b"), *wanted([thought, hidden, use("c1")], "b"), returned("c1", word="b"))
     messages = seen(*earlier, *answered("Hi", "a"), *own)
-    assert messages[1] == assistant(text("Hi"))
-    assert messages[3] == assistant(thought, hidden, use("c1"))
+    assert (messages[1], messages[3]) == (assistant(text("Hi")), assistant(thought, hidden, use("c1")))
 
 
 def test_blank_text_blocks_are_left_out() -> None:

@@ -7,7 +7,7 @@ from itertools import chain, repeat
 import pytest
 
 from contracts.timings import HOLD_SECONDS, LEASE_SECONDS
-from conversations.leases.leases import Lease, Leases, LeaseTimings, elapsed, forget_expired_leases
+from conversations.leases.leases import Lease, Leases, LeaseTimings, forget_expired_leases
 from conversations.leases.waiting_line import WaitingLine, delete_expired_waiters
 from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
 from tests.blocking import until_blocked_by
@@ -165,12 +165,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.mark.requirement("LEASE-FENCE")
-def test_the_workers_clock_goes_on_by_itself() -> None:
-    before = elapsed()
-    assert elapsed() > before
 
 
 @pytest.mark.requirement("LEASE-FENCE")

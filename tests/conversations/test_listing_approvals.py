@@ -12,16 +12,11 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.queries.finding_approvals import find_approval, list_approvals
 from runtime.postgres import Pool
-from tests.conversations.given import ACCOUNT, asked, returned, started, trace
-from tests.conversations.read_models import empty, follow, told
+from tests.conversations.given import ACCOUNT, ERASED, asked, returned, started
+from tests.conversations.read_models import follow, told
 from tests.conversations.test_approvals import ADA, SOON, called, elicitation, question
 
-pytestmark = pytest.mark.requirement("APPROVAL-HTTP")
-
-
-@pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
-    await empty(migrated_database_url)
+pytestmark = [pytest.mark.requirement("APPROVAL-HTTP"), pytest.mark.usefixtures("emptied")]
 
 
 async def listed(pool: Pool, **those: str) -> list[http.Approval]:
@@ -64,18 +59,9 @@ async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(
         await owner.execute(
             "INSERT INTO approvals SELECT 't', 'c', 'x', account_id, name, input, 'zzz', agent_id, server,"
             " approvers, requested_at, expires_at, '{\"type\": \"of_a_newer_release.v1\"}', 'approved'"
-            " FROM approvals",
+            " FROM approvals"
         )
     assert await listed(pool) == whole
-
-
-async def test_nothing_is_left_of_an_erased_one(store: ConversationStore, log: Log, pool: Pool) -> None:
-    waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
-    await follow(pool, log)
-    await store.append(waiting, [events.ConversationErased(trace_id=trace(), at=SOON, account_id=ACCOUNT)])
-    assert await find_approval(pool, "approval-c2") is None
-    await follow(pool, log)
-    assert await listed(pool) == []
 
 
 @pytest.mark.requirement("TOOLS-ELICITATION", "HISTORIES")
@@ -121,6 +107,6 @@ async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
     (first, _) = await listed(pool)
     assert first.decision is not None
     assert first.decision.input == {"why": "Late"}
-    await store.append(waiting, [events.ConversationErased(trace_id=trace(), at=SOON, account_id=ACCOUNT)])
+    await store.append(waiting, [ERASED])
     await follow(pool, log)
     assert await listed(pool) == []

@@ -1,21 +1,22 @@
-"""The log as readers have it: pages by position, conversations by version."""
+"""The log as readers have it: pages by position, conversations by version, notifications of appends."""
 
 import asyncio
 
+import psycopg
 import pytest
 
 from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
+from conversations.database import listen, notifications, open_session
 from conversations.event_store.log import PAGE_BYTES, Log
 from conversations.event_store.shared_log import SharedLog
 from conversations.event_store.store import ConversationStore
-from runtime.postgres import Pool
+from runtime.postgres import Connection, Pool, connection
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started, turn
 
-pytestmark = pytest.mark.requirement("EVENT-STORE")
 
-
+@pytest.mark.requirement("EVENT-STORE")
 async def test_pages_follow_each_other_without_gap_or_repetition(store: ConversationStore, log: Log) -> None:
     start = await log.head()
     told = [Conversation(conversation_id=new_id()) for _ in range(4)]
@@ -31,6 +32,7 @@ async def test_pages_follow_each_other_without_gap_or_repetition(store: Conversa
     assert position == await log.head()
 
 
+@pytest.mark.requirement("EVENT-STORE")
 async def test_a_page_of_large_events_is_shorter_but_never_empty(store: ConversationStore, log: Log) -> None:
     start = await log.head()
     large = "x" * (PAGE_BYTES // 4)
@@ -44,6 +46,7 @@ async def test_a_page_of_large_events_is_shorter_but_never_empty(store: Conversa
     assert len(sizes) > 1
 
 
+@pytest.mark.requirement("EVENT-STORE")
 async def test_a_conversations_events_are_read_by_version(store: ConversationStore, log: Log) -> None:
     stored = [began(), *turn("a", "Hello", "Hi")]
     told = await store.append(Conversation(conversation_id=new_id()), stored)
@@ -52,6 +55,7 @@ async def test_a_conversations_events_are_read_by_version(store: ConversationSto
     assert await log.events(told.conversation_id, 7) == []
 
 
+@pytest.mark.requirement("EVENT-STORE")
 async def test_the_first_event_says_whose_a_conversation_is(store: ConversationStore, log: Log) -> None:
     told = await store.append(Conversation(conversation_id=new_id()), [began(), asked()])
     unknown = new_id()
@@ -71,3 +75,39 @@ async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_some
     shared.appended()
     assert await shared.read(start, 10) == await log.read(start, 10)
     assert await shared.read(start, 1) == first
+
+
+async def say(pool: Pool, word: str) -> None:
+    async with connection(pool) as conn:
+        await conn.execute("SELECT pg_notify('heard', %s)", [word])
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_a_notification_is_heard_also_where_it_came_with_the_answer_to_a_statement(
+    migrated_database_url: str, pool: Pool
+) -> None:
+    async with open_session(migrated_database_url, "test") as session:
+        await listen(session, "heard")
+        assert await notifications(session, seconds=0.01) == []
+        await say(pool, "one")
+        assert await notifications(session, seconds=20) == ["one"]
+        await say(pool, "two")
+        await session.execute("SELECT 1")
+        assert await notifications(session, seconds=20) == ["two"]
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_a_session_that_the_server_has_ended_says_so(migrated_database_url: str, pool: Pool) -> None:
+    async with open_session(migrated_database_url, "test") as session:
+        await listen(session, "heard")
+        async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as owner:
+            await owner.execute("SELECT pg_terminate_backend(%s)", [session.info.backend_pid])
+        with pytest.raises(psycopg.OperationalError):
+            await _ended(session)
+
+
+async def _ended(session: Connection) -> None:
+    """Its last words may come before its end. Raises psycopg.OperationalError, TimeoutError."""
+    async with asyncio.timeout(20):
+        while True:
+            await notifications(session, seconds=20)

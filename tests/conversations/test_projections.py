@@ -1,13 +1,14 @@
 """Read models: what events make of them, that rebuilt equals live, and that no event blocks the others."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import ConversationDescribed, ConversationErased, Event
+from contracts.events import ConversationDescribed, Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
@@ -19,39 +20,19 @@ from conversations.projections.conversations_table import (
     conversations_of,
 )
 from conversations.projections.follower import Follower
-from conversations.projections.projection import LoggedFact, Projection, Statement
-from conversations.projections.rebuilding import rebuild
+from conversations.projections.projection import LoggedFact, Statement
 from runtime.postgres import Pool
-from tests.conversations.given import (
-    ACCOUNT,
-    AT,
-    LATER,
-    answered,
-    asked,
-    began,
-    failed,
-    said,
-    started,
-    trace,
-    turn,
-)
-from tests.conversations.read_models import empty, rows
+from tests.conversations import read_models
+from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, failed, started, trace, turn
+from tests.conversations.read_models import rows
 
-pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
+pytestmark = [pytest.mark.requirement("PROJECTION-TABLES"), pytest.mark.usefixtures("emptied")]
 
 ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, open_runs_table.PROJECTION)
 TABLES = [each.name for each in ALL]
 
 
-@pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
-    await empty(migrated_database_url)
-
-
-async def follow(pool: Pool, log: Log, projections: Sequence[Projection] = ALL, batch: int = 500) -> None:
-    follower = Follower(pool, log, projections, batch=batch)
-    while await follower.step():
-        pass
+follow = partial(read_models.follow, projections=ALL)
 
 
 async def contents(pool: Pool) -> list[list[tuple[Any, ...]]]:
@@ -98,8 +79,7 @@ async def test_threads_are_listed_with_what_was_set_and_found_by_it(
     assert await found(customer="A", open="yes") == [second]
     assert await found(customer="B") == await found(Customer="A") == []
     assert await found("another", customer="A") == [fourth]
-    erased = ConversationErased(trace_id=trace("z"), at=LATER, account_id=ACCOUNT)
-    await store.append(await store.load(second), [erased])
+    await store.append(await store.load(second), [ERASED])
     assert await found(customer="A") == [first], "before the read model has heard of it"
     await follow(pool, log, batch=batch)
     assert await rows(pool, "SELECT conversation_id FROM conversations WHERE metadata ? 'open'") == []
@@ -164,47 +144,6 @@ async def test_a_run_is_open_from_its_message_to_its_end(
     assert await rows(pool, open_now) == []
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-async def test_an_erased_conversation_leaves_every_read_model(
-    store: ConversationStore, log: Log, pool: Pool, at_once: bool
-) -> None:
-    conversation_id = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
-    if not at_once:
-        await follow(pool, log)
-    erased = ConversationErased(trace_id="e", at=LATER, account_id=ACCOUNT)
-    await store.append(await store.load(conversation_id), [erased])
-    await follow(pool, log)
-    assert await contents(pool) == [[], [], []]
-
-
-async def test_rebuilt_in_batches_of_any_size_equals_live(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    live = Follower(pool, log, ALL)
-    for number in range(7):
-        await told(
-            store, began(), *turn(f"a{number}", "Hello", "Hi"), asked(f"b{number}"), started(f"b{number}")
-        )
-        await live.step()
-    while await live.step():
-        pass
-    expected = await contents(pool)
-    assert [len(table) for table in expected] == [7, 21, 7]
-    for version, size in ((2, 1), (3, 7), (4, 500)):
-        await rebuild(pool, log, [replace(each, version=version) for each in ALL], batch=size)
-        assert await contents(pool) == expected
-
-
-async def test_a_read_model_of_another_version_is_left_alone_and_the_others_go_on(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await told(store, began(), *turn("a", "Hello", "Hi"))
-    await follow(pool, log)
-    await told(store, began(), *turn("b", "Hello", "Hi"))
-    await follow(pool, log, [conversations_table.PROJECTION, replace(messages_table.PROJECTION, version=2)])
-    assert [len(table) for table in await contents(pool)] == [2, 2, 0]
-
-
 async def test_two_followers_apply_each_event_once(store: ConversationStore, log: Log, pool: Pool) -> None:
     one, two = Follower(pool, log, ALL), Follower(pool, log, ALL)
     for number in range(6):
@@ -214,17 +153,6 @@ async def test_two_followers_apply_each_event_once(store: ConversationStore, log
         pass
     listed = await conversations_of(pool, ACCOUNT, limit=10)
     assert [row.message_count for row in listed] == [2] * 6
-
-
-async def test_gaps_in_the_log_are_passed_over(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
-) -> None:
-    gone = await told(store, began(), *turn("a", "Hello", "Hi"))
-    left = await told(store, began(), *turn("b", "Hello", "Hi"))
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        await owner.execute("DELETE FROM conversation_events WHERE originator_id = %s", [gone])
-    await follow(pool, log)
-    assert [row.conversation_id for row in await conversations_of(pool, ACCOUNT, limit=10)] == [left]
 
 
 async def test_an_event_that_a_table_cannot_hold_is_parked_and_the_others_go_on(
@@ -273,23 +201,9 @@ async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(
 
     await told(store, began(), *turn("a", "Hello", "Hi"))
     with pytest.raises(psycopg.errors.UndefinedFunction):
-        await follow(
+        await read_models.follow(
             pool, log, [messages_table.PROJECTION, replace(conversations_table.PROJECTION, changes=changes)]
         )
     assert await contents(pool) == [[], [], []]
     await follow(pool, log)
     assert [len(table) for table in await contents(pool)] == [1, 2, 0]
-
-
-async def test_reply_and_run_may_come_in_batches_of_their_own(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    conversation_id = await told(store, began(), asked("a"), started("a"))
-    for stored in (said("Hi", "a"), answered("Hi", "a")):
-        await follow(pool, log)
-        await store.append(await store.load(conversation_id), stored)
-    await follow(pool, log)
-    (row,) = await conversations_of(pool, ACCOUNT, limit=10)
-    assert row.title == "Where is it?"
-    assert row.message_count == 2
-    assert row.updated_at == LATER

@@ -1,16 +1,21 @@
-"""Large events are read some at a time, by one reader at a time."""
+"""Large events are read some at a time by one reader at a time, and a run in a bounded number of pieces."""
 
 import asyncio
 import itertools
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from contracts import events
+from contracts.updates import Text
+from conversations.aggregate.canonical_stream import MOST_PIECES, replayed, thinned
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
 from conversations.event_store.turns import TURN_BYTES, in_turns
-from tests.conversations.given import AT, began, trace
+from tests.conversations.given import AT, began, run_after, trace, turn
 from tests.conversations.test_store import new_conversation
 
 pytestmark = pytest.mark.requirement("STREAM-REPLAY-BOUND")
@@ -89,3 +94,36 @@ async def test_a_reader_of_another_account_waits_for_two_turns_at_most(
     assert len(happened) == 4 * 9
     # The one under way, and one that was waiting when it asked again.
     assert all(later - place <= 3 for place, later in itertools.pairwise(places))
+
+
+def run_of(*lengths: int) -> Run:
+    """A run with rounds of so many characters, each of which was sent alone."""
+    rounds = tuple(
+        Round(number=number, text="ab" * (length // 2), cuts=tuple(range(1, length)))
+        for number, length in enumerate(lengths, start=1)
+    )
+    return replace(run_after(began(), *turn("a", "Hello", "Hi")), rounds=rounds)
+
+
+def pieces_of(run: Run) -> list[str]:
+    return [each.text for each in replayed(run) if isinstance(each, Text)]
+
+
+@pytest.mark.parametrize("lengths", [(2,), (MOST_PIECES,), (MOST_PIECES * 30,), (60_000,) * 6, (2, 100_000)])
+def test_a_run_is_read_again_whole_in_a_bounded_number_of_pieces(lengths: tuple[int, ...]) -> None:
+    run = run_of(*lengths)
+    pieces = pieces_of(run)
+    assert "".join(pieces) == run.text
+    assert len(pieces) <= MOST_PIECES + len(lengths)
+
+
+def test_what_has_few_pieces_keeps_each() -> None:
+    assert pieces_of(run_of(20, 20)) == ["a", "b"] * 20
+
+
+def test_what_is_stored_of_a_round_is_bounded() -> None:
+    assert thinned((1, 2, 3)) == (1, 2, 3)
+    assert thinned(()) == ()
+    many = thinned(range(1, 750_000))
+    assert len(many) <= MOST_PIECES
+    assert sorted(set(many)) == list(many)

@@ -21,14 +21,11 @@ from conversations.projections.rebuilding import Build, Watch, alone, due, rebui
 from conversations.projections.verifying import verify
 from runtime.postgres import Pool, connection
 from tests.blocking import until_blocked_by
-from tests.conversations.read_models import TABLES, contents, empty, erase, follow, many, rows, shadows
+from tests.conversations.read_models import TABLES, contents, erase, follow, many, rows, shadows
+
+pytestmark = pytest.mark.usefixtures("emptied")
 
 TABLE = "CREATE TABLE rebuilding.tools (LIKE public.tools)"
-
-
-@pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
-    await empty(migrated_database_url)
 
 
 class Told(Watch):
@@ -176,8 +173,7 @@ async def test_a_new_layout_comes_with_the_swap(store: ConversationStore, log: L
     found = await rows(pool, "SELECT content, words FROM messages ORDER BY position LIMIT 2")
     assert found == [("Hello", 1), ("Hi", 1)]
     (one,) = await verify(pool, log, [messages_table.PROJECTION])
-    assert one.ok is False
-    assert one.stored == 2
+    assert (one.ok, one.stored) == (False, 2)
     await rebuild(pool, log, [messages_table.PROJECTION])
     assert (await verify(pool, log, [messages_table.PROJECTION]))[0].ok
 

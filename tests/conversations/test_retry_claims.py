@@ -81,16 +81,14 @@ async def test_a_retry_whose_run_never_began_is_published_again(
     assert joined is not None
     assert again is not None
     assert not joined.mine
-    assert again.mine is True
-    assert again.publication == 2
+    assert (again.mine, again.publication) == (True, 2)
     assert again.trace_id == joined.trace_id == first.trace_id
     assert again.conversation_id == first.conversation_id
     await write(store, _request(again))
     await _pass(pool, 15)
     found = await _claim(claims, request, first=False)
     assert found is not None
-    assert found.mine is False
-    assert found.begun_at == 2
+    assert (found.mine, found.begun_at) == (False, 2)
 
 
 async def test_a_refused_try_leaves_nothing_and_an_old_one_is_forgotten(claims: Claims, pool: Pool) -> None:

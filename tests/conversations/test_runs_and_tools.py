@@ -5,14 +5,13 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import ConversationErased, Event
+from contracts.events import Event
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import rebuild
 from conversations.projections.tools_table import ToolLine, lines_of
-from conversations.queries.month_usage import spent_of
 from runtime.postgres import Pool
 from tests.conversations.given import (
     ACCOUNT,
@@ -26,19 +25,13 @@ from tests.conversations.given import (
     returned,
     said,
     started,
-    trace,
     turn,
     use,
     wanted,
 )
-from tests.conversations.read_models import contents, empty, follow, rows, told
+from tests.conversations.read_models import contents, erase, follow, rows, told
 
-pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
-
-
-@pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
-    await empty(migrated_database_url)
+pytestmark = [pytest.mark.requirement("PROJECTION-TABLES"), pytest.mark.usefixtures("emptied")]
 
 
 async def test_a_run_says_who_answered_when_and_at_what_cost(
@@ -92,12 +85,8 @@ async def test_calls_are_added_up_by_tool_and_day(store: ConversationStore, log:
         p95_ms=None,
         max_ms=None,
     )
-    assert second.name == "get_order"
-    assert second.calls == 4
-    assert second.failed == 1
-    assert second.lost == 1
-    assert second.median_ms == 10.0
-    assert second.p95_ms == 19.0
+    assert (second.name, second.calls, second.failed) == ("get_order", 4, 1)
+    assert (second.lost, second.median_ms, second.p95_ms) == (1, 10.0, 19.0)
     assert second.max_ms == 20
     assert await lines_of(pool, "2026-11", ACCOUNT) == [first, second]
     assert await lines_of(pool, "2026-11", "another") == await lines_of(pool, "2026-10") == []
@@ -125,10 +114,7 @@ async def test_built_again_equals_live_whatever_was_erased_meanwhile(
         place = dice.randrange(len(threads))
         thread = threads[place]
         if dice.random() < 0.2:
-            erased = ConversationErased(
-                trace_id=trace("erase"), at=LATER, account_id=ACCOUNT, spent=spent_of(thread)
-            )
-            await store.append(thread, [erased])
+            await erase(store, thread)
             threads[place] = await told(store)
         else:
             threads[place] = await store.append(thread, story(f"w{number}", dice))
@@ -150,8 +136,7 @@ async def test_of_an_erased_conversation_only_what_it_cost_is_left(
         store, *turn("a", "Hello", "Hi"), asked("b"), started("b"), *wanted([use("one")], "b")
     )
     await follow(pool, log)
-    erased = ConversationErased(trace_id="e", at=LATER, account_id=ACCOUNT, spent=spent_of(thread))
-    await store.append(thread, [erased])
+    await erase(store, thread)
     await follow(pool, log)
     left = {name: len(found) for name, found in (await contents(pool)).items() if found}
     assert left == {"usage": 1}

@@ -1,5 +1,7 @@
 """What each account has stored in the log, counted as the log is followed."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -10,28 +12,18 @@ from conversations.erased_rows import FIRST_PIECE, erase_piece
 from conversations.event_store.log import Log, bytes_of
 from conversations.event_store.store import ConversationStore
 from conversations.projections import storage_table
-from conversations.projections.follower import Follower
-from conversations.projections.rebuilding import rebuild
 from conversations.projections.storage_table import NOTHING, AccountStorage, stored_by_account, stored_of
-from conversations.projections.verifying import verify
 from runtime.postgres import Pool
-from tests.conversations.read_models import empty
+from tests.conversations import read_models
+from tests.conversations.read_models import erase
 
-pytestmark = pytest.mark.requirement("LIMIT-STORAGE")
+pytestmark = [pytest.mark.requirement("LIMIT-STORAGE"), pytest.mark.usefixtures("emptied")]
 
 ACCOUNT, OTHER = "account-1", "account-2"
 AT = "2026-11-21T10:00:00.000000Z"
 
 
-@pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
-    await empty(migrated_database_url)
-
-
-async def follow(pool: Pool, log: Log, *, batch: int = 500, steps: int | None = None) -> None:
-    follower = Follower(pool, log, [storage_table.PROJECTION], batch=batch)
-    while steps != 0 and await follower.step():
-        steps = None if steps is None else steps - 1
+follow = partial(read_models.follow, projections=[storage_table.PROJECTION])
 
 
 async def written(store: ConversationStore, *texts: str, account: str = ACCOUNT) -> Conversation:
@@ -42,11 +34,6 @@ async def written(store: ConversationStore, *texts: str, account: str = ACCOUNT)
 
 def titled(text: str) -> events.ConversationDescribed:
     return events.ConversationDescribed(trace_id=new_id(), at=AT, title=text, metadata={})
-
-
-async def erase(store: ConversationStore, conversation: Conversation) -> None:
-    gone = events.ConversationErased(trace_id=new_id(), at=AT, account_id=ACCOUNT)
-    await store.append(conversation, [gone])
 
 
 async def in_log(log: Log, *conversations: Conversation) -> AccountStorage:
@@ -93,16 +80,3 @@ async def test_a_long_conversation_is_free_at_its_erasure_though_its_rows_go_lat
     assert await stored_of(pool, ACCOUNT) == NOTHING
     while await erase_piece(pool):
         pass
-
-
-async def test_a_rebuild_and_a_verification_find_the_same(
-    store: ConversationStore, pool: Pool, log: Log
-) -> None:
-    kept, gone = await written(store, "kept", "é"), await written(store, "gone")
-    await follow(pool, log)
-    await erase(store, gone)  # after the live position: neither side has it
-    (found,) = await verify(pool, log, [storage_table.PROJECTION])
-    assert found.ok
-    assert found.rows == 1
-    await rebuild(pool, log, [storage_table.PROJECTION])
-    assert await stored_of(pool, ACCOUNT) == await in_log(log, kept)

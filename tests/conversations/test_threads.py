@@ -1,29 +1,20 @@
-"""What readers are shown is what the fold has, at every version, in pages of any size."""
+"""What readers are shown, and the past: at each version and time they are the fold, cut short there."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from contracts.events import MessageSaved
 from conversations.aggregate.conversation import Conversation, fold
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.queries import threads
-from conversations.queries.time_travel import past_of
-from conversations.transfer import moving
-from conversations.transfer.file_format import Carried
+from conversations.queries.time_travel import parse_version_or_time, past_of
 from runtime.postgres import Pool
 from tests.conversations import recorded
 
-pytestmark = pytest.mark.requirement("CONV-PAGES")
-
 _MANY = 1_000_000
-
-
-async def stored(store: ConversationStore, pool: Pool, name: str) -> Carried:
-    carried = recorded.carried(name)
-    await moving.bring(store, carried, await moving.planned(pool, carried))
-    return carried
 
 
 def said(conversation: Conversation) -> list[tuple[str, str, str, str, str]]:
@@ -41,9 +32,10 @@ def shown(message: MessageSaved) -> tuple[str, str, str, str, str]:
     return message.role, message.message_id, message.content, message.agent_id, message.at
 
 
+@pytest.mark.requirement("CONV-PAGES")
 async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, pool: Pool) -> None:
     for name in ("shop", "cancelled", "failed", "taken_over", "first_release"):
-        carried = await stored(store, pool, name)
+        carried = await recorded.stored(store, pool, name)
         facts, conversation_id = recorded.facts(carried), carried.conversation_id
         thread = await threads.find_thread(pool, conversation_id)
         assert thread is not None
@@ -67,41 +59,34 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
             summary = await threads.summary_of(pool, conversation_id, version)
             assert (summary is None) == (not found)
             if summary is not None:
-                assert summary.count == len(found)
-                assert summary.started_at == expected.started_at
-                assert summary.first == found[0].message
-                assert summary.last == found[-1].message
+                assert (summary.count, summary.started_at) == (len(found), expected.started_at)
+                assert (summary.first, summary.last) == (found[0].message, found[-1].message)
                 described = summary.described
                 assert (described.title if described else None) == expected.title
                 assert (described.metadata if described else {}) == expected.metadata
 
 
+@pytest.mark.requirement("CONV-PAGES")
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
-    conversation_id = (await stored(store, pool, "shop")).conversation_id
+    conversation_id = (await recorded.stored(store, pool, "shop")).conversation_id
     whole = await threads.messages_of(pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY)
     assert whole.more is False
     assert (len(whole.messages) > 2) is True
     first = await threads.messages_of(pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=1)
-    assert first.more is True
-    assert first.messages == whole.messages[:1]
+    assert (first.more, first.messages) == (True, whole.messages[:1])
     rest = await threads.messages_of(
-        pool,
-        conversation_id,
-        after=whole.messages[-2].version,
-        until=_MANY,
-        limit=1,
-        max_bytes=1,
+        pool, conversation_id, after=whole.messages[-2].version, until=_MANY, limit=1, max_bytes=1
     )
-    assert rest.more is False
-    assert rest.messages == whole.messages[-1:]
+    assert (rest.more, rest.messages) == (False, whole.messages[-1:])
 
 
+@pytest.mark.requirement("CONV-PAGES")
 async def test_a_time_is_the_version_that_the_conversation_had(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
-    carried = await stored(store, pool, "cancelled")
+    carried = await recorded.stored(store, pool, "cancelled")
     thread = await threads.find_thread(pool, carried.conversation_id)
     assert thread is not None
     times = {datetime.fromisoformat(fact.at) for fact in recorded.facts(carried)}
@@ -111,9 +96,96 @@ async def test_a_time_is_the_version_that_the_conversation_had(
         assert await threads.version_at(pool, thread, time) == past.conversation.version
 
 
+@pytest.mark.requirement("CONV-PAGES")
 async def test_what_was_erased_or_never_was_is_no_thread(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
-    erased = await stored(store, pool, "erased")
+    erased = await recorded.stored(store, pool, "erased")
     assert await threads.find_thread(pool, erased.conversation_id) is None
     assert await threads.find_thread(pool, "01a2001a-0000-7000-8000-000000000000") is None
+
+
+@pytest.mark.requirement("TIME-TRAVEL")
+@pytest.mark.parametrize("name", ["shop", "compacted"])
+async def test_at_every_version_it_is_the_fold_of_what_was_there(
+    store: ConversationStore, log: Log, pool: Pool, name: str
+) -> None:
+    carried = await recorded.stored(store, pool, name)
+    facts = recorded.facts(carried)
+    for version in range(len(facts) + 1):
+        past = await past_of(log, carried.conversation_id, version)
+        assert past.conversation == fold(carried.conversation_id, facts[:version])
+        assert past.head == len(facts)
+        assert len(past.entries) == version
+    now = await past_of(log, carried.conversation_id)
+    stored_now = await log.conversation(carried.conversation_id)
+    assert now.conversation == replace(stored_now, stored_bytes=0)
+    beyond = await past_of(log, carried.conversation_id, len(facts) + 1)
+    assert (beyond.conversation, beyond.head) == (now.conversation, len(facts))
+
+
+@pytest.mark.requirement("TIME-TRAVEL")
+async def test_at_a_time_it_has_what_was_stored_until_then(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    carried = await recorded.stored(store, pool, "cancelled")
+    facts = recorded.facts(carried)
+    for fact in facts:
+        time = datetime.fromisoformat(fact.at)
+        past = await past_of(log, carried.conversation_id, time)
+        kept = past.conversation.version
+        assert all(datetime.fromisoformat(each.at) <= time for each in facts[:kept])
+        assert kept == len(facts) or datetime.fromisoformat(facts[kept].at) > time
+        assert past.conversation == fold(carried.conversation_id, facts[:kept])
+    first = datetime.fromisoformat(facts[0].at)
+    before = await past_of(log, carried.conversation_id, first - timedelta(microseconds=1))
+    assert before.entries == ()
+    assert before.conversation.version == 0
+    after = await past_of(log, carried.conversation_id, first + timedelta(days=1))
+    assert after.conversation.version == len(facts)
+
+
+@pytest.mark.requirement("TIME-TRAVEL")
+async def test_an_erased_conversation_has_no_past(store: ConversationStore, log: Log, pool: Pool) -> None:
+    carried = await recorded.stored(store, pool, "erased")
+    for place in (1, 7, 8, 99, datetime(2020, 1, 1, tzinfo=UTC)):
+        past = await past_of(log, carried.conversation_id, place)
+        assert past.conversation.erased
+        assert past.conversation.version == past.head == carried.stored[0].version
+
+
+@pytest.mark.requirement("TIME-TRAVEL")
+async def test_what_cannot_be_read_does_not_hide_what_was_before(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    carried = await recorded.stored(store, pool, "failed")
+    count = len(carried.stored)
+    await store.append_stored(
+        carried.conversation_id, count, [("unheard_of.v9", b'{"type":"unheard_of.v9"}')]
+    )
+    past = await past_of(log, carried.conversation_id, count)
+    assert past.conversation == fold(carried.conversation_id, recorded.facts(carried))
+    assert past.head == count + 1
+
+
+@pytest.mark.requirement("TIME-TRAVEL")
+async def test_what_never_was_has_no_head(log: Log) -> None:
+    past = await past_of(log, "01a2001a-0000-7000-8000-000000000000", 3)
+    assert past.head == 0
+    assert past.entries == (())
+
+
+@pytest.mark.requirement("TIME-TRAVEL")
+def test_places_are_versions_and_times() -> None:
+    assert parse_version_or_time("12") == 12
+    nine = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+    for text in (
+        "2026-11-21T09:30:00Z",
+        "2026-11-21T09:30",
+        "2026-11-21 09:30:00",
+        "2026-11-21T10:30:00+01:00",
+    ):
+        assert parse_version_or_time(text) == nine
+    for text in ("", "-1", "1.5", "now", "9" * 19, "١٢", "2026-13-01", "2026-11-21T09:30:00 01:00", "\x00"):
+        with pytest.raises(ValueError, match="must be a version, such as 12, or a time in ISO 8601"):
+            parse_version_or_time(text)

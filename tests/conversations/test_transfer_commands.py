@@ -20,8 +20,7 @@ def test_a_dry_run_counts_what_an_import_would_bring_and_changes_nothing(
     source = mine_file(tmp_path, "sources")
     before = replay.events()
     tried = replay("import", str(source), "--account", f"{PRO}={account}", "--dry-run", "--json")
-    assert tried.json["new"] == 1
-    assert tried.json["dry_run"] is True
+    assert (tried.json["new"], tried.json["dry_run"]) == (1, True)
     assert replay.events() == before
 
 
@@ -33,9 +32,7 @@ def test_a_file_is_imported_once(replay: Commands, tmp_path: Path) -> None:
     assert replay.events() == before + done["events"] > before
     assert list(done["unknown_agents"].values()) == [1]
     again = replay("import", "-", "--account", f"{PRO}={account}", "--json", stdin=source.read_bytes()).json
-    assert again["present"] == 1
-    assert again["events"] == 0
-    assert again["new"] == 0
+    assert (again["present"], again["events"], again["new"]) == (1, 0, 0)
 
 
 def test_what_was_imported_is_exported_line_by_line(replay: Commands, tmp_path: Path) -> None:

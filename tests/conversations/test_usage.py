@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import msgspec
 import pytest
@@ -14,13 +15,13 @@ from conversations.aggregate.turn import fail
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import usage_table
-from conversations.projections.follower import Follower
 from conversations.projections.usage_table import UsageLine, lines_of
-from conversations.queries.month_usage import MonthSpent, month_of, projected, recount, spent_of
+from conversations.queries.month_usage import MonthSpent, month_of, projected, recount
 from runtime.postgres import Pool, connection
-from tests.conversations.read_models import empty
+from tests.conversations import read_models
+from tests.conversations.read_models import erase, rows
 
-pytestmark = pytest.mark.requirement("USAGE")
+pytestmark = [pytest.mark.requirement("USAGE"), pytest.mark.usefixtures("emptied")]
 
 ACCOUNT, OTHER = "account-1", "account-2"
 
@@ -33,6 +34,7 @@ def ago(seconds: float) -> str:
 
 
 MONTH = ago(0)[:7]
+USAGE = "SELECT * FROM usage ORDER BY trace_id"
 
 
 def run(tokens: int, end: str = "completed", *, agent: str = "a", model: str = "m", at: str | None = None):  # type: ignore[no-untyped-def]
@@ -59,27 +61,7 @@ async def told(store: ConversationStore, *stored: events.Event, account: str = A
     return await store.append(Conversation(conversation_id=new_id()), [began, *stored])
 
 
-async def erase(store: ConversationStore, conversation: Conversation) -> None:
-    erased = events.ConversationErased(
-        trace_id=new_id(), at=ago(0), account_id=ACCOUNT, spent=spent_of(conversation)
-    )
-    await store.append(conversation, [erased])
-
-
-@pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
-    await empty(migrated_database_url)
-
-
-async def follow(pool: Pool, log: Log, *, batch: int = 500, steps: int | None = None) -> None:
-    follower = Follower(pool, log, [usage_table.PROJECTION], batch=batch)
-    while steps != 0 and await follower.step():
-        steps = None if steps is None else steps - 1
-
-
-async def rows(pool: Pool) -> list[tuple[object, ...]]:
-    async with connection(pool) as conn:
-        return await (await conn.execute("SELECT * FROM usage ORDER BY trace_id")).fetchall()
+follow = partial(read_models.follow, projections=[usage_table.PROJECTION])
 
 
 async def test_it_is_added_up_by_account_agent_model_and_day(
@@ -125,15 +107,15 @@ async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(
     await erase(store, conversation)
     assert (await month_of(pool, ACCOUNT)).tokens == 18
     await follow(pool, log)
-    live = await rows(pool)
+    live = await rows(pool, USAGE)
     assert (await month_of(pool, ACCOUNT)).tokens == 18
     async with connection(pool) as conn:
         await conn.execute("DELETE FROM projection_positions")
     await follow(pool, log)
-    assert await rows(pool) == live
+    assert await rows(pool, USAGE) == live
     await erase(store, other)
     await follow(pool, log)
-    assert await rows(pool) == live
+    assert await rows(pool, USAGE) == live
     assert (await recount(log, ACCOUNT, MONTH)).tokens == 18
 
 
@@ -162,8 +144,7 @@ async def test_the_month_is_the_same_however_far_the_read_model_is_behind(
 
 
 def check(found: MonthSpent, expected: dict[str, int]) -> None:
-    assert found.month == MONTH
-    assert found.tokens == sum(expected.values())
+    assert (found.month, found.tokens) == (MONTH, sum(expected.values()))
     assert found.recent.items() <= expected.items()
     assert found.counted_to < ago(100)
 
@@ -180,18 +161,6 @@ async def test_what_a_lost_reply_cost_is_the_runs(store: ConversationStore, log:
         conversation.conversation_id
     )
     assert (await month_of(pool, ACCOUNT)).tokens == 10 + 7
-
-
-async def test_batches_of_any_size_give_the_same_rows(store: ConversationStore, log: Log, pool: Pool) -> None:
-    for end in ("completed", "failed", "cancelled"):
-        await told(store, *run(10, end), *run(5, end)[:2])
-    await follow(pool, log)
-    live = await rows(pool)
-    for batch in (1, 2, 5):
-        async with connection(pool) as conn:
-            await conn.execute("DELETE FROM projection_positions")
-        await follow(pool, log, batch=batch)
-        assert await rows(pool) == live
 
 
 async def test_a_recount_tells_how_far_it_is(store: ConversationStore, log: Log) -> None:

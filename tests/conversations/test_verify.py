@@ -13,12 +13,9 @@ from conversations.projections.rebuilding import rebuild
 from conversations.projections.verifying import verify
 from runtime.postgres import Pool, connection
 from tests.conversations.given import turn
-from tests.conversations.read_models import TABLES, empty, follow, many, replay, rows, shadows, told
+from tests.conversations.read_models import TABLES, follow, many, replay, rows, shadows, told
 
-
-@pytest.fixture(autouse=True)
-async def emptied(migrated_database_url: str) -> None:
-    await empty(migrated_database_url)
+pytestmark = pytest.mark.usefixtures("emptied")
 
 
 @pytest.mark.requirement("VERIFY")
@@ -59,8 +56,7 @@ async def test_the_first_difference_is_named(
     key = changed + "-" * change.startswith("INSERT")
     assert one.difference.table == "messages"
     assert one.difference.key == {"message_id": key}
-    assert one.difference.column == column
-    assert one.difference.live == live
+    assert (one.difference.column, one.difference.live) == (column, live)
     assert one.difference.rebuilt == rebuilt
     assert await shadows(pool) == []
 
@@ -72,8 +68,7 @@ async def test_a_column_too_many_is_named(store: ConversationStore, log: Log, po
     await rebuild(pool, log, [replace(messages_table.PROJECTION, tables=wider)])
     (one,) = await verify(pool, log, [messages_table.PROJECTION])
     assert one.difference is not None
-    assert one.difference.column == "words"
-    assert one.difference.live == "integer"
+    assert (one.difference.column, one.difference.live) == ("words", "integer")
     assert one.difference.rebuilt is None
     await rebuild(pool, log, [messages_table.PROJECTION])
     assert (await verify(pool, log, [messages_table.PROJECTION]))[0].ok

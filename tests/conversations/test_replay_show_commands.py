@@ -1,7 +1,12 @@
-"""`agentchat replay show` and `why` on imported histories."""
+"""`agentchat replay show`, `why` and `trace` on imported histories."""
 
 import asyncio
 import json
+import os
+import pty
+import re
+import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +21,7 @@ from directory.agent_draft import AgentChanges
 from tests.conversations.given import answered, asked, began, compacted, said, started, trace, turn
 from tests.conversations.replay_commands import Commands, mine_file
 from tests.conversations.test_transfer import LOAD, PRO, SHOP_AGENT
+from tests.gateway import stored
 
 
 class Shown(NamedTuple):
@@ -73,8 +79,7 @@ def test_show_prints_a_conversation_as_it_was(shown: Shown) -> None:
 )
 def test_show_refuses_what_is_no_version_of_it(shown: Shown, at: str, said: str) -> None:
     wrong = shown.replay("show", shown.thread, "--at", at)
-    assert wrong.code == 2
-    assert wrong.out == ""
+    assert (wrong.code, wrong.out) == (2, "")
     assert said.format(thread=shown.thread) in wrong.err
 
 
@@ -137,8 +142,7 @@ def explained(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Exp
 @pytest.mark.requirement("WHY")
 def test_why_refuses_a_message_that_the_read_models_lack(explained: Explained) -> None:
     unknown = explained.before_projection
-    assert unknown.code == 2
-    assert unknown.out == ""
+    assert (unknown.code, unknown.out) == (2, "")
     assert unknown.err == (
         f"no such message: {explained.reply['message_id']} (the read models lag behind the log: try again)"
     )
@@ -149,8 +153,7 @@ def test_why_tells_which_agent_version_and_worker_made_a_message(explained: Expl
     made = explained.replay("why", explained.reply["message_id"], "--json").json
     started = explained.started
     assert made["trace_id"] == explained.reply["trace_id"]
-    assert made["agent"]["version"] == 1
-    assert made["agent"]["current"] == 2
+    assert (made["agent"]["version"], made["agent"]["current"]) == (1, 2)
     assert made["agent"]["changes"] == [{"field": "system_prompt", "then": "Be brief.", "now": "Be long."}]
     assert made["attempts"] == [{"attempt": 1, "at": started["at"], "worker": started["worker"]}]
     assert explained.replay("why", explained.reply["trace_id"], "--json").json == made
@@ -185,6 +188,139 @@ def test_why_prints_lines(explained: Explained) -> None:
 )
 def test_why_refuses_what_is_not_there(replay: Commands, name: str, said: str) -> None:
     wrong = replay("why", name)
-    assert wrong.code == 2
-    assert wrong.out == ""
+    assert (wrong.code, wrong.out) == (2, "")
     assert said in wrong.err
+
+
+class Imported(NamedTuple):
+    """A recorded history in which persons decided: `requested` and `decided` are its events, in order."""
+
+    replay: Commands
+    conversation: str
+    requested: list[dict[str, Any]]
+    decided: list[dict[str, Any]]
+
+    def show(self) -> str:
+        return self.replay("show", self.conversation).out
+
+    def why(self, run: int) -> str:
+        return self.replay("why", self.requested[run]["trace_id"]).out
+
+
+def imported(name: str, replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Imported:
+    source = mine_file(tmp_path_factory.mktemp(name), name)
+    accounts = sorted(set(re.findall(r'"account_id":"([^"]+)"', source.read_text())))
+    arguments = [part for each in accounts for part in ("--account", f"{each}={replay.account()}")]
+    assert replay("import", str(source), *arguments).code == 0
+    lines = [json.loads(line) for line in source.read_bytes().splitlines()[1:-1]]
+    events = [line["event"] for line in lines]
+    return Imported(
+        replay,
+        lines[0]["conversation_id"],
+        [
+            each
+            for each in events
+            if each["type"].startswith(("approval_requested.", "elicitation_requested."))
+        ],
+        [each for each in events if each["type"].startswith("approval_decided.")],
+    )
+
+
+@pytest.fixture(scope="module")
+def approvals(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Imported:
+    return imported("approvals", replay, tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=["elicited", "elicitation"])
+def elicited(
+    replay: Commands, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Imported:
+    return imported(request.param, replay, tmp_path_factory)
+
+
+@pytest.mark.requirement("TIME-TRAVEL", "WHY")
+def test_who_decided_when_and_what_was_changed_is_shown(approvals: Imported) -> None:
+    (approved, denied), (first, _) = approvals.decided, approvals.requested
+    for text in (approvals.show(), approvals.why(0) + approvals.why(1)):
+        assert f"approval requested  {first['at']}  approval {first['approval_id']}" in text
+        assert f"approved by account {approved['by']['id']}  {approved['at']}\n" in text
+        assert 'run with order_id="ORD-1030", reason="by phone"' in text
+        assert f"denied by account {denied['by']['id']}  {denied['at']}: Too late.\n" in text
+
+
+@pytest.mark.requirement("TIME-TRAVEL", "WHY")
+def test_a_call_that_was_denied_took_no_time(approvals: Imported) -> None:
+    lines = approvals.show().splitlines()
+    assert '    cancel_order(order_id="ORD-1031")' in lines
+    assert '    cancel_order(order_id="ORD-1030")  126 ms' in lines
+
+
+@pytest.mark.requirement("TIME-TRAVEL", "WHY")
+def test_what_a_tool_asked_and_was_answered_is_shown(elicited: Imported) -> None:
+    text = elicited.show()
+    answered, declined = elicited.decided
+    assert "the tool asks: Change the shipping address: country?" in text
+    assert f"answered by account {answered['by']['id']}  {answered['at']}" in text
+    assert 'answered country="AT"' in text
+    assert f"declined by account {declined['by']['id']}  {declined['at']}" in text
+
+
+@pytest.mark.requirement("TIME-TRAVEL", "WHY")
+def test_show_names_the_versions_of_each_round(approvals: Imported) -> None:
+    text = approvals.show()
+    assert "  round 1  versions 4 to 10  tool_use" in text
+    assert "  round 2  versions 24 to 25  end_turn" in text
+
+
+@pytest.mark.requirement("TIME-TRAVEL", "WHY")
+def test_why_shows_the_messages_and_the_time_of_each_round(approvals: Imported) -> None:
+    text = approvals.why(1)
+    assert re.search(r"round 1 +2026-\S+Z, 0\.1 s, shown 6 messages: tool_use", text)
+    assert re.search(r"round 2 +2026-\S+Z, 0\.2 s, shown 7 messages: end_turn", text)
+    assert "messages      7\n  user        Cancel ORD-1030\n" in text
+    assert '  assistant   calls cancel_order(order_id="ORD-1031")\n' in text
+    made = approvals.replay("why", approvals.requested[1]["trace_id"], "--json").json
+    assert [each["role"] for each in made["messages"]] == ["user", "assistant"] * 3 + ["user"]
+    assert [each["messages"] for each in made["rounds"]] == [6, 7]
+
+
+TEXT = "\x1b[2J \x9b31m \x85 \u202e \x7f ü"
+
+
+class Account:
+    account_id = ids.new_id()
+    agent = ids.new_id()
+
+
+async def written_by(trace_id: str, environ: Mapping[str, str], *, on_terminal: bool) -> bytes:
+    """What the command writes."""
+    ours, its = pty.openpty() if on_terminal else os.pipe()
+    command = (sys.executable, "-m", "ops.main", "replay", "trace", trace_id, "--as", "json")
+    process = await asyncio.create_subprocess_exec(*command, stdout=its, env=environ)
+    os.close(its)
+    async with asyncio.timeout(30):
+        assert await process.wait() == 0
+    written = b""
+    try:
+        while piece := os.read(ours, 4096):
+            written += piece
+    except OSError:  # so a terminal ends
+        pass
+    finally:
+        os.close(ours)
+    return written.replace(b"\r\n", b"\n")
+
+
+@pytest.mark.requirement("SAFE-TO-SHOW", "RERENDER")
+async def test_a_trace_is_shown_as_it_was_and_drives_no_terminal(
+    store: ConversationStore, migrated_database_url: str
+) -> None:
+    asked = stored.request(Account())
+    await stored.write(store, asked, *stored.ended(asked, TEXT, ids.new_id()))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+    environ = {**kept, "AGENTCHAT_DATABASE_URL": migrated_database_url}
+    filed, seen = await asyncio.gather(
+        *(written_by(asked.trace_id, environ, on_terminal=on_terminal) for on_terminal in (False, True))
+    )
+    assert "\x9b31m \x85 \u202e \x7f ü" in filed.decode()
+    assert "\\u009b31m \\u0085 \\u202e \\u007f ü" in seen.decode()
