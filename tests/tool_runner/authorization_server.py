@@ -5,13 +5,11 @@ The client credentials grant, which the SDK's token endpoint does not have, is t
 
 import asyncio
 import base64
-import contextlib
 import secrets
-import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
-import uvicorn
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -27,6 +25,9 @@ from pydantic import AnyHttpUrl, AnyUrl
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tests.ports import free_port
+from tests.tool_runner.sdk_server import listening
 
 CLIENT, SECRET = "the-client", "the-client-secret"
 
@@ -233,36 +234,12 @@ class Protected:
         )
 
 
-class _Server(uvicorn.Server):
-    """Says when it listens, and leaves the signals to the tests."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listens = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listens.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def protected() -> AsyncIterator[Protected]:
     """One that listens on loopback."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    made = Protected(listener.getsockname()[1])
-    config = uvicorn.Config(made.app(), log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
-    server = _Server(config)
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        async with asyncio.timeout(20):
-            await server.listens.wait()
-        yield made
-    finally:
-        made.issuer.may_answer.set()
-        server.should_exit = True
-        await task
-        listener.close()
+    made = Protected(free_port())
+    async with listening(made.app(), made.port):
+        try:
+            yield made
+        finally:
+            made.issuer.may_answer.set()

@@ -13,9 +13,9 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 @asynccontextmanager
-async def listening(app: Any) -> AsyncIterator[int]:
-    """The port on which the application is served while the block runs."""
-    port, stop = free_port(), asyncio.Event()
+async def listening(app: Any, port: int | None = None) -> AsyncIterator[int]:
+    """The port, or one that is free, on which the application is served while the block runs."""
+    port, stop = port or free_port(), asyncio.Event()
     task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
     try:
         await _reachable(port, task)

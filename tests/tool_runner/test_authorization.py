@@ -36,7 +36,7 @@ from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.agent_servers import AuthorizedServer
-from tool_runner.servers.pool import ServerPool
+from tool_runner.servers.pool import ServerPool, ToolServer
 
 pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
 
@@ -89,6 +89,17 @@ class Scene:
         link = await self.link(worker)
         assert link.url, link.detail
         return await opened_in_a_browser(link.url)
+
+    @asynccontextmanager
+    async def used(self, worker: Authorizations, authorization_id: str = "1") -> AsyncIterator[ToolServer]:
+        """The server as a runner calls it, with this authorisation of the agent's."""
+        guard = Guard([f"127.0.0.1:{self.server.port}"])
+        servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
+        config = AuthorizedServer(
+            name="shop", url=self.server.url, agent_id=self.agent.agent_id, authorization_id=authorization_id
+        )
+        yield servers.get(self.agent.account_id, config)
+        await servers.close(5.0)
 
     async def authorize(self, worker: Authorizations) -> None:
         await self.set(grant="authorization_code")
@@ -154,8 +165,8 @@ async def test_a_refused_client_is_an_error_of_the_tool_and_a_state_of_the_check
     env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
     async with running(env), Bus.connect(fresh_nats_url, name="test") as bus:
         calls = Calls(bus)
+        finished = await calls.finish(scene.agent.call("whoami", "shop"))  # first: a queue waits for a worker
         (found,) = await calls.checked(scene.agent)
-        finished = await calls.finish(scene.agent.call("whoami", "shop"))
     assert not found.ok
     assert found.detail == "Needs authorisation: the authorization server refused it: invalid_client."
     assert finished.is_error
@@ -246,21 +257,15 @@ async def test_a_message_that_meets_an_ended_token_is_sent_again_with_the_next_o
     issuer = scene.server.issuer
     async with scene.worker() as worker:
         await scene.authorize(worker)
-        guard = Guard([f"127.0.0.1:{scene.server.port}"])
-        servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
-        config = AuthorizedServer(
-            name="shop", url=scene.server.url, agent_id=scene.agent.agent_id, authorization_id="1"
-        )
-        server = servers.get(scene.agent.account_id, config)
-        assert not (await call(server, "whoami")).is_error
-        issuer.access.clear()
-        assert not (await call(server, "whoami")).is_error
-        assert scene.server.seen[-1] in issuer.access
-        issuer.access.clear()
-        with pytest.raises(ToolFailed) as failed:
-            await call(server, "whoami")
-        assert failed.value.fault.kind == "credentials", "not a token for each refusal"
-        await servers.close(5.0)
+        async with scene.used(worker) as server:
+            assert not (await call(server, "whoami")).is_error
+            issuer.access.clear()
+            assert not (await call(server, "whoami")).is_error
+            assert scene.server.seen[-1] in issuer.access
+            issuer.access.clear()
+            with pytest.raises(ToolFailed) as failed:
+                await call(server, "whoami")
+            assert failed.value.fault.kind == "credentials", "not a token for each refusal"
     assert issuer.grants == ["authorization_code", "refresh_token"]
 
 

@@ -24,12 +24,6 @@ def test_only_the_names_that_collide_are_prefixed() -> None:
     assert sorted(names.values()) == ["crm_search", "open_case", "shop_search"]
 
 
-def test_a_prefixed_name_that_is_taken_too_is_told_apart() -> None:
-    tools = [("a", "b_c"), ("a_b", "c"), ("x", "c"), ("y", "b_c"), ("z", "a_b_c")]
-    names = visible_names(tools)
-    assert len(set(names.values())) == len(tools)
-
-
 @given(
     st.lists(
         st.tuples(

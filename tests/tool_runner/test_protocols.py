@@ -61,9 +61,7 @@ async def test_a_server_that_never_answers_the_probe_gets_a_handshake(connect: C
         assert not (await call(connect(scripted), "echo")).is_error
 
 
-async def test_an_expired_session_reconnects_and_retries_the_call(
-    connect: Connect,
-) -> None:
+async def test_an_expired_session_reconnects_and_retries_the_call(connect: Connect) -> None:
     async with serving(_echo, [tool("write")]) as scripted:
         scripted.session_id = "first"
         server = connect(scripted)

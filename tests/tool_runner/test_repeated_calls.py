@@ -28,11 +28,7 @@ async def calls(fresh_nats_url: str) -> AsyncIterator[Calls]:
 def next_request(request: ToolRequested, finished: ToolFinished, content: dict[str, Any]) -> ToolRequested:
     (asked,) = finished.input_requests
     said = InputResponse(
-        key=asked.key,
-        elicitation=asked.elicitation,
-        leg=request.leg,
-        action="accept",
-        content=content,
+        key=asked.key, elicitation=asked.elicitation, leg=request.leg, action="accept", content=content
     )
     return replace(
         request,

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx
 import msgspec
@@ -139,8 +140,7 @@ async def test_the_tools_of_all_servers_are_listed_side_by_side(world: World) ->
     colliding = [spec for spec in listed.tools if spec.tool in ("b.c", "b/c")]
     assert len({spec.name for spec in colliding}) == 2
     by_name = {spec.name: spec for spec in listed.tools}
-    assert by_name["scripted_echo"].server == "scripted"
-    assert by_name["scripted_echo"].tool == "echo"
+    assert (by_name["scripted_echo"].server, by_name["scripted_echo"].tool) == ("scripted", "echo")
     assert by_name["scripted_echo"].read_only
     assert not by_name["twin_echo"].read_only
     assert [server.server for server in listed.unavailable] == ["gone", "internal"]
@@ -157,7 +157,7 @@ async def test_an_unknown_agent_has_no_tools(world: World) -> None:
     assert json.loads(finished.output) == {"error": "This agent has no such tool."}
 
 
-@pytest.mark.requirement("TOOLS-ERRORS", "TOOLS-GUARD")
+@pytest.mark.requirement("TOOLS-ERRORS", "TOOLS-GUARD", "TOOLS-ALLOWED")
 @pytest.mark.parametrize(
     ("name", "server", "words"),
     [
@@ -165,6 +165,7 @@ async def test_an_unknown_agent_has_no_tools(world: World) -> None:
         ("hidden", "scripted", "This agent has no such tool."),
         ("odd", "scripted", "This agent has no such tool."),
         ("nothing", "scripted", "This agent has no such tool."),
+        ("list_orders", "shop", "This agent has no such tool."),
         ("echo", "nowhere", "This agent has no such tool."),
         ("echo", "gone", "The tool server could not be reached."),
         ("echo", "internal", "The tool server's address is not permitted."),
@@ -225,60 +226,40 @@ async def test_a_check_connects_to_each_server_and_says_what_works(world: World)
     found = {server.name: server for server in checked}
     assert list(found) == ["scripted", "twin", "hung", "gone", "internal", "shop"]
     assert {name for name, server in found.items() if server.ok} == {"twin", "hung", "shop"}
-    assert found["shop"].tools == len(DEMO_TOOLS)
-    assert found["shop"].allowed == 1
+    assert (found["shop"].tools, found["shop"].allowed) == (len(DEMO_TOOLS), 1)
     assert found["gone"].detail == "The tool server could not be reached."
     assert found["internal"].detail == "The tool server's address is not permitted."
-    assert found["scripted"].tools == 7
-    assert found["scripted"].allowed == 6
+    assert (found["scripted"].tools, found["scripted"].allowed) == (7, 6)
     assert found["scripted"].missing == ("odd",)
     assert "odd (its input is not an object)" in found["scripted"].detail
     assert CANARY not in repr(checked)
 
 
-@pytest.mark.requirement("AGENT-CHECK", "TOOLS-ALLOWED")
-async def test_a_check_names_what_the_allow_list_has_and_the_server_has_not(
-    world: World, migrated_database_url: str
+@pytest.mark.requirement("AGENT-CHECK", "TOOLS-ALLOWED", "APPROVAL-POLICY")
+@pytest.mark.parametrize(
+    ("settings", "allowed", "missing"),
+    [
+        ({"allowed_tools": ("echo", "ehco", "fial")}, 1, ("ehco", "fial")),
+        ({"require_approval": ApprovalRules(always=ToolFilter(tool_names=("echo", "ehco")))}, 7, ("ehco",)),
+    ],
+    ids=["allow list", "approval policy"],
+)
+async def test_a_check_names_what_is_set_for_tools_that_the_server_has_not(
+    world: World, migrated_database_url: str, settings: dict[str, Any], allowed: int, missing: tuple[str, ...]
 ) -> None:
-    allowed = ("echo", "ehco", "fial")
     agent = await make_agent(
-        migrated_database_url, McpServer(name="scripted", url=world.scripted.url, allowed_tools=allowed)
+        migrated_database_url, McpServer(name="scripted", url=world.scripted.url, **settings)
     )
     (server,) = await world.calls.checked(agent)
-    assert server.ok is False
-    assert server.allowed == 1
-    assert server.missing == (("ehco", "fial"))
-    assert "ehco, fial" in server.detail
-
-
-@pytest.mark.requirement("AGENT-CHECK", "APPROVAL-POLICY")
-async def test_a_check_names_what_the_approval_policy_has_and_the_server_has_not(
-    world: World, migrated_database_url: str
-) -> None:
-    policy = ApprovalRules(always=ToolFilter(tool_names=("echo", "ehco")))
-    agent = await make_agent(
-        migrated_database_url, McpServer(name="scripted", url=world.scripted.url, require_approval=policy)
-    )
-    (server,) = await world.calls.checked(agent)
-    assert server.ok is False
-    assert server.missing == ("ehco",)
+    assert (server.ok, server.allowed, server.missing) == (False, allowed, missing)
+    assert ", ".join(missing) in server.detail
 
 
 @pytest.mark.requirement("AGENT-CHECK")
 async def test_a_check_of_an_agent_that_is_not_there_says_so(world: World) -> None:
     (server,) = await world.calls.checked(Agent(world.agent.account_id, new_id()))
-    assert server.name == "*"
-    assert server.ok is False
+    assert (server.name, server.ok) == ("*", False)
     assert "no such agent" in server.detail
-
-
-@pytest.mark.requirement("TOOLS-ALLOWED")
-@pytest.mark.parametrize("name", ["hidden", "list_orders"])
-async def test_a_tool_that_is_not_on_the_allow_list_is_not_run_whoever_asks(world: World, name: str) -> None:
-    server = "scripted" if name == "hidden" else "shop"
-    finished = await world.calls.finish(world.agent.call(name, server))
-    assert json.loads(finished.output) == {"error": "This agent has no such tool."}
-    assert name not in {call.tool for call in world.scripted.calls()}
 
 
 @pytest.mark.requirement("TOOLS-DEADLINE")
@@ -296,10 +277,7 @@ async def test_a_write_that_a_lost_runner_has_begun_is_not_said_to_be_undone(
 ) -> None:
     """Whatever keeps the next runner from it: its deadline has passed, or its server is gone by now."""
     late = datetime.now(UTC) - timedelta(seconds=1)
-    requests = [
-        world.agent.call("fail", deadline=late.isoformat()),
-        world.agent.call("write", server="gone"),
-    ]
+    requests = [world.agent.call("fail", deadline=late.isoformat()), world.agent.call("write", server="gone")]
     async with open_pool(migrated_database_url) as pool:
         lost = Journal(pool, "lost")
         for request in requests:
@@ -356,8 +334,7 @@ async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
         telemetry.shutdown()
     assert trace_id in finished.output  # as the tool server was told
     line = await world.runner.logged("tool_finished", call_id=request.call_id)
-    assert line["trace_id"] == request.trace_id
-    assert line["account_id"] == request.account_id
+    assert (line["trace_id"], line["account_id"]) == (request.trace_id, request.account_id)
 
     found = await asyncio.to_thread(world.spans.spans_of, trace_id, {"tool-runner"})
     spans = {span.name: span for _, span in found}

@@ -93,9 +93,7 @@ async def test_an_idle_server_is_closed_and_comes_back(servers: ServerPool, scri
     assert not (await call(servers.get(ACCOUNT, _config(scripted)), "echo")).is_error
 
 
-async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(
-    scripted: ScriptedServer,
-) -> None:
+async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(scripted: ScriptedServer) -> None:
     servers = _pool(scripted, max_servers=2)
     with contextlib.ExitStack() as stack:
         first, second = (servers.get(account, _config(scripted)) for account in ("1", "2"))
@@ -109,9 +107,7 @@ async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(
 
 
 @pytest.mark.requirement("FAIR-TURNS")
-async def test_an_account_with_many_servers_takes_no_room_from_others(
-    scripted: ScriptedServer,
-) -> None:
+async def test_an_account_with_many_servers_takes_no_room_from_others(scripted: ScriptedServer) -> None:
     servers = _pool(scripted, max_servers=8)
     with contextlib.ExitStack() as stack:
         for number in range(4):

@@ -1,7 +1,6 @@
 """403 with `insufficient_scope` of a tool server: a wider authorisation, by a link or at once."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -9,17 +8,14 @@ import pytest
 
 from bus import Bus
 from directory.agents import McpServer
-from net_guard import Guard
 from runtime.postgres import Pool
 from tests.tool_runner.authorization_server import CLIENT, SECRET, protected
 from tests.tool_runner.conftest import call
 from tests.tool_runner.runner import Calls, environ, make_agent, running
 from tests.tool_runner.test_authorization import Scene, finish
 from tool_runner.authorization.scopes import beyond, together, wanted_scope
-from tool_runner.authorization.tokens import Authorizations
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.agent_servers import AuthorizedServer
-from tool_runner.servers.pool import ServerPool, ToolServer
+from tool_runner.servers.pool import ToolServer
 
 pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
 
@@ -32,22 +28,6 @@ async def scene(migrated_database_url: str, pool: Pool) -> AsyncIterator[Scene]:
     async with protected() as server:
         agent = await make_agent(migrated_database_url, McpServer(name="shop", url=server.url))
         yield Scene(server, agent, pool, migrated_database_url)
-
-
-@asynccontextmanager
-async def used(
-    scene: Scene, worker: Authorizations, authorization_id: str = "1"
-) -> AsyncIterator[ToolServer]:
-    guard = Guard([f"127.0.0.1:{scene.server.port}"])
-    servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
-    config = AuthorizedServer(
-        name="shop",
-        url=scene.server.url,
-        agent_id=scene.agent.agent_id,
-        authorization_id=authorization_id,
-    )
-    yield servers.get(scene.agent.account_id, config)
-    await servers.close(5.0)
 
 
 async def refused(server: ToolServer) -> str:
@@ -72,21 +52,21 @@ async def test_the_next_link_asks_for_the_old_and_the_new_scope(scene: Scene, pa
     async with scene.worker() as worker:
         await scene.authorize(worker)
         scene.server.wants[part] = "files:write"
-        async with used(scene, worker) as server:
+        async with scene.used(worker) as server:
             assert await refused(server) == WORDS
         shown = await scene.shown()
         assert shown.status == "needs_authorization"
         assert shown.detail == "the tool server wants the scope files:write"
         assert shown.expires_at is not None, "what needs no wider scope goes on"
         scene.server.wants[part] = "files:write mail"
-        async with used(scene, worker) as server:
+        async with scene.used(worker) as server:
             assert await refused(server) == WORDS
         link = await scene.link(worker)
         (asked,) = parse_qs(urlsplit(link.url).query)["scope"]
         assert set(asked.split()) == {"files:write", "mail"}
         assert (await finish(worker, await scene.opened(worker))).ok
         assert ((await scene.shown()).status, (await scene.shown()).detail) == ("authorized", "")
-        async with used(scene, worker, "2") as server:
+        async with scene.used(worker, "2") as server:
             assert not (await call(server, "whoami")).is_error
     assert scene.server.issuer.grants == ["authorization_code", "authorization_code"]
 
@@ -111,7 +91,7 @@ async def test_a_refresh_does_not_make_up_for_a_missing_scope(scene: Scene) -> N
     async with scene.worker() as worker:
         await scene.authorize(worker)
         scene.server.wants[CALL] = "write"
-        async with used(scene, worker) as server:
+        async with scene.used(worker) as server:
             await refused(server)
         tokens = scene.tokens(worker)
         assert await tokens.instead_of(await tokens.current()) is not None
@@ -128,7 +108,7 @@ async def test_a_refresh_does_not_make_up_for_a_missing_scope(scene: Scene) -> N
 async def test_a_client_gets_the_wider_scope_at_once(scene: Scene) -> None:
     await set_credentials(scene)
     scene.server.wants[CALL] = "write"
-    async with scene.worker() as worker, used(scene, worker) as server:
+    async with scene.worker() as worker, scene.used(worker) as server:
         for _ in range(2):
             assert not (await call(server, "whoami")).is_error
         assert scene.server.issuer.asked_for == ["read", "read write"]
@@ -144,7 +124,7 @@ async def test_a_client_that_may_not_have_the_scope_keeps_what_it_has(scene: Sce
     await set_credentials(scene)
     scene.server.issuer.may_grant = {"read"}
     scene.server.wants[CALL] = "write"
-    async with scene.worker() as worker, used(scene, worker) as server:
+    async with scene.worker() as worker, scene.used(worker) as server:
         for _ in range(2):
             assert await refused(server) == WORDS
         assert scene.server.issuer.asked_for == ["read", "read write"], "not at each call"
@@ -161,7 +141,7 @@ async def test_a_server_that_is_never_content_gets_one_more_token(scene: Scene) 
     await set_credentials(scene)
     scene.server.wants[CALL] = "write"
     scene.server.issuer.may_grant = {"read", "write"}
-    async with scene.worker() as worker, used(scene, worker) as server:
+    async with scene.worker() as worker, scene.used(worker) as server:
         await server.tools()
         issue = scene.server.issuer.issue
 

@@ -27,187 +27,96 @@ def _answer(call: Call, text: str) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": call.message["id"], "result": result}).encode()
 
 
+Answering = Callable[[Call], Awaitable[None]]
+
+OK = b"HTTP/1.1 200 OK\r\n"
+JSON = OK + b"Content-Type: application/json\r\n"
+EVENTS = OK + b"Content-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+NOTE = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%s"}}'
+
+
+def replies(
+    status: int, body: bytes = b"", content_type: str = "application/json", **headers: str
+) -> Answering:
+    return lambda call: call.reply(status, body, content_type, **headers)
+
+
+def result_in(
+    change: Callable[[bytes], bytes], content_type: str = "application/json", **headers: str
+) -> Answering:
+    """The right result, with something changed."""
+    return lambda call: call.reply(200, change(_answer(call, "x")), content_type, **headers)
+
+
+def without_end(begin: bytes, piece: bytes, pause: float = 0.0) -> Answering:
+    async def answer(call: Call) -> None:
+        await call.raw(begin)
+        while True:
+            await call.raw(piece)
+            await asyncio.sleep(pause)
+
+    return answer
+
+
+def breaks_off(data: bytes = b"") -> Answering:
+    async def answer(call: Call) -> None:
+        await call.raw(data)
+        call.writer.transport.abort()
+
+    return answer
+
+
 async def _hang(_call: Call) -> None:
     await asyncio.sleep(60)
 
 
-async def _drip(call: Call) -> None:
-    await call.begin_events()
-    while True:
-        await call.raw(b": still here\n\n")
-        await asyncio.sleep(0.05)
+def _huge(call: Call) -> Awaitable[None]:
+    return call.reply(200, _answer(call, "x" * (3 * MIB)))
 
 
-async def _drip_json(call: Call) -> None:
-    await call.raw(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
-    while True:
-        await call.raw(b" ")
-        await asyncio.sleep(0.05)
+DEEP = b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+MANY = b'{"jsonrpc":"2.0","id":1,"result":{"content":[' + b"{}," * 600_000 + b"{}]}}"
+ASKS_A_PERSON = {"resultType": "input_required", "inputRequests": {}, "requestState": "x"}
+CASES: dict[str, tuple[Answering, set[Kind]]] = {
+    "hangs": (_hang, {"timeout"}),
+    "drips events": (without_end(EVENTS, b": still here\n\n", 0.05), {"timeout"}),
+    "drips JSON": (without_end(JSON + b"Content-Length: 100000\r\n\r\n", b" ", 0.05), {"timeout"}),
+    "drips headers": (without_end(OK, b"X-Slow: 1\r\n", 0.05), {"timeout", "broken"}),
+    "endless headers": (without_end(OK, b"X-Much: " + b"x" * 8192 + b"\r\n"), {"broken"}),
+    "wrong id": (replies(200, b'{"jsonrpc":"2.0","id":999999,"result":{"content":[]}}'), {"timeout"}),
+    "huge": (_huge, {"oversized"}),
+    "huge, unannounced": (without_end(JSON + b"Connection: close\r\n\r\n", b" " * 65536), {"oversized"}),
+    "huge in events": (
+        without_end(EVENTS, b"event: message\ndata: " + NOTE % (b"x" * 50_000) + b"\n\n"),
+        {"oversized"},
+    ),
+    "one endless event": (without_end(EVENTS + b"event: message\ndata: ", b"x" * 65536), {"oversized"}),
+    "gzip bomb": (replies(200, GZIP_BOMB, Content_Encoding="gzip"), {"oversized"}),
+    "deflate bomb": (replies(200, DEFLATE_BOMB, Content_Encoding="deflate"), {"oversized"}),
+    "nested brackets": (replies(200, DEEP), {"protocol"}),
+    "many objects": (replies(200, MANY), {"oversized"}),
+    "an encoding that nobody accepts": (result_in(bytes, Content_Encoding="br"), {"protocol"}),
+    "broken gzip": (replies(200, b"not gzip at all", Content_Encoding="gzip"), {"protocol"}),
+    "no JSON": (replies(200, b'{"jsonrpc": "2.0", "id": 1, "result": {'), {"protocol"}),
+    "HTML": (replies(200, b"<html>10.0.0.7 is down</html>", "text/html"), {"protocol"}),
+    "odd charset": (result_in(bytes, "text/event-stream; charset=punycode"), {"protocol", "broken"}),
+    "no result": (lambda call: call.result({"content": "nothing of the kind"}), {"protocol"}),
+    "invalid UTF-8": (result_in(lambda data: data.replace(b'"x"', b'"\xff\xfe"')), {"protocol"}),
+    "202": (replies(202), {"protocol"}),
+    "empty": (replies(200), {"protocol"}),
+    "503": (replies(503, b"Traceback (most recent call last): 10.0.0.7", "text/plain"), {"status"}),
+    "401": (replies(401, b"{}", WWW_Authenticate="Bearer"), {"credentials"}),
+    "breaks off at once": (breaks_off(), {"broken"}),
+    "breaks off in the body": (breaks_off(JSON + b"Content-Length: 1000\r\n\r\n{"), {"broken"}),
+    "breaks off in an event": (breaks_off(EVENTS + b'event: message\ndata: {"jsonrpc"'), {"broken"}),
+    "no HTTP": (lambda call: call.raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), {"broken"}),
+    "asks a person": (lambda call: call.result(ASKS_A_PERSON), {"input", "protocol"}),
+}
 
 
-async def _drip_headers(call: Call) -> None:
-    await call.raw(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        await call.raw(b"X-Slow: 1\r\n")
-        await asyncio.sleep(0.05)
-
-
-async def _endless_headers(call: Call) -> None:
-    await call.raw(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        await call.raw(b"X-Much: " + b"x" * 8192 + b"\r\n")
-
-
-async def _wrong_id(call: Call) -> None:
-    call.message["id"] = 999_999
-    await call.text("for somebody else")
-
-
-async def _huge(call: Call) -> None:
-    await call.reply(200, _answer(call, "x" * (3 * MIB)))
-
-
-async def _huge_unannounced(call: Call) -> None:
-    await call.raw(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
-    while True:
-        await call.raw(b" " * 65536)
-
-
-async def _huge_events(call: Call) -> None:
-    await call.begin_events()
-    note = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%s"}}'
-    while True:
-        await call.raw(b"event: message\ndata: " + note % (b"x" * 50_000) + b"\n\n")
-
-
-async def _one_endless_event(call: Call) -> None:
-    await call.begin_events()
-    await call.raw(b"event: message\ndata: ")
-    while True:
-        await call.raw(b"x" * 65536)
-
-
-async def _gzip_bomb(call: Call) -> None:
-    await call.reply(200, GZIP_BOMB, Content_Encoding="gzip")
-
-
-async def _deflate_bomb(call: Call) -> None:
-    await call.reply(200, DEFLATE_BOMB, Content_Encoding="deflate")
-
-
-async def _nested_brackets(call: Call) -> None:
-    await call.reply(200, b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
-
-
-async def _many_objects(call: Call) -> None:
-    await call.reply(200, b'{"jsonrpc":"2.0","id":1,"result":{"content":[' + b"{}," * 600_000 + b"{}]}}")
-
-
-async def _unasked_encoding(call: Call) -> None:
-    await call.reply(200, _answer(call, "x"), Content_Encoding="br")
-
-
-async def _broken_gzip(call: Call) -> None:
-    await call.reply(200, b"not gzip at all", Content_Encoding="gzip")
-
-
-async def _not_json(call: Call) -> None:
-    await call.reply(200, b'{"jsonrpc": "2.0", "id": 1, "result": {')
-
-
-async def _html(call: Call) -> None:
-    await call.reply(200, b"<html>10.0.0.7 is down</html>", "text/html")
-
-
-async def _odd_charset(call: Call) -> None:
-    await call.reply(200, _answer(call, "x"), "text/event-stream; charset=punycode")
-
-
-async def _not_a_result(call: Call) -> None:
-    await call.result({"content": "nothing of the kind"})
-
-
-async def _invalid_utf8(call: Call) -> None:
-    await call.reply(200, _answer(call, "x").replace(b'"x"', b'"\xff\xfe"'))
-
-
-async def _accepted(call: Call) -> None:
-    await call.reply(202)
-
-
-async def _empty(call: Call) -> None:
-    await call.reply(200)
-
-
-async def _server_error(call: Call) -> None:
-    await call.reply(503, b"Traceback (most recent call last): 10.0.0.7", "text/plain")
-
-
-async def _no_credentials(call: Call) -> None:
-    await call.reply(401, b"{}", WWW_Authenticate="Bearer")
-
-
-async def _die_at_once(call: Call) -> None:
-    call.writer.transport.abort()
-
-
-async def _die_in_the_middle(call: Call) -> None:
-    await call.raw(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
-    call.writer.transport.abort()
-
-
-async def _die_in_the_events(call: Call) -> None:
-    await call.begin_events()
-    await call.raw(b'event: message\ndata: {"jsonrpc"')
-    call.writer.transport.abort()
-
-
-async def _not_http(call: Call) -> None:
-    await call.raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
-
-
-async def _asks_a_person(call: Call) -> None:
-    await call.result({"resultType": "input_required", "inputRequests": {}, "requestState": "x"})
-
-
-Case = tuple[Callable[[Call], Awaitable[None]], set[Kind]]
-CASES: list[Case] = [
-    (_hang, {"timeout"}),
-    (_drip, {"timeout"}),
-    (_drip_json, {"timeout"}),
-    (_drip_headers, {"timeout", "broken"}),
-    (_endless_headers, {"broken"}),
-    (_wrong_id, {"timeout"}),
-    (_huge, {"oversized"}),
-    (_huge_unannounced, {"oversized"}),
-    (_huge_events, {"oversized"}),
-    (_one_endless_event, {"oversized"}),
-    (_gzip_bomb, {"oversized"}),
-    (_deflate_bomb, {"oversized"}),
-    (_nested_brackets, {"protocol"}),
-    (_many_objects, {"oversized"}),
-    (_unasked_encoding, {"protocol"}),
-    (_broken_gzip, {"protocol"}),
-    (_not_json, {"protocol"}),
-    (_html, {"protocol"}),
-    (_odd_charset, {"protocol", "broken"}),
-    (_not_a_result, {"protocol"}),
-    (_invalid_utf8, {"protocol"}),
-    (_accepted, {"protocol"}),
-    (_empty, {"protocol"}),
-    (_server_error, {"status"}),
-    (_no_credentials, {"credentials"}),
-    (_die_at_once, {"broken"}),
-    (_die_in_the_middle, {"broken"}),
-    (_die_in_the_events, {"broken"}),
-    (_not_http, {"broken"}),
-    (_asks_a_person, {"input", "protocol"}),
-]
-
-
-@pytest.mark.parametrize(("wrong", "kinds"), CASES, ids=[case[0].__name__ for case in CASES])
+@pytest.mark.parametrize(("wrong", "kinds"), CASES.values(), ids=CASES)
 async def test_a_wrong_answer_ends_its_own_call_only(
-    wrong: Callable[[Call], Awaitable[None]], kinds: set[Kind], connect: Connect
+    wrong: Answering, kinds: set[Kind], connect: Connect
 ) -> None:
     good_may_answer = asyncio.Event()
 
