@@ -63,10 +63,7 @@ class Cli:
 
 @pytest.fixture(scope="module")
 async def gateway_url(
-    migrated_database_url: str,
-    fresh_nats_url: str,
-    redis_url: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    migrated_database_url: str, fresh_nats_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[str]:
     """A gateway with the admin API, on the module's database."""
     environ = {

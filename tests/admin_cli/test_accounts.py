@@ -11,14 +11,11 @@ from tests.admin_cli.conftest import Cli
 @pytest.mark.requirement("ADMIN-CLI")
 def test_an_account_from_its_making_to_its_end(cli: Cli) -> None:
     made = cli.json("accounts", "create", "Ada", "--plan", "Pro")
-    assert made["name"] == "Ada"
-    assert made["plan"] == "Pro"
-    assert made["disabled"] is False
+    assert (made["name"], made["plan"], made["disabled"]) == ("Ada", "Pro", False)
     account = made["id"]
     assert account in [each["id"] for each in cli.json("accounts", "list")]
     changed = cli.json("accounts", "change", account, "--plan", "Enterprise", "--name", "Ada & Co")
-    assert changed["name"] == "Ada & Co"
-    assert changed["plan"] == "Enterprise"
+    assert (changed["name"], changed["plan"]) == ("Ada & Co", "Enterprise")
     assert cli.json("accounts", "disable", account)["disabled"] is True
     assert cli.json("accounts", "enable", account)["disabled"] is False
     assert cli.json("accounts", "delete", account)["goes"] == []
@@ -44,11 +41,9 @@ def test_tables_are_for_people_and_hold_the_same(cli: Cli) -> None:
 @pytest.mark.requirement("ADMIN-CLI")
 def test_a_plans_numbers_change_one_by_one(cli: Cli) -> None:
     made = cli.json("plans", "create", "Team", "--requests-per-minute", "5", "--form2-streaming")
-    assert made["requests_per_minute"] == 5
-    assert made["concurrent_runs"] is None
+    assert (made["requests_per_minute"], made["concurrent_runs"]) == (5, None)
     changed = cli.json("plans", "change", "Team", "--concurrent-runs", "3", "--no-form2-streaming")
-    assert changed["requests_per_minute"] == 5
-    assert changed["concurrent_runs"] == 3
+    assert (changed["requests_per_minute"], changed["concurrent_runs"]) == (5, 3)
     assert changed["form2_streaming"] is False
     assert cli.json("plans", "change", "Team", "--requests-per-minute", "none")["requests_per_minute"] is None
     wrong = cli("plans", "change", "Team", "--concurrent-runs", "many")
@@ -73,8 +68,7 @@ def test_a_key_is_on_stdout_alone_and_once(cli: Cli) -> None:
     assert key.startswith("sk-ac-")
     assert key not in made.err
     (listed,) = cli.json("keys", "list", account)
-    assert listed["name"] == "web"
-    assert listed["last4"] == key[-4:]
+    assert (listed["name"], listed["last4"]) == ("web", key[-4:])
     assert cli.printed.count(key) == 1
 
 

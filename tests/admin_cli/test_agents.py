@@ -28,9 +28,7 @@ def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path)
         "--compaction", '{"context_window": 32000}', stdin=json.dumps(given),
     )  # fmt: skip
     assert (made["compaction"]["context_window"], made["compaction"]["keep_runs"]) == (32_000, 4)
-    assert made["name"] == "Other"
-    assert made["model"] == "demo-echo"
-    assert made["max_tool_rounds"] == 3
+    assert (made["name"], made["model"], made["max_tool_rounds"]) == ("Other", "demo-echo", 3)
     assert made["parameters"] == {"max_tokens": 64}
     assert made["provider_key"]["set"] is False
     prompt = tmp_path / "prompt.txt"
@@ -38,8 +36,7 @@ def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path)
     changed = cli.json(
         "agents", "change", made["id"], "--system-prompt", f"@file:{prompt}", "--compaction", "none"
     )
-    assert changed["compaction"] is None
-    assert changed["version"] == 2
+    assert (changed["compaction"], changed["version"]) == (None, 2)
     assert changed["system_prompt"] == "Be brief.\nAlways."
     assert "Be brief." in cli("agents", "show", made["id"]).out
 
@@ -86,16 +83,13 @@ def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> No
     assert "@env:VARIABLE" in refused.err
     change = ("agents", "mcp-servers", "change", agent, "shop")
     kept = cli.json(*change, "--url", "https://shop.example/new", "--allow", "all", "--disabled")
-    assert kept["header_names"] == ["Authorization", "X-Other"]
-    assert kept["allowed_tools"] is None
-    assert kept["url"] == "https://shop.example/new"
-    assert kept["disabled"] is True
+    assert (kept["header_names"], kept["allowed_tools"]) == (["Authorization", "X-Other"], None)
+    assert (kept["url"], kept["disabled"]) == ("https://shop.example/new", True)
     refused = cli(*change, "--url", "https://new.example/mcp")
     assert refused.code == 2
     assert "must be given again" in refused.err
     bare = cli.json(*change, "--url", "https://new.example/mcp", "--header", "none")
-    assert bare["url"] == "https://new.example/mcp"
-    assert bare["header_names"] == []
+    assert (bare["url"], bare["header_names"]) == ("https://new.example/mcp", [])
     assert cli.json(*change, "--enabled")["disabled"] is False
     assert cli(*change).code == 2
     shown = cli.json("agents", "show", agent)
@@ -115,8 +109,7 @@ def test_an_old_version_is_shown_and_restored(cli: Cli) -> None:
     cli.json("agents", "change", agent, "--model", "demo-load", "--provider-key", "none")
     assert cli.json("agents", "show", agent, "--version", "1")["model"] == "demo-echo"
     restored = cli.json("agents", "restore", agent, "1")
-    assert restored["version"] == 3
-    assert restored["model"] == "demo-echo"
+    assert (restored["version"], restored["model"]) == (3, "demo-echo")
     assert restored["provider_key"]["set"] is True
     listed = cli.json("agents", "versions", agent)
     assert [(each["version"], each["current"]) for each in listed] == [(3, True), (2, False), (1, False)]

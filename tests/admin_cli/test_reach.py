@@ -28,8 +28,7 @@ def test_a_database_that_cannot_be_used_is_one_line(
     cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, message: str
 ) -> None:
     done = cli(*_VERIFY, **{"AGENTCHAT_ADMIN_URL": "", "AGENTCHAT_RUN_DIR": str(tmp_path)} | environ)
-    assert done.code == code
-    assert done.out == ""
+    assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert "short" not in done.err
 
@@ -66,8 +65,7 @@ def test_a_gateway_that_cannot_be_used_is_one_line(
     cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, message: str
 ) -> None:
     done = cli("accounts", "list", **{"AGENTCHAT_RUN_DIR": str(tmp_path)} | environ)
-    assert done.code == code
-    assert done.out == ""
+    assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert "canary" not in done.err
 

@@ -114,12 +114,7 @@ async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: A
     assert "canary" not in str((shown, rows))
     assert "canary" not in msgspec.json.encode((shown, rows)).decode()
     assert shown[3].provider_key.last4 == "long"
-    assert [row.after.get("secrets_changed") for row in rows] == [
-        ["provider_key"],
-        [],
-        ["mcp_headers"],
-        None,
-    ]
+    assert [row.after.get("secrets_changed") for row in rows] == [["provider_key"], [], ["mcp_headers"], None]
     assert "canary" not in repr((SHOP, ServerBody(url="https://x", headers=HEADERS)))
 
 
@@ -181,8 +176,7 @@ async def test_under_another_secret_key_headers_are_not_lost_unseen(
     agent = await make(admin, account)
     other = Admin(pool=pool, sealer=Sealer(b"o" * 32), actor="ada@cli")
     shown = await admin_agents.get(other, agent)
-    assert shown.provider_key.set is True
-    assert shown.provider_key.last4 is None
+    assert (shown.provider_key.set, shown.provider_key.last4) == (True, None)
     assert shown.mcp_servers[0].header_names is None
     with pytest.raises(Conflict, match="another secret key"):
         await admin_mcp_servers.add(other, agent, McpServer(name="more", url="https://m.example"))
@@ -240,11 +234,9 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
     assert told.needs_force is True
     assert [use.kind for use in told.goes] == ["versions"]
     running, conversations = told.used_by
-    assert running.kind == "open runs"
-    assert running.count == 1
+    assert (running.kind, running.count) == ("open runs", 1)
     assert running.names == (trace[under_way],)
-    assert conversations.kind == "conversations"
-    assert conversations.count == 2
+    assert (conversations.kind, conversations.count) == ("conversations", 2)
     assert set(conversations.names) == {over, under_way}
     with pytest.raises(Conflict, match="has 1 open run and 2 conversations; force") as refused:
         await admin_agents.delete(admin, agent)
@@ -275,8 +267,7 @@ async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
         pool, Log(pool), [threads.PROJECTION, open_runs_table.PROJECTION, runs_table.PROJECTION]
     ).step()
     (used,) = (await admin_agents.delete(admin, agent, dry_run=True)).used_by
-    assert used.kind == "conversations"
-    assert used.count == 1
+    assert (used.kind, used.count) == ("conversations", 1)
     assert used.names == (thread,)
 
 
@@ -298,8 +289,7 @@ async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
             await admin_agents.change(admin, agent, AgentChanges(base_url=url, provider_key="new"))
     listing = Admin(pool=pool, sealer=SEALER, actor="ada@cli", model_hosts=Guard(("127.0.0.1:*",)))
     moved = await admin_agents.change(listing, agent, AgentChanges(base_url=local, provider_key=None))
-    assert moved.base_url == local
-    assert moved.version == 2
+    assert (moved.base_url, moved.version) == (local, 2)
     await admin_agents.change(admin, agent, AgentChanges(base_url=None))
     with pytest.raises(Invalid, match="base_url"):
         await admin_agents.restore(admin, agent, 2)
@@ -352,8 +342,7 @@ async def test_a_key_is_given_again_where_it_would_go_elsewhere(admin: Admin, ac
     moved = await admin_agents.change(
         admin, agent, AgentChanges(base_url="https://models.example", provider_key="sk-other-0123456789ab")
     )
-    assert moved.provider == "anthropic"
-    assert moved.base_url == "https://models.example"
+    assert (moved.provider, moved.base_url) == ("anthropic", "https://models.example")
     assert moved.provider_key.last4 == "89ab"
     with pytest.raises(Invalid, match="provider"):
         await admin_agents.change(admin, agent, AgentChanges(provider="nobody"))

@@ -74,10 +74,7 @@ async def cluster(tmp_path: Path, ports: Ports) -> AsyncIterator[Cluster]:
     addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes.values())
     joined = f"cluster {{ name: tests, routes: [{addresses}]"
     servers = {
-        name: NatsServer(
-            tmp_path / name,
-            f'server_name: {name}\n{joined}, listen: "127.0.0.1:{port}" }}\n',
-        )
+        name: NatsServer(tmp_path / name, f'server_name: {name}\n{joined}, listen: "127.0.0.1:{port}" }}\n')
         for name, port in routes.items()
     }
     await asyncio.gather(*(server.start() for server in servers.values()))

@@ -73,8 +73,7 @@ async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set
     async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
         found = await config_of(jetstream, "EVENTS")
     assert found.allow_direct, "readers need it"
-    assert found.max_bytes == 3 * MIB
-    assert found.description == "kept by the operator"
+    assert (found.max_bytes, found.description) == (3 * MIB, "kept by the operator")
 
 
 @pytest.mark.requirement("STORE-ROOM")

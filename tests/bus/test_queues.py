@@ -59,8 +59,7 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
         delivery = await worker.deliveries.get()
     await worker.ended()
     assert wire.decode_message(messages.ChatRequested, delivery.data) == request
-    assert delivery.subject == subjects.requests(request.account_id)
-    assert delivery.attempt == 1
+    assert (delivery.subject, delivery.attempt) == (subjects.requests(request.account_id), 1)
     assert delivery.headers["nats-msg-id"] == f"{request.trace_id}:1"
 
 
@@ -229,30 +228,21 @@ async def test_heartbeats_keep_the_message_of_a_long_handler(bus: Bus) -> None:
     await worker.ended()
 
 
-@pytest.mark.requirement("BUS-CONSUME")
-async def test_consumers_reconnect_after_nats_was_killed(nats_server: NatsServer) -> None:
+@pytest.mark.requirement("BUS-CONSUME", "BUS-STREAMS")
+@pytest.mark.parametrize("wiped", [False, True])
+async def test_consumers_reconnect_after_nats_was_killed_or_wiped(
+    nats_server: NatsServer, wiped: bool
+) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus)
         await bus.queues.request_chat(chat())
         await worker.next()
-        await nats_server.kill()
+        await nats_server.kill(wipe=wiped)
         await nats_server.start()
         request = chat()
         await bus.queues.request_chat(request)
         while await worker.next(5) != request:
             pass  # the first one again: its acknowledgement died with the server
-        await worker.ended()
-
-
-@pytest.mark.requirement("BUS-CONSUME", "BUS-STREAMS")
-async def test_consumers_reconnect_after_nats_was_wiped(nats_server: NatsServer) -> None:
-    async with Bus.connect(nats_server.url, name="test") as bus:
-        worker = Worker(bus)
-        await nats_server.kill(wipe=True)
-        await nats_server.start()
-        request = chat()
-        await bus.queues.request_chat(request)
-        assert await worker.next(5) == request
         await worker.ended()
 
 
@@ -319,8 +309,7 @@ async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_serve
         burying = asyncio.create_task(bus.queues.follow_max_deliveries(handle, stop=stop))
         async with asyncio.timeout(20):
             message = await exhausted.get()
-        assert message.stream == "REQUESTS"
-        assert message.deliveries == 50
+        assert (message.stream, message.deliveries) == ("REQUESTS", 50)
         assert wire.decode_message(messages.ChatRequested, message.data) == request
         stop.set()
         async with asyncio.timeout(30):

@@ -50,12 +50,7 @@ class Recorder:
         for name, agent in AGENTS.items():
             made = await self._http.post(
                 f"{self.env.base_url}/admin/v1/agents",
-                json={
-                    "account_id": demo.LOAD_ACCOUNT_ID,
-                    "name": name,
-                    "provider_key": "offline",
-                    **agent,
-                },
+                json={"account_id": demo.LOAD_ACCOUNT_ID, "name": name, "provider_key": "offline", **agent},
                 headers={"Authorization": f"Bearer {self.env.admin_token}"},
             )
             assert made.status_code == 201, made.text

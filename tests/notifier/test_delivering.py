@@ -131,16 +131,6 @@ async def test_an_endpoint_gets_nothing_of_before_it_was_created(
     assert len(await world.deliveries(made.id)) == 1
 
 
-async def test_what_happened_while_no_notifier_ran_is_delivered(
-    world: World, receiver: Receiver, notifiers: StartNotifier
-) -> None:
-    await world.endpoint(receiver.url("/late"), "run.completed")
-    conversations = [await world.chat(str(number)) for number in range(3)]
-    notifiers()
-    got = await receiver.until("/late", 3)
-    assert {each.message["data"]["conversation_id"] for each in got} == set(conversations)
-
-
 async def test_a_notifier_killed_between_sending_and_recording_sends_it_again_under_its_id(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:

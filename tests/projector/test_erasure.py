@@ -10,7 +10,6 @@ from nats.aio.msg import Msg
 
 from bus import Bus
 from contracts import frames
-from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.erasures import due_erasures
@@ -20,12 +19,11 @@ from projector.erasure import EVENTS_AT_ONCE, ErasureStep
 from projector.feed_publisher import FeedPublisher
 from runtime.postgres import Pool, connection
 from tests.bus.nats_server import NatsServer
-from tests.conversations.given import ACCOUNT, LATER, asked, began, compacted, started, trace, turn
+from tests.conversations.given import ERASED, asked, began, compacted, started, trace, turn
 from tests.projector.conftest import Streams
 
 pytestmark = pytest.mark.requirement("ERASE")
 
-ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
 SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary", offset=0)
 
 
@@ -151,10 +149,8 @@ async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwh
         await store.append(short, [ERASED])
         await feed_all(bus, log, pool)
         (part, whole) = await due_erasures(pool, limit=2)
-        assert part.conversation_id == long.conversation_id
-        assert part.forgotten == EVENTS_AT_ONCE
-        assert whole.conversation_id == short.conversation_id
-        assert whole.forgotten == 0
+        assert (part.conversation_id, part.forgotten) == (long.conversation_id, EVENTS_AT_ONCE)
+        assert (whole.conversation_id, whole.forgotten) == (short.conversation_id, 0)
         assert [await erasing.step(), await erasing.step()] == [2, 0]
     await nats_server.kill()
     stored = b"".join(each.read_bytes() for each in nats_server.folder.rglob("*.blk"))

@@ -120,22 +120,6 @@ async def test_a_leader_is_refused_where_somebody_else_has_published(
     assert await streams.count("EVENTS") == 15
 
 
-async def test_a_wiped_stream_is_filled_again_from_the_log(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, fresh_nats_url: str
-) -> None:
-    await tell(store)
-    feed = FeedPublisher(bus, log, pool)
-    await feed_all(feed)
-    await streams.delete("EVENTS")
-    await tell(store)
-    async with Bus.connect(fresh_nats_url, name="provisions"):
-        pass
-    following = asyncio.create_task(LogFollower("feed", feed.step, BATCH).run())
-    await streams.grown("EVENTS", 14)
-    following.cancel()
-    assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
-
-
 async def test_a_stream_whose_messages_have_aged_away_is_not_filled_again(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:

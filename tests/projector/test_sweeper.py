@@ -70,11 +70,8 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(
     assert published.subject == f"chat.requests.{ACCOUNT}"
     assert published.headers["Nats-Msg-Id"] == f"{trace('a')}:2"
     request = requested(published)
-    assert request.conversation_id == begun.conversation_id
-    assert request.attempt == 2
-    assert request.message_id == "user-a"
-    assert request.message == "Where is it?"
-    assert request.form == "json"
+    assert (request.conversation_id, request.attempt) == (begun.conversation_id, 2)
+    assert (request.message_id, request.message, request.form) == ("user-a", "Where is it?", "json")
     assert request.prompt == "Be brief."
 
 

@@ -68,8 +68,7 @@ def test_options_are_read() -> None:
     account, conversation = examples.ACCOUNT, examples.CONVERSATION
     wanted = read(account, ["RunFailed", "messagesaved", "delta.v1"], conversation.upper(), "17", NOW)
     assert wanted.names == ("RunFailed", "MessageSaved", "Delta")
-    assert wanted.conversation_id == conversation
-    assert wanted.start == 17
+    assert (wanted.conversation_id, wanted.start) == (conversation, 17)
     assert wanted.takes(fed(example(events.RunFailed)))
     assert not wanted.takes(fed(example(events.RunCompleted)))
     assert not wanted.takes(fed(example(events.RunFailed), account_id="other"))

@@ -79,8 +79,7 @@ def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
 @pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
     done, server = _run(tmp_path, problem(401, "invalid_api_key"), stdin=b"a\nb\n")
-    assert done.returncode == 1
-    assert done.stdout == b""
+    assert (done.returncode, done.stdout) == (1, b"")
     assert len(server.requests) == 1
     assert done.stderr.count(b"\n") == 1
 
