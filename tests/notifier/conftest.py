@@ -49,17 +49,22 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 """
 
 
+StartNotifier = Callable[..., NotifierProcess]
+
+
 def attempted(count: int) -> Callable[[list[Delivery]], bool]:
     """Whether so many deliveries have an attempt that is recorded."""
     return lambda found: sum(bool(each.attempts) for each in found) == count
 
 
 class World(msgspec.Struct):
-    """One account, what it does, and what is known of its deliveries."""
+    """One account, what it does, its receiver, and what is known of its deliveries."""
 
     pool: Pool
     store: ConversationStore
     account_id: str
+    receiver: Receiver
+    start: StartNotifier
 
     async def chat(self, word: str = "a", text: str = "It has shipped.", account: str | None = None) -> str:
         """A conversation of one run; returns its id."""
@@ -76,6 +81,8 @@ class World(msgspec.Struct):
     async def endpoint(
         self, url: str, *types: EventType, payload: Payload = "thin", account: str | None = None
     ) -> IssuedEndpoint:
+        """One at a URL, or at a path of the receiver."""
+        url = self.receiver.url(url) if url.startswith("/") else url
         new = NewEndpoint(url=url, events=types or EVENT_TYPES, payload=payload)
         return await endpoints.create(self.pool, SEALER, account or self.account_id, new)
 
@@ -108,20 +115,6 @@ class World(msgspec.Struct):
             await conn.execute(statement.encode(), values)
 
 
-@pytest.fixture
-async def world(migrated_database_url: str, pool: Pool, store: ConversationStore) -> AsyncIterator[World]:
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        await owner.execute(_END_NOTIFIERS)
-        await owner.execute("TRUNCATE webhook_endpoints, webhook_cursors, webhook_deliveries")
-        await owner.execute(
-            "UPDATE webhook_position SET position ="
-            " (SELECT coalesce(max(notification_id), 0) FROM conversation_events)"
-        )
-    account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
-    async with following(pool):
-        yield World(pool, store, account.id)
-
-
 @contextlib.asynccontextmanager
 async def following(pool: Pool) -> AsyncIterator[None]:
     """What the leading projector does for webhooks, while the block runs."""
@@ -138,18 +131,9 @@ async def _follow(pool: Pool) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as opened:
-        yield opened
-
-
-StartNotifier = Callable[..., NotifierProcess]
-
-
-@pytest.fixture
+@contextlib.asynccontextmanager
 async def notifiers(migrated_database_url: str, tmp_path: Path) -> AsyncIterator[StartNotifier]:
-    """Starts notifiers, which end with the test; what they are hurried by next to the rest, by keyword."""
+    """Starts notifiers, which end with the block; what they are hurried by next to the rest, by keyword."""
     running: list[NotifierProcess] = []
 
     def start(
@@ -169,3 +153,19 @@ async def notifiers(migrated_database_url: str, tmp_path: Path) -> AsyncIterator
     yield start
     for process in running:
         await process.end()
+
+
+@pytest.fixture
+async def world(
+    migrated_database_url: str, pool: Pool, store: ConversationStore, tmp_path: Path
+) -> AsyncIterator[World]:
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(_END_NOTIFIERS)
+        await owner.execute("TRUNCATE webhook_endpoints, webhook_cursors, webhook_deliveries")
+        await owner.execute(
+            "UPDATE webhook_position SET position ="
+            " (SELECT coalesce(max(notification_id), 0) FROM conversation_events)"
+        )
+    account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
+    async with receiving() as receiver, notifiers(migrated_database_url, tmp_path) as start, following(pool):
+        yield World(pool, store, account.id, receiver, start)

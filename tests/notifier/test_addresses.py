@@ -7,8 +7,8 @@ from contracts.admin_errors import Invalid
 from contracts.webhooks import Attempt
 from net_guard import AddressRefused, Guard
 from notifier.delivery_attempt import Clock, Signer, WebhookSender
-from tests.notifier.conftest import StartNotifier, World, attempted
-from tests.notifier.receiver import Receiver, status
+from tests.notifier.conftest import World, attempted
+from tests.notifier.receiver import status
 from webhooks.endpoints import check_url
 
 pytestmark = pytest.mark.requirement("WEBHOOK-GUARD")
@@ -24,7 +24,7 @@ async def _attempt(guard: Guard, url: str) -> Attempt:
         await sender.aclose()
 
 
-async def test_a_name_whose_address_has_become_private_is_not_called(receiver: Receiver) -> None:
+async def test_a_name_whose_address_has_become_private_is_not_called(world: World) -> None:
     found = [["127.0.0.1"]]
 
     async def resolve(host: str, port: int, account_id: str) -> list[str]:
@@ -34,7 +34,7 @@ async def test_a_name_whose_address_has_become_private_is_not_called(receiver: R
     assert (attempt.status, attempt.error) == (None, "address_refused")
     reason = "hooks.example is at an address that is not public"
     assert attempt.message == f"The address may not be called: {reason}."
-    assert receiver.received == []
+    assert world.receiver.received == []
 
 
 async def test_a_name_without_an_address_is_said_to_have_none() -> None:
@@ -51,40 +51,34 @@ async def test_a_name_that_only_looks_like_one_has_no_address() -> None:
     assert (attempt.error, attempt.message) == ("unresolved", "The name of the endpoint has no address.")
 
 
-async def test_a_redirect_is_a_failure_and_is_not_followed(
-    world: World, receiver: Receiver, notifiers: StartNotifier
-) -> None:
-    receiver.says("/moved", status(302, f"Location: {receiver.url('/inside')}"), status(204))
-    endpoint = await world.endpoint(receiver.url("/moved"), "run.completed")
-    notifiers()
+async def test_a_redirect_is_a_failure_and_is_not_followed(world: World) -> None:
+    world.receiver.says("/moved", status(302, f"Location: {world.receiver.url('/inside')}"), status(204))
+    endpoint = await world.endpoint("/moved", "run.completed")
+    world.start()
     await world.chat()
     [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "delivered")
     first = delivery.attempts[0]
     assert (first.status, first.error) == (302, "redirect_refused")
     assert first.message == "The endpoint answered 302, and no redirect is followed."
-    assert receiver.at("/inside") == []
+    assert world.receiver.at("/inside") == []
 
 
-async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(
-    world: World, receiver: Receiver, notifiers: StartNotifier
-) -> None:
-    endpoint = await world.endpoint(receiver.url("/hook"), "run.completed")
-    notifiers(allow="127.0.0.2:*")
+async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(world: World) -> None:
+    endpoint = await world.endpoint("/hook", "run.completed")
+    world.start(allow="127.0.0.2:*")
     await world.chat()
     [delivery] = await world.until(endpoint.id, attempted(1))
     assert delivery.attempts[0].error == "address_refused"
-    assert receiver.received == []
+    assert world.receiver.received == []
 
 
-async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(
-    world: World, notifiers: StartNotifier
-) -> None:
+async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(world: World) -> None:
     """Nothing public listens for tests: an address that is refused says that its port was not why."""
     said = {}
     ports = {
         port: await world.endpoint(f"https://127.0.0.1:{port}/", "run.completed") for port in (8443, 8444)
     }
-    notifiers(allow="127.0.0.2:*")
+    world.start(allow="127.0.0.2:*")
     await world.chat()
     for port, endpoint in ports.items():
         [delivery] = await world.until(endpoint.id, attempted(1))
@@ -95,16 +89,14 @@ async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(
     }
 
 
-async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
-    world: World, receiver: Receiver, notifiers: StartNotifier
-) -> None:
+async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(world: World) -> None:
     async def hang(_: object) -> bytes | None:
         await world.until(endpoint.id, attempted(1))
         return None
 
-    receiver.does("/hangs", hang)
-    endpoint = await world.endpoint(receiver.url("/hangs"), "run.completed")
-    notifiers(hurry={"notifier.delivery_attempt.ATTEMPT_SECONDS": 0.3})
+    world.receiver.does("/hangs", hang)
+    endpoint = await world.endpoint("/hangs", "run.completed")
+    world.start(hurry={"notifier.delivery_attempt.ATTEMPT_SECONDS": 0.3})
     await world.chat()
     [delivery] = await world.until(endpoint.id, attempted(1))
     assert (delivery.attempts[0].status, delivery.attempts[0].error) == (None, "timeout")

@@ -9,8 +9,8 @@ from conversations.event_store.log import Log
 from notifier.dispatching import BEHIND, FAILING
 from notifier.schedule import FAILURES_IN_A_ROW
 from runtime.postgres import connection
-from tests.notifier.conftest import StartNotifier, World
-from tests.notifier.receiver import Receiver, status
+from tests.notifier.conftest import World
+from tests.notifier.receiver import status
 from tests.system.collector import Collector, collector
 from webhooks import endpoints
 
@@ -24,7 +24,7 @@ HURRY = {
 
 @pytest.mark.requirement("WEBHOOK-DELIVERY")
 async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fails_is_only_counted(
-    world: World, receiver: Receiver, notifiers: StartNotifier
+    world: World,
 ) -> None:
     gate = asyncio.Event()
 
@@ -32,15 +32,15 @@ async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fail
         await gate.wait()
         return status(204)
 
-    receiver.does("/slow", slow)
-    receiver.says("/fails", status(500))
+    world.receiver.does("/slow", slow)
+    world.receiver.says("/fails", status(500))
     for path in ("/slow", "/fails"):
-        await world.endpoint(receiver.url(path), "run.completed")
+        await world.endpoint(path, "run.completed")
     with collector() as collected:
-        notifiers(hurry=HURRY, OTEL_EXPORTER_OTLP_ENDPOINT=collected.endpoint)
+        world.start(hurry=HURRY, OTEL_EXPORTER_OTLP_ENDPOINT=collected.endpoint)
         for word in "abcdef":
             await world.chat(word)
-        await receiver.until("/fails", FAILURES_IN_A_ROW)
+        await world.receiver.until("/fails", FAILURES_IN_A_ROW)
         await world.chat("a")  # the one that fails is left in peace, and stays behind
         await _until(collected, FAILING, 1)
         await _until(collected, BEHIND, 1, 1000)
@@ -50,13 +50,11 @@ async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fail
 
 
 @pytest.mark.requirement("WEBHOOK-HTTP")
-async def test_an_endpoints_position_does_not_move_with_the_events_of_other_accounts(
-    world: World, receiver: Receiver, notifiers: StartNotifier
-) -> None:
-    endpoint = await world.endpoint(receiver.url("/hook"), "run.completed")
+async def test_an_endpoints_position_does_not_move_with_the_events_of_other_accounts(world: World) -> None:
+    endpoint = await world.endpoint("/hook", "run.completed")
     await world.chat("b", account=new_id())
     assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).position == 0
-    notifiers(hurry=HURRY)
+    world.start(hurry=HURRY)
     await world.chat("a")
     (delivered,) = await world.until(endpoint.id, lambda found: len(found) == 1)
     await world.chat("b", account=new_id())

@@ -14,7 +14,6 @@ from notifier.schedule import LOOK_UPS_IN_A_ROW
 from runtime.postgres import Pool, connection
 from tests.administrator import SEALER
 from tests.notifier.conftest import World
-from tests.notifier.receiver import Receiver
 from webhooks import endpoints, outbox
 
 pytestmark = pytest.mark.requirement("WEBHOOK-LOOK-UPS")
@@ -68,9 +67,9 @@ async def _wake_again_and_again(wake: asyncio.Event) -> None:
 
 
 async def test_it_is_looked_up_again_soon_and_the_endpoint_has_not_failed(
-    world: World, receiver: Receiver, serve: Serve, pool: Pool
+    world: World, serve: Serve, pool: Pool
 ) -> None:
-    url = receiver.url("/hook").replace("127.0.0.1", "hooks.example")
+    url = world.receiver.url("/hook").replace("127.0.0.1", "hooks.example")
     endpoint = await world.endpoint(url, "run.completed")
     name_server = NameServer(socket.EAI_AGAIN, 3)
     async with serve(name_server):
@@ -92,9 +91,9 @@ async def test_it_is_looked_up_again_soon_and_the_endpoint_has_not_failed(
     ("code", "uncounted"), [(socket.EAI_AGAIN, LOOK_UPS_IN_A_ROW), (socket.EAI_NONAME, 0)]
 )
 async def test_one_that_is_never_found_is_the_endpoints_failure_in_the_end(
-    world: World, receiver: Receiver, serve: Serve, pool: Pool, code: int, uncounted: int
+    world: World, serve: Serve, pool: Pool, code: int, uncounted: int
 ) -> None:
-    url = receiver.url("/hook").replace("127.0.0.1", "hooks.example")
+    url = world.receiver.url("/hook").replace("127.0.0.1", "hooks.example")
     endpoint = await world.endpoint(url, "run.completed")
     async with serve(NameServer(code, 10_000)):
         await world.chat()

@@ -9,8 +9,7 @@ from contracts import events
 from contracts.examples import EVENT_EXAMPLES
 from contracts.webhooks import EndpointChanges
 from runtime.postgres import Pool
-from tests.notifier.conftest import StartNotifier, World, attempted, following
-from tests.notifier.receiver import Receiver
+from tests.notifier.conftest import World, attempted, following
 from webhooks import endpoints, migrations, outbox
 from webhooks.notices import notice_of, rest_of, with_id
 
@@ -56,10 +55,10 @@ UPDATE webhook_cursors SET position = (SELECT max(notification_id) FROM conversa
 
 @pytest.mark.requirement("WEBHOOK-DELIVERY")
 async def test_an_upgrade_sends_what_the_cursors_have_not_come_to(
-    world: World, receiver: Receiver, notifiers: StartNotifier, migrated_database_url: str
+    world: World, migrated_database_url: str
 ) -> None:
-    enabled = await world.endpoint(receiver.url("/enabled"), "run.completed")
-    disabled = await world.endpoint(receiver.url("/disabled"), "run.completed")
+    enabled = await world.endpoint("/enabled", "run.completed")
+    disabled = await world.endpoint("/disabled", "run.completed")
     await world.chat("sent by the release")
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute("TRUNCATE webhook_deliveries")
@@ -71,13 +70,13 @@ async def test_an_upgrade_sends_what_the_cursors_have_not_come_to(
     await migrations.migrate(migrated_database_url)
     missed.add(await world.chat("after the migration"))
     async with following(world.pool):
-        notifiers()
+        world.start()
         await world.until(enabled.id, attempted(2))
-        assert receiver.at("/disabled") == []
+        assert world.receiver.at("/disabled") == []
         await endpoints.change(world.pool, world.account_id, disabled.id, EndpointChanges(disabled=False))
         await world.until(disabled.id, attempted(2))
     for path in ("/enabled", "/disabled"):
-        got = [each.message["data"]["conversation_id"] for each in receiver.at(path)]
+        got = [each.message["data"]["conversation_id"] for each in world.receiver.at(path)]
         assert len(got) == 2
         assert set(got) == missed
 
