@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from conversations.claims.table import Claims
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
 from conversations.migrations import migrate
 from runtime.postgres import Pool
 from tests.conversations.postgres_server import PostgresServer
-from tests.conversations.read_models import empty
+from tests.conversations.read_models import Storage, empty
 from tests.conversations.replay_commands import Commands
 
 
@@ -43,3 +45,8 @@ async def claims(pool: Pool) -> AsyncIterator[Claims]:
 async def emptied(migrated_database_url: str) -> None:
     """No conversation is there, and no read model has any."""
     await empty(migrated_database_url)
+
+
+@pytest.fixture
+def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
+    return Storage(store, log, pool, migrated_database_url)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from msgspec.structs import replace
@@ -16,6 +16,8 @@ from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import BATCH, Follower
 from conversations.projections.projection import Projection
 from conversations.projections.read_models import PROJECTIONS
+from conversations.projections.rebuilding import rebuild
+from conversations.projections.verifying import VerifiedReadModel, verify
 from conversations.queries.month_usage import spent_of
 from ops.errors import StackError
 from ops.main import app
@@ -33,22 +35,51 @@ async def empty(database_url: str) -> None:
         await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
 
 
-async def told(store: ConversationStore, *stored: Event) -> Conversation:
-    return await store.append(Conversation(conversation_id=new_id()), [began(), *stored])
+class Storage(NamedTuple):
+    """The log and the read models of the module's database."""
 
+    store: ConversationStore
+    log: Log
+    pool: Pool
+    url: str
 
-async def many(store: ConversationStore, count: int) -> list[Conversation]:
-    """Threads with a whole turn, a run with an approved tool that failed, and an open run each."""
-    made = []
-    for _ in range(count):
-        a, b, c = (f"{word}{next(_words)}" for word in "abc")
-        tools = (*held(b, f"call-{b}"), returned(f"call-{b}", word=b))
-        made.append(
-            await told(
-                store, *turn(a, "Hello", "Hi"), asked(b), started(b), *tools, failed(b), asked(c), started(c)
-            )
+    async def told(self, *stored: Event) -> Conversation:
+        return await self.store.append(Conversation(conversation_id=new_id()), [began(), *stored])
+
+    async def many(self, count: int) -> list[Conversation]:
+        """Threads with a whole turn, a run with an approved tool that failed, and an open run each."""
+        made = []
+        for _ in range(count):
+            a, b, c = (f"{word}{next(_words)}" for word in "abc")
+            tools = (*held(b, f"call-{b}"), returned(f"call-{b}", word=b))
+            failing = (asked(b), started(b), *tools, failed(b))
+            made.append(await self.told(*turn(a, "Hello", "Hi"), *failing, asked(c), started(c)))
+        return made
+
+    async def erase(self, thread: Conversation) -> Conversation:
+        return await self.store.append(thread, [replace(ERASED, spent=spent_of(thread))])
+
+    async def follow(self, projections: Sequence[Projection] = PROJECTIONS, **how: int | None) -> None:
+        await follow(self.pool, self.log, projections, **how)
+
+    async def rebuild(self, projections: Sequence[Projection] = PROJECTIONS, **how: Any) -> None:
+        await rebuild(self.pool, self.log, projections, **how)
+
+    async def verify(self, projections: Sequence[Projection] = PROJECTIONS) -> list[VerifiedReadModel]:
+        return await verify(self.pool, self.log, projections)
+
+    async def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+        async with connection(self.pool) as conn:
+            return await (await conn.execute(query.encode(), parameters or None)).fetchall()
+
+    async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
+        return {table: await self.rows(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}
+
+    async def shadows(self) -> list[tuple[Any, ...]]:
+        return await self.rows(
+            "SELECT tablename FROM pg_tables WHERE schemaname IN ('rebuilding', 'verifying')"
+            " UNION ALL SELECT name FROM projection_positions WHERE name LIKE '%@%'"
         )
-    return made
 
 
 async def follow(
@@ -56,34 +87,13 @@ async def follow(
     log: Log,
     projections: Sequence[Projection] = PROJECTIONS,
     *,
-    batch: int = BATCH,
+    batch: int | None = None,
     steps: int | None = None,
 ) -> None:
     """To the end of the log, or for so many steps."""
-    follower = Follower(pool, log, projections, batch=batch)
+    follower = Follower(pool, log, projections, batch=batch or BATCH)
     while steps != 0 and await follower.step():
         steps = None if steps is None else steps - 1
-
-
-async def rows(pool: Pool, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-    async with connection(pool) as conn:
-        return await (await conn.execute(query.encode(), parameters or None)).fetchall()
-
-
-async def contents(pool: Pool) -> dict[str, list[tuple[Any, ...]]]:
-    return {table: await rows(pool, f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}
-
-
-async def shadows(pool: Pool) -> list[tuple[Any, ...]]:
-    return await rows(
-        pool,
-        "SELECT tablename FROM pg_tables WHERE schemaname IN ('rebuilding', 'verifying')"
-        " UNION ALL SELECT name FROM projection_positions WHERE name LIKE '%@%'",
-    )
-
-
-async def erase(store: ConversationStore, thread: Conversation) -> Conversation:
-    return await store.append(thread, [replace(ERASED, spent=spent_of(thread))])
 
 
 def replay(database_url: str, *arguments: str) -> tuple[int, str, str]:

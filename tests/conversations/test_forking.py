@@ -13,11 +13,8 @@ from conversations.aggregate.conversation import Conversation, ForkedFrom, fold
 from conversations.aggregate.history import prompt_for
 from conversations.aggregate.run_usage import Tally, spent_of, tally
 from conversations.event_store import mapper
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.projections.conversations_table import ConversationFilter, conversations_of
 from conversations.queries import threads
-from runtime.postgres import Pool
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -37,7 +34,7 @@ from tests.conversations.given import (
     use,
     wanted,
 )
-from tests.conversations.read_models import empty, follow, rows
+from tests.conversations.read_models import Storage, empty
 
 pytestmark = pytest.mark.requirement("FORK")
 
@@ -233,32 +230,34 @@ def test_what_a_copy_cost_counts_once() -> None:
     assert sum(run.usage.total for run in fork.runs[:-1]) == 0
 
 
-async def test_read_models_have_its_messages_and_no_runs_of_it(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
-) -> None:
-    await empty(migrated_database_url)
-    source = await store.append(Conversation(conversation_id=SOURCE), PAST)
-    fork = await store.append(Conversation(conversation_id=FORK), forked())
-    await follow(pool, log)
-    listed = {row.conversation_id: row for row in await conversations_of(pool, ACCOUNT, limit=10)}
+async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage) -> None:
+    await empty(storage.url)
+    source = await storage.store.append(Conversation(conversation_id=SOURCE), PAST)
+    fork = await storage.store.append(Conversation(conversation_id=FORK), forked())
+    await storage.follow()
+    listed = {row.conversation_id: row for row in await conversations_of(storage.pool, ACCOUNT, limit=10)}
     assert listed[FORK].forked_from == ForkedFrom(SOURCE, len(PAST))
     assert listed[FORK].message_count == listed[SOURCE].message_count == 5
     assert (listed[FORK].title, listed[FORK].metadata) == ("Title", {"k": "v"})
-    forks = await conversations_of(pool, ACCOUNT, limit=9, matching=ConversationFilter(source_id=SOURCE))
+    forks = await conversations_of(
+        storage.pool, ACCOUNT, limit=9, matching=ConversationFilter(source_id=SOURCE)
+    )
     assert [row.conversation_id for row in forks] == [FORK]
-    assert await rows(pool, "SELECT count(*) FROM messages") == [(10,)]
+    assert await storage.rows("SELECT count(*) FROM messages") == [(10,)]
     for table in ("open_runs", "runs", "tools", "usage"):
-        found = await rows(pool, f"SELECT DISTINCT conversation_id FROM {table}")
+        found = await storage.rows(f"SELECT DISTINCT conversation_id FROM {table}")
         assert found in ([], [(SOURCE,)])
-    summary = await threads.summary_of(pool, FORK, fork.version)
+    summary = await threads.summary_of(storage.pool, FORK, fork.version)
     assert summary is not None
     assert summary.forked is not None
     assert (summary.forked.source_id, summary.count) == (SOURCE, 5)
 
-    await store.append(source, [ERASED])
-    await follow(pool, log)
-    again = await store.load(FORK)
+    await storage.store.append(source, [ERASED])
+    await storage.follow()
+    again = await storage.store.load(FORK)
     assert again.runs == fork.runs
-    page = await threads.messages_of(pool, FORK, after=0, until=again.version, limit=9, max_bytes=10**6)
+    page = await threads.messages_of(
+        storage.pool, FORK, after=0, until=again.version, limit=9, max_bytes=10**6
+    )
     assert [each.message.content for each in page.messages] == texts(PAST)
-    assert await rows(pool, "SELECT count(*) FROM messages") == [(5,)]
+    assert await storage.rows("SELECT count(*) FROM messages") == [(5,)]

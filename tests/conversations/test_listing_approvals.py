@@ -8,12 +8,10 @@ import pytest
 
 from contracts import events, http, wire
 from conversations.aggregate.approvals import ApprovalAnswer, Decided, decide
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.queries.finding_approvals import find_approval, list_approvals
 from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, ERASED, asked, returned, started
-from tests.conversations.read_models import follow, told
+from tests.conversations.read_models import Storage
 from tests.conversations.test_approvals import ADA, SOON, called, elicitation, question
 
 pytestmark = [pytest.mark.requirement("APPROVAL-HTTP"), pytest.mark.usefixtures("emptied")]
@@ -24,56 +22,54 @@ async def listed(pool: Pool, **those: str) -> list[http.Approval]:
 
 
 async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_it_is_decided(
-    store: ConversationStore, log: Log, pool: Pool
+    storage: Storage,
 ) -> None:
-    waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
-    await follow(pool, log)
-    found = await find_approval(pool, "approval-c2")
+    waiting = await storage.told(asked(), started(), *called("cancel_order"), returned("c1"), question())
+    await storage.follow()
+    found = await find_approval(storage.pool, "approval-c2")
     assert found is not None
     assert (found.account_id, found.approval.status, found.approval.input) == (
         ACCOUNT,
         "pending",
         {"order_id": "ORD-1"},
     )
-    assert await listed(pool) == await listed(pool, status="pending") == [found.approval]
+    assert await listed(storage.pool) == await listed(storage.pool, status="pending") == [found.approval]
     answer = ApprovalAnswer(approval_id="approval-c2", decision="denied", by=ADA, reason="No.")
     outcome = decide(waiting.runs[0], answer, now=SOON)
     assert isinstance(outcome, Decided)
-    await store.append(waiting, outcome.events)
-    found = await find_approval(pool, "approval-c2")
+    await storage.store.append(waiting, outcome.events)
+    found = await find_approval(storage.pool, "approval-c2")
     assert found is not None
     assert (found.approval.status, found.approval.decision and found.approval.decision.by) == ("denied", ADA)
-    await follow(pool, log)
-    assert await listed(pool, conversation_id=waiting.conversation_id) == [found.approval]
-    assert await listed(pool, status="pending") == []
-    assert await list_approvals(pool, "another", limit=10) == []
+    await storage.follow()
+    assert await listed(storage.pool, conversation_id=waiting.conversation_id) == [found.approval]
+    assert await listed(storage.pool, status="pending") == []
+    assert await list_approvals(storage.pool, "another", limit=10) == []
 
 
-async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
-) -> None:
-    await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
-    await follow(pool, log)
-    whole = await listed(pool)
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(storage: Storage) -> None:
+    await storage.told(asked(), started(), *called("cancel_order"), returned("c1"), question())
+    await storage.follow()
+    whole = await listed(storage.pool)
+    async with await psycopg.AsyncConnection.connect(storage.url) as owner:
         await owner.execute(
             "INSERT INTO approvals SELECT 't', 'c', 'x', account_id, name, input, 'zzz', agent_id, server,"
             " approvers, requested_at, expires_at, '{\"type\": \"of_a_newer_release.v1\"}', 'approved'"
             " FROM approvals"
         )
-    assert await listed(pool) == whole
+    assert await listed(storage.pool) == whole
 
 
 @pytest.mark.requirement("TOOLS-ELICITATION", "HISTORIES")
 @pytest.mark.parametrize("stored_as", ["elicitation_requested.v1", "approval_requested.v1"])
 async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
-    store: ConversationStore, log: Log, pool: Pool, stored_as: str
+    storage: Storage, stored_as: str
 ) -> None:
     """Both are of one call, which a person has allowed, and whose tool then asks.
 
     Earlier releases stored what a tool asks as an approval with `asked`.
     """
-    waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
+    waiting = await storage.told(asked(), started(), *called("cancel_order"), returned("c1"), question())
     allowed = decide(
         waiting.runs[0], ApprovalAnswer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
     )
@@ -86,27 +82,27 @@ async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
         key="a",
         request_state="opaque",
     )
-    waiting = await store.append(waiting, [*allowed.events, started(attempt=2)])
+    waiting = await storage.store.append(waiting, [*allowed.events, started(attempt=2)])
     asking = wire.encode(elicitation(asks, approval_id="approval-why"))
     state = wire.encode(msgspec.json.decode(asking, type=dict[str, Any]) | {"type": stored_as})
-    await store.append_stored(waiting.conversation_id, waiting.version, [(stored_as, state)])
-    waiting = await store.load(waiting.conversation_id)
+    await storage.store.append_stored(waiting.conversation_id, waiting.version, [(stored_as, state)])
+    waiting = await storage.store.load(waiting.conversation_id)
     (call,) = waiting.runs[0].pending
     assert (call.leg, call.request_state, call.may_run) == (1, "opaque", False)
-    await follow(pool, log)
-    found = [await find_approval(pool, name) for name in ("approval-why", "approval-c2")]
+    await storage.follow()
+    found = [await find_approval(storage.pool, name) for name in ("approval-why", "approval-c2")]
     shown = [each.approval for each in found if each is not None]
     assert [each.elicitation for each in shown] == [asks.elicitation, None]
     assert [each.status for each in shown] == ["pending", "approved"]
-    assert await listed(pool) == shown
+    assert await listed(storage.pool) == shown
     answer = ApprovalAnswer(approval_id="approval-why", decision="approved", by=ADA, input={"why": "Late"})
     outcome = decide(waiting.runs[0], answer, now=SOON)
     assert isinstance(outcome, Decided)
-    waiting = await store.append(waiting, outcome.events)
-    await follow(pool, log)
-    (first, _) = await listed(pool)
+    waiting = await storage.store.append(waiting, outcome.events)
+    await storage.follow()
+    (first, _) = await listed(storage.pool)
     assert first.decision is not None
     assert first.decision.input == {"why": "Late"}
-    await store.append(waiting, [ERASED])
-    await follow(pool, log)
-    assert await listed(pool) == []
+    await storage.store.append(waiting, [ERASED])
+    await storage.follow()
+    assert await listed(storage.pool) == []

@@ -1,7 +1,6 @@
 """Read models: what events make of them, that rebuilt equals live, and that no event blocks the others."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -11,7 +10,6 @@ from msgspec.structs import replace
 from contracts.events import ConversationDescribed, Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations_table, messages_table, open_runs_table
 from conversations.projections.conversations_table import (
@@ -21,10 +19,9 @@ from conversations.projections.conversations_table import (
 )
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Statement
-from runtime.postgres import Pool
 from tests.conversations import read_models
 from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, failed, started, trace, turn
-from tests.conversations.read_models import rows
+from tests.conversations.read_models import Storage
 
 pytestmark = [pytest.mark.requirement("PROJECTION-TABLES"), pytest.mark.usefixtures("emptied")]
 
@@ -32,11 +29,8 @@ ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, open_runs_tabl
 TABLES = [each.name for each in ALL]
 
 
-follow = partial(read_models.follow, projections=ALL)
-
-
-async def contents(pool: Pool) -> list[list[tuple[Any, ...]]]:
-    return [await rows(pool, f"SELECT * FROM {table} ORDER BY 1") for table in TABLES]
+async def contents(storage: Storage) -> list[list[tuple[Any, ...]]]:
+    return [await storage.rows(f"SELECT * FROM {table} ORDER BY 1") for table in TABLES]
 
 
 async def told(store: ConversationStore, *stored: Event, name: str | None = None) -> str:
@@ -51,24 +45,24 @@ def described(word: str, title: str | None, **metadata: str) -> ConversationDesc
 
 @pytest.mark.requirement("DESCRIBE")
 @pytest.mark.parametrize("batch", [1, 500])
-async def test_threads_are_listed_with_what_was_set_and_found_by_it(
-    store: ConversationStore, log: Log, pool: Pool, batch: int
-) -> None:
+async def test_threads_are_listed_with_what_was_set_and_found_by_it(storage: Storage, batch: int) -> None:
     thread = turn("a", "Hello", "Hi")
-    first = await told(store, began(), *thread, described("d", "Old", customer="A"))
-    second = await told(store, began(), described("d", "Two", customer="A", open="yes"), *thread)
-    third = await told(store, began(), *thread, described("d", "Two"), described("e", None))
-    fourth = await told(store, replace(began(), account_id="another"), described("d", None, customer="A"))
-    await store.append(await store.load(first), [described("f", "One", customer="A")])
-    await follow(pool, log, batch=batch)
+    first = await told(storage.store, began(), *thread, described("d", "Old", customer="A"))
+    second = await told(storage.store, began(), described("d", "Two", customer="A", open="yes"), *thread)
+    third = await told(storage.store, began(), *thread, described("d", "Two"), described("e", None))
+    fourth = await told(
+        storage.store, replace(began(), account_id="another"), described("d", None, customer="A")
+    )
+    await storage.store.append(await storage.store.load(first), [described("f", "One", customer="A")])
+    await storage.follow(ALL, batch=batch)
 
     async def found(account_id: str = ACCOUNT, **metadata: str) -> list[str]:
         listed = await conversations_of(
-            pool, account_id, limit=10, matching=ConversationFilter(metadata=metadata)
+            storage.pool, account_id, limit=10, matching=ConversationFilter(metadata=metadata)
         )
         return [row.conversation_id for row in listed]
 
-    listed = {row.conversation_id: row for row in await conversations_of(pool, ACCOUNT, limit=10)}
+    listed = {row.conversation_id: row for row in await conversations_of(storage.pool, ACCOUNT, limit=10)}
     assert {each: (row.title, row.metadata) for each, row in listed.items()} == {
         first: ("One", {"customer": "A"}),
         second: ("Two", {"customer": "A", "open": "yes"}),
@@ -79,19 +73,19 @@ async def test_threads_are_listed_with_what_was_set_and_found_by_it(
     assert await found(customer="A", open="yes") == [second]
     assert await found(customer="B") == await found(Customer="A") == []
     assert await found("another", customer="A") == [fourth]
-    await store.append(await store.load(second), [ERASED])
+    await storage.store.append(await storage.store.load(second), [ERASED])
     assert await found(customer="A") == [first], "before the read model has heard of it"
-    await follow(pool, log, batch=batch)
-    assert await rows(pool, "SELECT conversation_id FROM conversations WHERE metadata ? 'open'") == []
+    await storage.follow(ALL, batch=batch)
+    assert await storage.rows("SELECT conversation_id FROM conversations WHERE metadata ? 'open'") == []
 
 
-async def test_a_thread_is_listed_with_its_title_and_its_last_agent(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    conversation_id = await told(store, began(), *turn("a", "Hello " * 20, "Hi"), *turn("b", "More", "Yes"))
-    await told(store, replace(began(), account_id="another"))
-    await follow(pool, log)
-    assert await conversations_of(pool, ACCOUNT, limit=10) == [
+async def test_a_thread_is_listed_with_its_title_and_its_last_agent(storage: Storage) -> None:
+    conversation_id = await told(
+        storage.store, began(), *turn("a", "Hello " * 20, "Hi"), *turn("b", "More", "Yes")
+    )
+    await told(storage.store, replace(began(), account_id="another"))
+    await storage.follow(ALL)
+    assert await conversations_of(storage.pool, ACCOUNT, limit=10) == [
         ConversationRow(
             conversation_id=conversation_id,
             title=("Hello " * 20)[:80],
@@ -103,107 +97,100 @@ async def test_a_thread_is_listed_with_its_title_and_its_last_agent(
     ]
 
 
-async def test_threads_come_in_pages_the_newest_first(store: ConversationStore, log: Log, pool: Pool) -> None:
-    names = [await told(store, began(), asked(f"w{number}")) for number in range(5)]
-    await follow(pool, log)
+async def test_threads_come_in_pages_the_newest_first(storage: Storage) -> None:
+    names = [await told(storage.store, began(), asked(f"w{number}")) for number in range(5)]
+    await storage.follow(ALL)
     seen: list[str] = []
     before: tuple[str, str] | None = None
-    while page := await conversations_of(pool, ACCOUNT, limit=2, before=before):
+    while page := await conversations_of(storage.pool, ACCOUNT, limit=2, before=before):
         assert len(page) <= 2
         seen += [row.conversation_id for row in page]
         before = (page[-1].created_at, page[-1].conversation_id)
     assert seen == sorted(names, reverse=True)  # all began at one time, so by id
 
 
-async def test_messages_are_kept_with_their_place_in_the_log(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    conversation_id = await told(store, began(), *turn("a", "Hello", "Hi"))
-    await follow(pool, log)
-    kept = await rows(
-        pool,
+async def test_messages_are_kept_with_their_place_in_the_log(storage: Storage) -> None:
+    conversation_id = await told(storage.store, began(), *turn("a", "Hello", "Hi"))
+    await storage.follow(ALL)
+    kept = await storage.rows(
         "SELECT message_id, conversation_id, account_id, role, content, token_count, created_at, position"
         " FROM messages ORDER BY position",
     )
-    second, sixth = [entry.position for entry in await log.read(0, 10)][1::4]
+    second, sixth = [entry.position for entry in await storage.log.read(0, 10)][1::4]
     assert kept == [
         ("user-a", conversation_id, ACCOUNT, "user", "Hello", None, AT, second),
         ("reply-a", conversation_id, ACCOUNT, "assistant", "Hi", 15, LATER, sixth),
     ]
 
 
-async def test_a_run_is_open_from_its_message_to_its_end(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    conversation_id = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
-    await follow(pool, log)
+async def test_a_run_is_open_from_its_message_to_its_end(storage: Storage) -> None:
+    conversation_id = await told(storage.store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    await storage.follow(ALL)
     open_now = "SELECT conversation_id, account_id, agent_id FROM open_runs"
-    assert await rows(pool, open_now) == [(conversation_id, ACCOUNT, "agent-1")]
-    await store.append(await store.load(conversation_id), [failed("b")])
-    await follow(pool, log)
-    assert await rows(pool, open_now) == []
+    assert await storage.rows(open_now) == [(conversation_id, ACCOUNT, "agent-1")]
+    await storage.store.append(await storage.store.load(conversation_id), [failed("b")])
+    await storage.follow(ALL)
+    assert await storage.rows(open_now) == []
 
 
-async def test_two_followers_apply_each_event_once(store: ConversationStore, log: Log, pool: Pool) -> None:
-    one, two = Follower(pool, log, ALL), Follower(pool, log, ALL)
+async def test_two_followers_apply_each_event_once(storage: Storage) -> None:
+    one, two = Follower(storage.pool, storage.log, ALL), Follower(storage.pool, storage.log, ALL)
     for number in range(6):
-        await told(store, began(), *turn(f"a{number}", "Hello", "Hi"))
+        await told(storage.store, began(), *turn(f"a{number}", "Hello", "Hi"))
         await (one if number % 2 else two).step()
     while await one.step() + await two.step():
         pass
-    listed = await conversations_of(pool, ACCOUNT, limit=10)
+    listed = await conversations_of(storage.pool, ACCOUNT, limit=10)
     assert [row.message_count for row in listed] == [2] * 6
 
 
-async def test_an_event_that_a_table_cannot_hold_is_parked_and_the_others_go_on(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await told(store, began(), *turn("a", "Hello", "Hi"))
-    poisoned = await told(store, began(), *turn("b", "No\x00thing", "Hi"))
-    await told(store, began(), *turn("c", "Hello", "Hi"))
-    await follow(pool, log)
-    parked = await rows(pool, "SELECT projection, conversation_id, reason FROM parked_events ORDER BY 1")
+async def test_an_event_that_a_table_cannot_hold_is_parked_and_the_others_go_on(storage: Storage) -> None:
+    await told(storage.store, began(), *turn("a", "Hello", "Hi"))
+    poisoned = await told(storage.store, began(), *turn("b", "No\x00thing", "Hi"))
+    await told(storage.store, began(), *turn("c", "Hello", "Hi"))
+    await storage.follow(ALL)
+    parked = await storage.rows("SELECT projection, conversation_id, reason FROM parked_events ORDER BY 1")
     assert [(name, conversation_id) for name, conversation_id, _ in parked] == [
         ("conversations", poisoned),
         ("messages", poisoned),
     ]
     assert "Unicode escape" in parked[0][2]
-    counts = await rows(pool, "SELECT message_count FROM conversations ORDER BY conversation_id")
+    counts = await storage.rows("SELECT message_count FROM conversations ORDER BY conversation_id")
     assert counts == [(2,), (1,), (2,)]
 
 
 @pytest.mark.parametrize("topic", ["unheard_of.v9", "conversation_started.v1"])
 async def test_an_event_that_cannot_be_read_is_parked_and_the_others_go_on(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str, topic: str
+    storage: Storage, topic: str
 ) -> None:
-    poisoned = await told(store, began())
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+    poisoned = await told(storage.store, began())
+    async with await psycopg.AsyncConnection.connect(storage.url) as owner:
         await owner.execute(
             "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
             ' VALUES (%s, 2, %s, \'{"type":"unheard_of.v9"}\')',
             [poisoned, topic],
         )
-    after = await told(store, began())
-    await follow(pool, log)
-    parked = await rows(pool, "SELECT projection, conversation_id FROM parked_events ORDER BY 1")
+    after = await told(storage.store, began())
+    await storage.follow(ALL)
+    parked = await storage.rows("SELECT projection, conversation_id FROM parked_events ORDER BY 1")
     # An event that a read model has no use for does not have to be read for it.
     takers = ["conversations"] if topic == "conversation_started.v1" else sorted(TABLES)
     assert parked == [(name, poisoned) for name in takers]
-    assert len(await conversations_of(pool, ACCOUNT, limit=10)) == 2
+    assert len(await conversations_of(storage.pool, ACCOUNT, limit=10)) == 2
     assert after
 
 
-async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
+async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(storage: Storage) -> None:
     def changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         return [*conversations_table.PROJECTION.changes(facts), ("SELECT no_such_function(%s)", ("a",))]
 
-    await told(store, began(), *turn("a", "Hello", "Hi"))
+    await told(storage.store, began(), *turn("a", "Hello", "Hi"))
     with pytest.raises(psycopg.errors.UndefinedFunction):
         await read_models.follow(
-            pool, log, [messages_table.PROJECTION, replace(conversations_table.PROJECTION, changes=changes)]
+            storage.pool,
+            storage.log,
+            [messages_table.PROJECTION, replace(conversations_table.PROJECTION, changes=changes)],
         )
-    assert await contents(pool) == [[], [], []]
-    await follow(pool, log)
-    assert [len(table) for table in await contents(pool)] == [1, 2, 0]
+    assert await contents(storage) == [[], [], []]
+    await storage.follow(ALL)
+    assert [len(table) for table in await contents(storage)] == [1, 2, 0]

@@ -11,17 +11,14 @@ from msgspec.structs import replace
 
 from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import RebuildUnderWay
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.projections import messages_table, open_runs_table, shadow, usage_table
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Statement
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import Build, Watch, alone, due, rebuild
-from conversations.projections.verifying import verify
+from conversations.projections.rebuilding import Build, Watch, alone, due
 from runtime.postgres import Pool, connection
 from tests.blocking import until_blocked_by
-from tests.conversations.read_models import TABLES, contents, erase, follow, many, rows, shadows
+from tests.conversations.read_models import TABLES, Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
 
@@ -49,11 +46,10 @@ class Told(Watch):
         self.heard.append(("swapped", name))
 
 
-async def described(pool: Pool) -> list[tuple[Any, ...]]:
+async def described(storage: Storage) -> list[tuple[Any, ...]]:
     """Owners, rights, columns and indexes of the live tables."""
     names = ", ".join(f"'{table}'" for table in TABLES)
-    return await rows(
-        pool,
+    return await storage.rows(
         "SELECT tablename, indexdef, '' FROM pg_indexes"
         f" WHERE schemaname = 'public' AND tablename IN ({names})"
         " UNION ALL SELECT relname, pg_get_userbyid(relowner), relacl::text FROM pg_class"
@@ -64,172 +60,160 @@ async def described(pool: Pool) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_built_again_it_is_the_same_table_with_the_same_rows(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await many(store, 5)
-    await follow(pool, log)
-    before, table = await contents(pool), await described(pool)
+async def test_built_again_it_is_the_same_table_with_the_same_rows(storage: Storage) -> None:
+    await storage.many(5)
+    await storage.follow()
+    before, table = await storage.contents(), await described(storage)
     assert all(before.values())
     watch = Told()
-    await rebuild(pool, log, PROJECTIONS, watch=watch, batch=7)
-    assert await contents(pool) == before
-    assert await described(pool) == table
-    assert await shadows(pool) == []
+    await storage.rebuild(watch=watch, batch=7)
+    assert await storage.contents() == before
+    assert await described(storage) == table
+    assert await storage.shadows() == []
     assert watch.heard == [("swapped", name) for name in TABLES]
-    await many(store, 1)
-    await follow(pool, log)
-    assert all(one.ok for one in await verify(pool, log, PROJECTIONS))
+    await storage.many(1)
+    await storage.follow()
+    assert all(one.ok for one in await storage.verify())
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_readers_never_see_less_while_writes_go_on(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await many(store, 10)
-    await follow(pool, log)
-    live, done = Follower(pool, log, PROJECTIONS), asyncio.Event()
+async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> None:
+    await storage.many(10)
+    await storage.follow()
+    live, done = Follower(storage.pool, storage.log, PROJECTIONS), asyncio.Event()
     seen: list[int] = []
 
     async def write() -> None:
         while not done.is_set():
-            await many(store, 1)
+            await storage.many(1)
             await live.step()
 
     async def read() -> None:
         while not done.is_set():
-            seen.append((await rows(pool, "SELECT count(*) FROM messages"))[0][0])
+            seen.append((await storage.rows("SELECT count(*) FROM messages"))[0][0])
 
     work = [asyncio.create_task(write()), asyncio.create_task(read())]
-    await rebuild(pool, log, PROJECTIONS, batch=200)  # a batch that is quicker than the writer
+    await storage.rebuild(batch=200)  # a batch that is quicker than the writer
     done.set()
     await asyncio.gather(*work)
     assert seen == sorted(seen)
     assert seen[0] >= 40
     assert seen[-1] > seen[0]
-    await follow(pool, log)
-    assert all(one.ok for one in await verify(pool, log, PROJECTIONS))
+    await storage.follow()
+    assert all(one.ok for one in await storage.verify())
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_broken_off_it_leaves_the_live_tables_alone_and_is_taken_up_again(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await many(store, 6)
-    await follow(pool, log)
-    async with connection(pool) as conn:
+async def test_broken_off_it_leaves_the_live_tables_alone_and_is_taken_up_again(storage: Storage) -> None:
+    await storage.many(6)
+    await storage.follow()
+    async with connection(storage.pool) as conn:
         await conn.execute("UPDATE messages SET content = 'wrong'")
-    before, pages = await contents(pool), itertools.count()
+    before, pages = await storage.contents(), itertools.count()
 
     def break_off(_: int) -> None:
         if next(pages) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await rebuild(pool, log, PROJECTIONS, watch=Told(break_off), batch=10)
-    assert await contents(pool) == before
-    await many(store, 1)
+        await storage.rebuild(watch=Told(break_off), batch=10)
+    assert await storage.contents() == before
+    await storage.many(1)
     again, stretches = Told(lambda _: stretches.append(1)), list[int]()
-    await rebuild(pool, log, PROJECTIONS, watch=again, batch=10)
+    await storage.rebuild(watch=again, batch=10)
     begun = min(
-        position for position, *_ in await rows(pool, "SELECT notification_id FROM conversation_events")
+        position for position, *_ in await storage.rows("SELECT notification_id FROM conversation_events")
     )
     assert again.resumed_at == dict.fromkeys(TABLES, begun + 39)
-    assert {content for (content,) in await rows(pool, "SELECT content FROM messages")} >= {"Hello", "Hi"}
-    assert all(one.ok for one in await verify(pool, log, PROJECTIONS))
+    assert {content for (content,) in await storage.rows("SELECT content FROM messages")} >= {"Hello", "Hi"}
+    assert all(one.ok for one in await storage.verify())
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_one_of_another_version_that_was_broken_off_is_begun_again(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await many(store, 3)
+async def test_one_of_another_version_that_was_broken_off_is_begun_again(storage: Storage) -> None:
+    await storage.many(3)
 
     def break_off(_: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await rebuild(
-            pool, log, [replace(messages_table.PROJECTION, version=7)], watch=Told(break_off), batch=5
-        )
+        await storage.rebuild([replace(messages_table.PROJECTION, version=7)], watch=Told(break_off), batch=5)
     watch = Told()
-    await rebuild(pool, log, [messages_table.PROJECTION], watch=watch)
+    await storage.rebuild([messages_table.PROJECTION], watch=watch)
     assert watch.resumed_at == {}
-    assert [one.rows for one in await verify(pool, log, [messages_table.PROJECTION])] == [12]
+    assert [one.rows for one in await storage.verify([messages_table.PROJECTION])] == [12]
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_a_new_layout_comes_with_the_swap(store: ConversationStore, log: Log, pool: Pool) -> None:
+async def test_a_new_layout_comes_with_the_swap(storage: Storage) -> None:
     def changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         count = "UPDATE messages SET words = array_length(string_to_array(content, ' '), 1)"
         return [*messages_table.PROJECTION.changes(facts), (count, ())]
 
     tables = messages_table.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
     second = replace(messages_table.PROJECTION, version=2, tables=tables, changes=changes)
-    await many(store, 1)
-    await follow(pool, log)
-    assert await due(pool, [messages_table.PROJECTION, second]) == [second]
-    await rebuild(pool, log, [second])
-    found = await rows(pool, "SELECT content, words FROM messages ORDER BY position LIMIT 2")
+    await storage.many(1)
+    await storage.follow()
+    assert await due(storage.pool, [messages_table.PROJECTION, second]) == [second]
+    await storage.rebuild([second])
+    found = await storage.rows("SELECT content, words FROM messages ORDER BY position LIMIT 2")
     assert found == [("Hello", 1), ("Hi", 1)]
-    (one,) = await verify(pool, log, [messages_table.PROJECTION])
+    (one,) = await storage.verify([messages_table.PROJECTION])
     assert (one.ok, one.stored) == (False, 2)
-    await rebuild(pool, log, [messages_table.PROJECTION])
-    assert (await verify(pool, log, [messages_table.PROJECTION]))[0].ok
+    await storage.rebuild([messages_table.PROJECTION])
+    assert (await storage.verify([messages_table.PROJECTION]))[0].ok
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_two_do_not_build_the_same_one(log: Log, pool: Pool) -> None:
-    async with alone(pool, "rebuilding", [messages_table.PROJECTION]):
+async def test_two_do_not_build_the_same_one(storage: Storage) -> None:
+    async with alone(storage.pool, "rebuilding", [messages_table.PROJECTION]):
         with pytest.raises(RebuildUnderWay, match="messages is being built"):
-            await rebuild(pool, log, PROJECTIONS)
-        await rebuild(pool, log, [usage_table.PROJECTION])
-    await rebuild(pool, log, PROJECTIONS)
+            await storage.rebuild()
+        await storage.rebuild([usage_table.PROJECTION])
+    await storage.rebuild()
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_a_swap_waits_for_who_reads(store: ConversationStore, log: Log, pool: Pool) -> None:
+async def test_a_swap_waits_for_who_reads(storage: Storage) -> None:
     class Waits(Told):
         def waits(self, name: str) -> None:
             super().waits(name)
             release.set()
 
     async def hold() -> None:
-        async with connection(pool) as conn, conn.transaction():
+        async with connection(storage.pool) as conn, conn.transaction():
             await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
             await conn.execute("LOCK TABLE open_runs IN ACCESS SHARE MODE")
             held.set()
             await release.wait()
 
     release, held, watch = asyncio.Event(), asyncio.Event(), Waits()
-    await many(store, 1)
+    await storage.many(1)
     holding = asyncio.create_task(hold())
     await held.wait()
-    await rebuild(pool, log, [open_runs_table.PROJECTION], watch=watch)
+    await storage.rebuild([open_runs_table.PROJECTION], watch=watch)
     await holding
     assert watch.heard == [("waits", "open_runs"), ("swapped", "open_runs")]
-    assert len(await rows(pool, "SELECT * FROM open_runs")) == 1
+    assert len(await storage.rows("SELECT * FROM open_runs")) == 1
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await many(store, 1)
-    await follow(pool, log)
-    build = Build(pool, log, [messages_table.PROJECTION], "rebuilding")
+async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(storage: Storage) -> None:
+    await storage.many(1)
+    await storage.follow()
+    build = Build(storage.pool, storage.log, [messages_table.PROJECTION], "rebuilding")
     await build.prepare()
-    await build.advance(await log.head())
-    follower = Follower(pool, log, [messages_table.PROJECTION], reset=False)
-    async with connection(pool) as conn, conn.transaction():
+    await build.advance(await storage.log.head())
+    follower = Follower(storage.pool, storage.log, [messages_table.PROJECTION], reset=False)
+    async with connection(storage.pool) as conn, conn.transaction():
         await conn.execute("SELECT FROM projection_positions WHERE name = 'messages' FOR UPDATE")
         stepping = asyncio.create_task(follower.step())
         await until_blocked_by(conn)
         await shadow.swap(conn, messages_table.PROJECTION)
     assert await stepping == 0
-    await many(store, 1)
+    await storage.many(1)
     await follower.step()
-    assert await rows(pool, "SELECT count(*) FROM messages") == [(8,)]
+    assert await storage.rows("SELECT count(*) FROM messages") == [(8,)]
 
 
 @pytest.mark.requirement("REBUILD")
@@ -253,14 +237,14 @@ async def test_a_table_that_has_its_readers_run_code_does_not_become_live(pool: 
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_who_builds_read_models_may_not_change_the_live_ones(log: Log, pool: Pool) -> None:
+async def test_who_builds_read_models_may_not_change_the_live_ones(storage: Storage) -> None:
     for _ in range(2):  # as migrated, and as rebuilt
-        async with connection(pool) as conn:
+        async with connection(storage.pool) as conn:
             for change in ("ENABLE ROW LEVEL SECURITY", "OWNER TO agentchat_service", "ADD COLUMN more text"):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     await conn.execute(f"ALTER TABLE public.tools {change}".encode())
-        await rebuild(pool, log, PROJECTIONS)
-    async with connection(pool) as conn, conn.transaction(force_rollback=True):
+        await storage.rebuild()
+    async with connection(storage.pool) as conn, conn.transaction(force_rollback=True):
         await conn.execute("CREATE TABLE rebuilding.tools (LIKE public.tools INCLUDING ALL)")
         await conn.execute("GRANT ALL ON rebuilding.tools TO agentchat_service, PUBLIC")
         await conn.execute("SELECT swap_read_model('tools')")
@@ -282,41 +266,37 @@ async def test_nothing_but_a_read_model_can_be_swapped(pool: Pool) -> None:
 
 
 @pytest.mark.requirement("REBUILD", "VERIFY", "ERASE")
-async def test_live_and_rebuilt_agree_about_what_was_erased(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    before, followed, behind, _ = await many(store, 4)
-    await erase(store, before)
-    await follow(pool, log)
-    await erase(store, followed)
-    await follow(pool, log)
-    await erase(store, behind)  # the log has lost what the live tables still tell
-    verified = await verify(pool, log, PROJECTIONS)
+async def test_live_and_rebuilt_agree_about_what_was_erased(storage: Storage) -> None:
+    before, followed, behind, _ = await storage.many(4)
+    await storage.erase(before)
+    await storage.follow()
+    await storage.erase(followed)
+    await storage.follow()
+    await storage.erase(behind)  # the log has lost what the live tables still tell
+    verified = await storage.verify()
     assert [(one.ok, one.difference) for one in verified] == [(True, None)] * len(TABLES)
-    await rebuild(pool, log, PROJECTIONS)
-    assert [len(table) for table in (await contents(pool)).values()] == [1, 4, 1, 9, 3, 1, 1, 1]
-    assert all(one.ok for one in await verify(pool, log, PROJECTIONS))
+    await storage.rebuild()
+    assert [len(table) for table in (await storage.contents()).values()] == [1, 4, 1, 9, 3, 1, 1, 1]
+    assert all(one.ok for one in await storage.verify())
 
 
 @pytest.mark.requirement("REBUILD", "ERASE")
-async def test_a_rebuild_that_was_broken_off_keeps_nothing_of_what_was_erased(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
+async def test_a_rebuild_that_was_broken_off_keeps_nothing_of_what_was_erased(storage: Storage) -> None:
     def break_off(_: int) -> None:
         raise KeyboardInterrupt
 
-    erased, kept = await many(store, 2)
-    await follow(pool, log)
+    erased, kept = await storage.many(2)
+    await storage.follow()
     with pytest.raises(KeyboardInterrupt):
-        await rebuild(pool, log, PROJECTIONS, watch=Told(break_off))
-    await erase(store, erased)
-    (due_now,) = await due_erasures(pool, limit=10)
-    await forget_rows(pool, due_now)
+        await storage.rebuild(watch=Told(break_off))
+    await storage.erase(erased)
+    (due_now,) = await due_erasures(storage.pool, limit=10)
+    await forget_rows(storage.pool, due_now)
     for table in TABLES:
-        left = await rows(pool, f"SELECT DISTINCT conversation_id FROM rebuilding.{table}")
+        left = await storage.rows(f"SELECT DISTINCT conversation_id FROM rebuilding.{table}")
         assert left == [(kept.conversation_id,)]
     watch = Told()
-    await rebuild(pool, log, PROJECTIONS, watch=watch)
+    await storage.rebuild(watch=watch)
     assert len(watch.resumed_at) == len(TABLES)
-    assert all(one.ok for one in await verify(pool, log, PROJECTIONS))
-    assert [len(table) for table in (await contents(pool)).values()] == [1, 4, 1, 5, 3, 1, 1, 1]
+    assert all(one.ok for one in await storage.verify())
+    assert [len(table) for table in (await storage.contents()).values()] == [1, 4, 1, 5, 3, 1, 1, 1]

@@ -6,13 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from contracts.events import Event
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import rebuild
 from conversations.projections.tools_table import ToolLine, lines_of
-from runtime.postgres import Pool
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -29,14 +25,12 @@ from tests.conversations.given import (
     use,
     wanted,
 )
-from tests.conversations.read_models import contents, erase, follow, rows, told
+from tests.conversations.read_models import Storage
 
 pytestmark = [pytest.mark.requirement("PROJECTION-TABLES"), pytest.mark.usefixtures("emptied")]
 
 
-async def test_a_run_says_who_answered_when_and_at_what_cost(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
+async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -> None:
     blocks = [use("one"), use("two", "cancel_order")]
     whole = (
         asked("a"),
@@ -45,17 +39,17 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(
         returned("one", word="a"),
         returned("two", word="a"),
     )
-    thread = await told(store, *whole, started("a", 2), *said("Done", "a", 2), *answered("Done", "a"))
-    await store.append(thread, [asked("b"), started("b", agent_version=4), failed("b")])
-    await told(store, asked("c"), started("c"), cancelled("c"))
-    await told(store, asked("d"))
-    await follow(pool, log)
+    thread = await storage.told(*whole, started("a", 2), *said("Done", "a", 2), *answered("Done", "a"))
+    await storage.store.append(thread, [asked("b"), started("b", agent_version=4), failed("b")])
+    await storage.told(asked("c"), started("c"), cancelled("c"))
+    await storage.told(asked("d"))
+    await storage.follow()
     columns = (
         "state, code, agent_id, agent_version, model, form, attempts, rounds, tool_calls, input_tokens,"
         " requested_at, started_at, ended_at"
     )
     first = ("agent-1", 3, "demo-shop-1", "form1")
-    assert await rows(pool, f"SELECT {columns} FROM runs ORDER BY trace_id") == [
+    assert await storage.rows(f"SELECT {columns} FROM runs ORDER BY trace_id") == [
         ("completed", None, *first, 2, 2, 2, 15, AT, AT, LATER),
         ("failed", "provider_error", "agent-1", 4, "demo-shop-1", "form1", 1, 0, 0, 0, AT, AT, LATER),
         ("cancelled", "cancelled", *first, 1, 0, 0, 0, AT, AT, LATER),
@@ -63,17 +57,17 @@ async def test_a_run_says_who_answered_when_and_at_what_cost(
     ]
 
 
-async def test_calls_are_added_up_by_tool_and_day(store: ConversationStore, log: Log, pool: Pool) -> None:
+async def test_calls_are_added_up_by_tool_and_day(storage: Storage) -> None:
     blocks = [use(f"call-{number}") for number in range(4)]
     results = [
         replace(returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 2)
         for number in range(3)
     ]
-    await told(
-        store, asked("a"), started("a"), *wanted([*blocks, use("other", "cancel_order")], "a"), *results
+    await storage.told(
+        asked("a"), started("a"), *wanted([*blocks, use("other", "cancel_order")], "a"), *results
     )
-    await follow(pool, log)
-    first, second = await lines_of(pool, "2026-11")
+    await storage.follow()
+    first, second = await lines_of(storage.pool, "2026-11")
     assert first == ToolLine(
         account_id=ACCOUNT,
         day="2026-11-21",
@@ -88,8 +82,8 @@ async def test_calls_are_added_up_by_tool_and_day(store: ConversationStore, log:
     assert (second.name, second.calls, second.failed) == ("get_order", 4, 1)
     assert (second.lost, second.median_ms, second.p95_ms) == (1, 10.0, 19.0)
     assert second.max_ms == 20
-    assert await lines_of(pool, "2026-11", ACCOUNT) == [first, second]
-    assert await lines_of(pool, "2026-11", "another") == await lines_of(pool, "2026-10") == []
+    assert await lines_of(storage.pool, "2026-11", ACCOUNT) == [first, second]
+    assert await lines_of(storage.pool, "2026-11", "another") == await lines_of(storage.pool, "2026-10") == []
 
 
 def story(word: str, dice: random.Random) -> list[Event]:
@@ -103,40 +97,36 @@ def story(word: str, dice: random.Random) -> list[Event]:
 
 @pytest.mark.requirement("ERASE")
 @pytest.mark.parametrize("seed", range(2))
-async def test_built_again_equals_live_whatever_was_erased_meanwhile(
-    store: ConversationStore, log: Log, pool: Pool, seed: int
-) -> None:
+async def test_built_again_equals_live_whatever_was_erased_meanwhile(storage: Storage, seed: int) -> None:
     """Live, a conversation's events are seen before they go, half of them, or not at all."""
     dice = random.Random(seed)
-    live = Follower(pool, log, PROJECTIONS, batch=dice.choice((1, 5, 500)))
-    threads = [await told(store) for _ in range(5)]
+    live = Follower(storage.pool, storage.log, PROJECTIONS, batch=dice.choice((1, 5, 500)))
+    threads = [await storage.told() for _ in range(5)]
     for number in range(25):
         place = dice.randrange(len(threads))
         thread = threads[place]
         if dice.random() < 0.2:
-            await erase(store, thread)
-            threads[place] = await told(store)
+            await storage.erase(thread)
+            threads[place] = await storage.told()
         else:
-            threads[place] = await store.append(thread, story(f"w{number}", dice))
+            threads[place] = await storage.store.append(thread, story(f"w{number}", dice))
         for _ in range(dice.choice((0, 0, 1, 3))):
             await live.step()
     while await live.step():
         pass
-    expected = await contents(pool)
+    expected = await storage.contents()
     assert all(expected.values())
     for version, size in ((2, 3), (3, 500)):
-        await rebuild(pool, log, [replace(each, version=version) for each in PROJECTIONS], batch=size)
-        assert await contents(pool) == expected
+        await storage.rebuild([replace(each, version=version) for each in PROJECTIONS], batch=size)
+        assert await storage.contents() == expected
 
 
-async def test_of_an_erased_conversation_only_what_it_cost_is_left(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    thread = await told(
-        store, *turn("a", "Hello", "Hi"), asked("b"), started("b"), *wanted([use("one")], "b")
+async def test_of_an_erased_conversation_only_what_it_cost_is_left(storage: Storage) -> None:
+    thread = await storage.told(
+        *turn("a", "Hello", "Hi"), asked("b"), started("b"), *wanted([use("one")], "b")
     )
-    await follow(pool, log)
-    await erase(store, thread)
-    await follow(pool, log)
-    left = {name: len(found) for name, found in (await contents(pool)).items() if found}
+    await storage.follow()
+    await storage.erase(thread)
+    await storage.follow()
+    left = {name: len(found) for name, found in (await storage.contents()).items() if found}
     assert left == {"usage": 1}

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 from contracts.events import MessageSaved
 from conversations.aggregate.conversation import Conversation, fold
 from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.queries import threads
 from conversations.queries.time_travel import parse_version_or_time, past_of
-from runtime.postgres import Pool
 from tests.conversations import recorded
+from tests.conversations.read_models import Storage
 
 _MANY = 1_000_000
 
@@ -33,11 +32,11 @@ def shown(message: MessageSaved) -> tuple[str, str, str, str, str]:
 
 
 @pytest.mark.requirement("CONV-PAGES")
-async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, pool: Pool) -> None:
+async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
     for name in ("shop", "cancelled", "failed", "taken_over", "first_release"):
-        carried = await recorded.stored(store, pool, name)
+        carried = await recorded.stored(storage.store, storage.pool, name)
         facts, conversation_id = recorded.facts(carried), carried.conversation_id
-        thread = await threads.find_thread(pool, conversation_id)
+        thread = await threads.find_thread(storage.pool, conversation_id)
         assert thread is not None
         assert thread.version == len(facts)
         for version in range(len(facts) + 1):
@@ -46,7 +45,7 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
             more = True
             while more:
                 page = await threads.messages_of(
-                    pool,
+                    storage.pool,
                     conversation_id,
                     after=found[-1].version if found else 0,
                     until=version,
@@ -56,7 +55,7 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
                 found += page.messages
                 more = page.more
             assert [shown(each.message) for each in found] == said(expected)
-            summary = await threads.summary_of(pool, conversation_id, version)
+            summary = await threads.summary_of(storage.pool, conversation_id, version)
             assert (summary is None) == (not found)
             if summary is not None:
                 assert (summary.count, summary.started_at) == (len(found), expected.started_at)
@@ -67,103 +66,95 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
 
 
 @pytest.mark.requirement("CONV-PAGES")
-async def test_a_page_ends_with_the_message_that_reaches_its_bytes(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    conversation_id = (await recorded.stored(store, pool, "shop")).conversation_id
-    whole = await threads.messages_of(pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY)
+async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Storage) -> None:
+    conversation_id = (await recorded.stored(storage.store, storage.pool, "shop")).conversation_id
+    whole = await threads.messages_of(
+        storage.pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY
+    )
     assert whole.more is False
     assert (len(whole.messages) > 2) is True
-    first = await threads.messages_of(pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=1)
+    first = await threads.messages_of(
+        storage.pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=1
+    )
     assert (first.more, first.messages) == (True, whole.messages[:1])
     rest = await threads.messages_of(
-        pool, conversation_id, after=whole.messages[-2].version, until=_MANY, limit=1, max_bytes=1
+        storage.pool, conversation_id, after=whole.messages[-2].version, until=_MANY, limit=1, max_bytes=1
     )
     assert (rest.more, rest.messages) == (False, whole.messages[-1:])
 
 
 @pytest.mark.requirement("CONV-PAGES")
-async def test_a_time_is_the_version_that_the_conversation_had(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    carried = await recorded.stored(store, pool, "cancelled")
-    thread = await threads.find_thread(pool, carried.conversation_id)
+async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage) -> None:
+    carried = await recorded.stored(storage.store, storage.pool, "cancelled")
+    thread = await threads.find_thread(storage.pool, carried.conversation_id)
     assert thread is not None
     times = {datetime.fromisoformat(fact.at) for fact in recorded.facts(carried)}
     earliest, latest = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for time in {*times, min(times) - timedelta(microseconds=1), earliest, latest}:
-        past = await past_of(log, carried.conversation_id, time)
-        assert await threads.version_at(pool, thread, time) == past.conversation.version
+        past = await past_of(storage.log, carried.conversation_id, time)
+        assert await threads.version_at(storage.pool, thread, time) == past.conversation.version
 
 
 @pytest.mark.requirement("CONV-PAGES")
-async def test_what_was_erased_or_never_was_is_no_thread(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    erased = await recorded.stored(store, pool, "erased")
-    assert await threads.find_thread(pool, erased.conversation_id) is None
-    assert await threads.find_thread(pool, "01a2001a-0000-7000-8000-000000000000") is None
+async def test_what_was_erased_or_never_was_is_no_thread(storage: Storage) -> None:
+    erased = await recorded.stored(storage.store, storage.pool, "erased")
+    assert await threads.find_thread(storage.pool, erased.conversation_id) is None
+    assert await threads.find_thread(storage.pool, "01a2001a-0000-7000-8000-000000000000") is None
 
 
 @pytest.mark.requirement("TIME-TRAVEL")
 @pytest.mark.parametrize("name", ["shop", "compacted"])
-async def test_at_every_version_it_is_the_fold_of_what_was_there(
-    store: ConversationStore, log: Log, pool: Pool, name: str
-) -> None:
-    carried = await recorded.stored(store, pool, name)
+async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storage, name: str) -> None:
+    carried = await recorded.stored(storage.store, storage.pool, name)
     facts = recorded.facts(carried)
     for version in range(len(facts) + 1):
-        past = await past_of(log, carried.conversation_id, version)
+        past = await past_of(storage.log, carried.conversation_id, version)
         assert past.conversation == fold(carried.conversation_id, facts[:version])
         assert past.head == len(facts)
         assert len(past.entries) == version
-    now = await past_of(log, carried.conversation_id)
-    stored_now = await log.conversation(carried.conversation_id)
+    now = await past_of(storage.log, carried.conversation_id)
+    stored_now = await storage.log.conversation(carried.conversation_id)
     assert now.conversation == replace(stored_now, stored_bytes=0)
-    beyond = await past_of(log, carried.conversation_id, len(facts) + 1)
+    beyond = await past_of(storage.log, carried.conversation_id, len(facts) + 1)
     assert (beyond.conversation, beyond.head) == (now.conversation, len(facts))
 
 
 @pytest.mark.requirement("TIME-TRAVEL")
-async def test_at_a_time_it_has_what_was_stored_until_then(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    carried = await recorded.stored(store, pool, "cancelled")
+async def test_at_a_time_it_has_what_was_stored_until_then(storage: Storage) -> None:
+    carried = await recorded.stored(storage.store, storage.pool, "cancelled")
     facts = recorded.facts(carried)
     for fact in facts:
         time = datetime.fromisoformat(fact.at)
-        past = await past_of(log, carried.conversation_id, time)
+        past = await past_of(storage.log, carried.conversation_id, time)
         kept = past.conversation.version
         assert all(datetime.fromisoformat(each.at) <= time for each in facts[:kept])
         assert kept == len(facts) or datetime.fromisoformat(facts[kept].at) > time
         assert past.conversation == fold(carried.conversation_id, facts[:kept])
     first = datetime.fromisoformat(facts[0].at)
-    before = await past_of(log, carried.conversation_id, first - timedelta(microseconds=1))
+    before = await past_of(storage.log, carried.conversation_id, first - timedelta(microseconds=1))
     assert before.entries == ()
     assert before.conversation.version == 0
-    after = await past_of(log, carried.conversation_id, first + timedelta(days=1))
+    after = await past_of(storage.log, carried.conversation_id, first + timedelta(days=1))
     assert after.conversation.version == len(facts)
 
 
 @pytest.mark.requirement("TIME-TRAVEL")
-async def test_an_erased_conversation_has_no_past(store: ConversationStore, log: Log, pool: Pool) -> None:
-    carried = await recorded.stored(store, pool, "erased")
+async def test_an_erased_conversation_has_no_past(storage: Storage) -> None:
+    carried = await recorded.stored(storage.store, storage.pool, "erased")
     for place in (1, 7, 8, 99, datetime(2020, 1, 1, tzinfo=UTC)):
-        past = await past_of(log, carried.conversation_id, place)
+        past = await past_of(storage.log, carried.conversation_id, place)
         assert past.conversation.erased
         assert past.conversation.version == past.head == carried.stored[0].version
 
 
 @pytest.mark.requirement("TIME-TRAVEL")
-async def test_what_cannot_be_read_does_not_hide_what_was_before(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    carried = await recorded.stored(store, pool, "failed")
+async def test_what_cannot_be_read_does_not_hide_what_was_before(storage: Storage) -> None:
+    carried = await recorded.stored(storage.store, storage.pool, "failed")
     count = len(carried.stored)
-    await store.append_stored(
+    await storage.store.append_stored(
         carried.conversation_id, count, [("unheard_of.v9", b'{"type":"unheard_of.v9"}')]
     )
-    past = await past_of(log, carried.conversation_id, count)
+    past = await past_of(storage.log, carried.conversation_id, count)
     assert past.conversation == fold(carried.conversation_id, recorded.facts(carried))
     assert past.head == count + 1
 

@@ -2,7 +2,6 @@
 
 import random
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import msgspec
 import pytest
@@ -12,14 +11,12 @@ from contracts.ids import new_id
 from contracts.values import Usage
 from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import fail
-from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import usage_table
 from conversations.projections.usage_table import UsageLine, lines_of
 from conversations.queries.month_usage import MonthSpent, month_of, projected, recount
-from runtime.postgres import Pool, connection
-from tests.conversations import read_models
-from tests.conversations.read_models import erase, rows
+from runtime.postgres import connection
+from tests.conversations.read_models import Storage
 
 pytestmark = [pytest.mark.requirement("USAGE"), pytest.mark.usefixtures("emptied")]
 
@@ -61,17 +58,17 @@ async def told(store: ConversationStore, *stored: events.Event, account: str = A
     return await store.append(Conversation(conversation_id=new_id()), [began, *stored])
 
 
-follow = partial(read_models.follow, projections=[usage_table.PROJECTION])
+ONLY = [usage_table.PROJECTION]
 
 
-async def test_it_is_added_up_by_account_agent_model_and_day(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
+async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -> None:
     old = "2020-02-29T23:59:59.000000Z"
-    await told(store, *run(10, at=old), *run(5, "failed", at=old), *run(7, "cancelled", at=old, model="n"))
-    await told(store, *run(20, at=old), account=OTHER)
-    await told(store, *run(1, at="2020-03-01T00:00:00.000000Z"), *run(9, at=old)[:3])
-    await follow(pool, log)
+    await told(
+        storage.store, *run(10, at=old), *run(5, "failed", at=old), *run(7, "cancelled", at=old, model="n")
+    )
+    await told(storage.store, *run(20, at=old), account=OTHER)
+    await told(storage.store, *run(1, at="2020-03-01T00:00:00.000000Z"), *run(9, at=old)[:3])
+    await storage.follow(ONLY)
     first = UsageLine(
         account_id=ACCOUNT,
         day="2020-02-29",
@@ -89,39 +86,37 @@ async def test_it_is_added_up_by_account_agent_model_and_day(
     second = msgspec.structs.replace(
         first, model="n", runs=1, failed=0, cancelled=1, rounds=1, input_tokens=6, output_tokens=1
     )
-    assert await lines_of(pool, "2020-02", ACCOUNT) == [first, second]
-    assert [(line.account_id, line.total) for line in await lines_of(pool, "2020-02")] == [
+    assert await lines_of(storage.pool, "2020-02", ACCOUNT) == [first, second]
+    assert [(line.account_id, line.total) for line in await lines_of(storage.pool, "2020-02")] == [
         (ACCOUNT, 15),
         (ACCOUNT, 7),
         (OTHER, 20),
     ]
-    assert [line.total for line in await lines_of(pool, "2020-03")] == [1]
+    assert [line.total for line in await lines_of(storage.pool, "2020-03")] == [1]
 
 
-async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(
-    store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    conversation = await told(store, *run(10), *run(5, "failed"))
-    other = await told(store, *run(3, "cancelled"))
-    await follow(pool, log, batch=6, steps=1)  # the first run, and half of the second
-    await erase(store, conversation)
-    assert (await month_of(pool, ACCOUNT)).tokens == 18
-    await follow(pool, log)
-    live = await rows(pool, USAGE)
-    assert (await month_of(pool, ACCOUNT)).tokens == 18
-    async with connection(pool) as conn:
+async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(storage: Storage) -> None:
+    conversation = await told(storage.store, *run(10), *run(5, "failed"))
+    other = await told(storage.store, *run(3, "cancelled"))
+    await storage.follow(ONLY, batch=6, steps=1)  # the first run, and half of the second
+    await storage.erase(conversation)
+    assert (await month_of(storage.pool, ACCOUNT)).tokens == 18
+    await storage.follow(ONLY)
+    live = await storage.rows(USAGE)
+    assert (await month_of(storage.pool, ACCOUNT)).tokens == 18
+    async with connection(storage.pool) as conn:
         await conn.execute("DELETE FROM projection_positions")
-    await follow(pool, log)
-    assert await rows(pool, USAGE) == live
-    await erase(store, other)
-    await follow(pool, log)
-    assert await rows(pool, USAGE) == live
-    assert (await recount(log, ACCOUNT, MONTH)).tokens == 18
+    await storage.follow(ONLY)
+    assert await storage.rows(USAGE) == live
+    await storage.erase(other)
+    await storage.follow(ONLY)
+    assert await storage.rows(USAGE) == live
+    assert (await recount(storage.log, ACCOUNT, MONTH)).tokens == 18
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_the_month_is_the_same_however_far_the_read_model_is_behind(
-    store: ConversationStore, log: Log, pool: Pool, seed: int
+    storage: Storage, seed: int
 ) -> None:
     chance = random.Random(seed)
     expected: dict[str, int] = {}
@@ -129,18 +124,18 @@ async def test_the_month_is_the_same_however_far_the_read_model_is_behind(
         account = chance.choice([ACCOUNT, ACCOUNT, OTHER])
         at = chance.choice([ago(0), ago(600), "2020-01-01T00:00:00.000000Z"])
         story = [*run(chance.randrange(1, 100), chance.choice(["completed", "failed", "cancelled"]), at=at)]
-        conversation = await told(store, *story, account=account)
+        conversation = await told(storage.store, *story, account=account)
         if account == ACCOUNT and at[:7] == MONTH:
             expected[story[0].trace_id] = conversation.runs[0].usage.total
         if account == ACCOUNT and chance.random() < 0.3:
-            await erase(store, conversation)
-        await follow(pool, log, batch=chance.randrange(1, 6), steps=chance.randrange(3))
-        found = await month_of(pool, ACCOUNT)
+            await storage.erase(conversation)
+        await storage.follow(ONLY, batch=chance.randrange(1, 6), steps=chance.randrange(3))
+        found = await month_of(storage.pool, ACCOUNT)
         check(found, expected)
-    await follow(pool, log)
-    check(await month_of(pool, ACCOUNT), expected)
-    assert (await recount(log, ACCOUNT, MONTH)).runs == expected
-    assert (await projected(pool, ACCOUNT, MONTH)).runs == expected
+    await storage.follow(ONLY)
+    check(await month_of(storage.pool, ACCOUNT), expected)
+    assert (await recount(storage.log, ACCOUNT, MONTH)).runs == expected
+    assert (await projected(storage.pool, ACCOUNT, MONTH)).runs == expected
 
 
 def check(found: MonthSpent, expected: dict[str, int]) -> None:
@@ -149,23 +144,23 @@ def check(found: MonthSpent, expected: dict[str, int]) -> None:
     assert found.counted_to < ago(100)
 
 
-async def test_what_a_lost_reply_cost_is_the_runs(store: ConversationStore, log: Log, pool: Pool) -> None:
+async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
     asked, began, replied, _ = run(10)
     lost = events.ReplyLost(
         trace_id=asked.trace_id, at=ago(0), round=1, usage=Usage(input_tokens=5, output_tokens=2)
     )
-    conversation = await told(store, asked, began, lost, replied)
+    conversation = await told(storage.store, asked, began, lost, replied)
     (ended,) = fail(conversation.runs[0], "provider_error", "It broke.", ago(0))
-    assert await store.append(conversation, [ended])
-    assert await log.conversation(conversation.conversation_id) == await store.load(
+    assert await storage.store.append(conversation, [ended])
+    assert await storage.log.conversation(conversation.conversation_id) == await storage.store.load(
         conversation.conversation_id
     )
-    assert (await month_of(pool, ACCOUNT)).tokens == 10 + 7
+    assert (await month_of(storage.pool, ACCOUNT)).tokens == 10 + 7
 
 
-async def test_a_recount_tells_how_far_it_is(store: ConversationStore, log: Log) -> None:
-    await told(store, *run(10))
+async def test_a_recount_tells_how_far_it_is(storage: Storage) -> None:
+    await told(storage.store, *run(10))
     told_of: list[tuple[int, int]] = []
-    await recount(log, ACCOUNT, MONTH, on_progress=lambda done, of: told_of.append((done, of)))
+    await recount(storage.log, ACCOUNT, MONTH, on_progress=lambda done, of: told_of.append((done, of)))
     assert told_of
-    assert told_of[-1][0] == told_of[-1][1] == await log.head()
+    assert told_of[-1][0] == told_of[-1][1] == await storage.log.head()

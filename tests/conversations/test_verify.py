@@ -6,14 +6,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations_table, messages_table
-from conversations.projections.rebuilding import rebuild
-from conversations.projections.verifying import verify
-from runtime.postgres import Pool, connection
+from runtime.postgres import connection
 from tests.conversations.given import turn
-from tests.conversations.read_models import TABLES, follow, many, replay, rows, shadows, told
+from tests.conversations.read_models import TABLES, Storage, replay
 
 pytestmark = pytest.mark.usefixtures("emptied")
 
@@ -35,22 +31,16 @@ pytestmark = pytest.mark.usefixtures("emptied")
     ],
 )
 async def test_the_first_difference_is_named(
-    store: ConversationStore,
-    log: Log,
-    pool: Pool,
-    change: str,
-    column: str | None,
-    live: str,
-    rebuilt: str | None,
+    storage: Storage, change: str, column: str | None, live: str, rebuilt: str | None
 ) -> None:
-    await many(store, 3)
-    await follow(pool, log)
-    ((changed,),) = await rows(
-        pool, "SELECT message_id FROM messages WHERE content = 'Hello' ORDER BY position OFFSET 1 LIMIT 1"
+    await storage.many(3)
+    await storage.follow()
+    ((changed,),) = await storage.rows(
+        "SELECT message_id FROM messages WHERE content = 'Hello' ORDER BY position OFFSET 1 LIMIT 1"
     )
-    async with connection(pool) as conn:
+    async with connection(storage.pool) as conn:
         await conn.execute(change.format(changed).encode())
-    one, other = await verify(pool, log, [messages_table.PROJECTION, conversations_table.PROJECTION])
+    one, other = await storage.verify([messages_table.PROJECTION, conversations_table.PROJECTION])
     assert other.ok
     assert one.difference is not None
     key = changed + "-" * change.startswith("INSERT")
@@ -58,61 +48,57 @@ async def test_the_first_difference_is_named(
     assert one.difference.key == {"message_id": key}
     assert (one.difference.column, one.difference.live) == (column, live)
     assert one.difference.rebuilt == rebuilt
-    assert await shadows(pool) == []
+    assert await storage.shadows() == []
 
 
 @pytest.mark.requirement("VERIFY")
-async def test_a_column_too_many_is_named(store: ConversationStore, log: Log, pool: Pool) -> None:
+async def test_a_column_too_many_is_named(storage: Storage) -> None:
     wider = messages_table.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
-    await many(store, 1)
-    await rebuild(pool, log, [replace(messages_table.PROJECTION, tables=wider)])
-    (one,) = await verify(pool, log, [messages_table.PROJECTION])
+    await storage.many(1)
+    await storage.rebuild([replace(messages_table.PROJECTION, tables=wider)])
+    (one,) = await storage.verify([messages_table.PROJECTION])
     assert one.difference is not None
     assert (one.difference.column, one.difference.live) == ("words", "integer")
     assert one.difference.rebuilt is None
-    await rebuild(pool, log, [messages_table.PROJECTION])
-    assert (await verify(pool, log, [messages_table.PROJECTION]))[0].ok
+    await storage.rebuild([messages_table.PROJECTION])
+    assert (await storage.verify([messages_table.PROJECTION]))[0].ok
 
 
 @pytest.mark.requirement("VERIFY", "REBUILD")
-async def test_parked_events_are_told(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
-) -> None:
-    poisoned = await told(store, *turn("poisoned", "No\x00thing", "Hi"))
-    await many(store, 1)
-    await follow(pool, log)
+async def test_parked_events_are_told(storage: Storage) -> None:
+    poisoned = await storage.told(*turn("poisoned", "No\x00thing", "Hi"))
+    await storage.many(1)
+    await storage.follow()
     for _ in range(2):
-        (one,) = await verify(pool, log, [messages_table.PROJECTION])
+        (one,) = await storage.verify([messages_table.PROJECTION])
         assert one.ok
         found = [(each.live, each.conversation_id) for each in one.parked]
         assert found == [(True, poisoned.conversation_id), (False, poisoned.conversation_id)]
-        code, _, said = await asyncio.to_thread(replay, migrated_database_url, "rebuild", "messages")
+        code, _, said = await asyncio.to_thread(replay, storage.url, "rebuild", "messages")
         assert code == 0
         assert f"of conversation {poisoned.conversation_id}: " in said
         assert "thing" not in said
-    code, out, said = await asyncio.to_thread(replay, migrated_database_url, "verify", "messages", "--json")
+    code, out, said = await asyncio.to_thread(replay, storage.url, "verify", "messages", "--json")
     assert code == 0
     assert json.loads(out)[0]["difference"] is None
     assert said.count("messages: ") == 2
 
 
 @pytest.mark.requirement("REBUILD", "VERIFY")
-async def test_the_commands(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
-) -> None:
+async def test_the_commands(storage: Storage) -> None:
     async def command(*arguments: str) -> tuple[int, str, str]:
-        return await asyncio.to_thread(replay, migrated_database_url, *arguments)
+        return await asyncio.to_thread(replay, storage.url, *arguments)
 
-    await many(store, 2)
+    await storage.many(2)
     code, _, said = await command("verify", "usage")
     assert code == 1
     assert "agentchat replay rebuild usage" in said
     code, out, said = await command("rebuild")
     assert code == 0
     assert said == ""
-    assert f"position {await log.head():,}" in out
+    assert f"position {await storage.log.head():,}" in out
     assert (await command("verify"))[0] == 0
-    async with connection(pool) as conn:
+    async with connection(storage.pool) as conn:
         await conn.execute("UPDATE runs SET rounds = 40 WHERE state = 'failed'")
     code, out, said = await command("verify", "runs", "tools")
     assert code == 1
