@@ -2,7 +2,8 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from msgspec.structs import replace
@@ -35,7 +36,8 @@ async def empty(database_url: str) -> None:
         await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
 
 
-class Storage(NamedTuple):
+@dataclass(frozen=True)
+class Storage:
     """The log and the read models of the module's database."""
 
     store: ConversationStore

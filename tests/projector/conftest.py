@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import nats
 import nats.js.errors
@@ -13,7 +14,12 @@ from nats.aio.client import Client
 from nats.js.api import RawStreamMsg
 
 from bus import Bus
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from projector.feed_publisher import FeedPublisher
+from runtime.postgres import Pool
 from tests.conversations.outages import there_for_long
+from tests.conversations.read_models import Storage
 
 
 class Published(NamedTuple):
@@ -81,6 +87,26 @@ class Streams:
             await self._jetstream.delete_stream(stream)
 
 
+@dataclass(frozen=True)
+class World(Storage):
+    """What a test stores, and what is published of it."""
+
+    bus: Bus
+    streams: Streams
+
+    def publisher(self, **how: Any) -> FeedPublisher:
+        return FeedPublisher(self.bus, self.log, self.pool, **how)
+
+    async def feed_all(self, feed: FeedPublisher | None = None) -> None:
+        feed = feed or self.publisher()
+        while await feed.step():
+            pass
+
+    async def positions(self) -> list[int]:
+        """What EVENTS holds, by place in the log."""
+        return [int(each.headers["Chat-Log-Position"]) for each in await self.streams.contents("EVENTS")]
+
+
 @pytest.fixture
 async def streams(fresh_nats_url: str) -> AsyncIterator[Streams]:
     client = await nats.connect(fresh_nats_url)
@@ -115,3 +141,10 @@ async def emptied(migrated_database_url: str) -> None:
         await owner.execute(_END_PROJECTORS)
         await owner.execute(f"TRUNCATE {tables}".encode())
         await there_for_long(owner)
+
+
+@pytest.fixture
+def world(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str, bus: Bus, streams: Streams
+) -> World:
+    return World(store, log, pool, migrated_database_url, bus, streams)

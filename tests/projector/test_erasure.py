@@ -13,142 +13,124 @@ from contracts import frames
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.erasures import due_erasures
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from projector.erasure import EVENTS_AT_ONCE, ErasureStep
 from projector.feed_publisher import FeedPublisher
-from runtime.postgres import Pool, connection
+from runtime.postgres import connection
 from tests.bus.nats_server import NatsServer
 from tests.conversations.given import ERASED, asked, began, compacted, started, trace, turn
-from tests.projector.conftest import Streams
+from tests.projector.conftest import World
 
 pytestmark = pytest.mark.requirement("ERASE")
 
 SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary", offset=0)
 
 
-async def tell(store: ConversationStore, word: str, text: str = "a-canary") -> Conversation:
+async def tell(world: World, word: str, text: str = "a-canary") -> Conversation:
     open_ = f"{word}-open"
-    told = [began(), *turn(word, text, text), asked(open_), started(open_), compacted(7, open_, text)]
-    return await store.append(Conversation(conversation_id=new_id()), told)
+    told = [*turn(word, text, text), asked(open_), started(open_), compacted(7, open_, text)]
+    return await world.told(*told)
 
 
-async def feed_all(bus: Bus, log: Log, pool: Pool) -> None:
-    feed = FeedPublisher(bus, log, pool)
-    while await feed.step():
-        pass
-
-
-async def make_due(pool: Pool) -> None:
-    async with connection(pool) as conn:
+async def make_due(world: World) -> None:
+    async with connection(world.pool) as conn:
         await conn.execute("UPDATE erasures SET due_at = clock_timestamp()")
 
 
-async def names_in(streams: Streams, conversation_id: str) -> list[str]:
+async def names_in(world: World, conversation_id: str) -> list[str]:
     """The events that EVENTS holds of a conversation."""
     return [
         each.subject.rpartition(".")[2]
-        for each in await streams.contents("EVENTS")
+        for each in await world.streams.contents("EVENTS")
         if each.headers["Chat-Conversation-Id"] == conversation_id
     ]
 
 
-async def test_its_events_leave_the_feed_and_the_others_stay(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    threads = [await tell(store, f"w{number}", f"text-{number}") for number in range(3)]
-    await feed_all(bus, log, pool)
-    gone = await store.append(threads[1], [ERASED])
-    assert await ErasureStep(bus, pool).step() == 0  # EVENTS has not come to it
-    await feed_all(bus, log, pool)
-    assert await ErasureStep(bus, pool).step() == 1
-    assert await names_in(streams, gone.conversation_id) == ["ConversationErased"]
+async def test_its_events_leave_the_feed_and_the_others_stay(world: World) -> None:
+    threads = [await tell(world, f"w{number}", f"text-{number}") for number in range(3)]
+    await world.feed_all()
+    gone = await world.store.append(threads[1], [ERASED])
+    assert await ErasureStep(world.bus, world.pool).step() == 0  # EVENTS has not come to it
+    await world.feed_all()
+    assert await ErasureStep(world.bus, world.pool).step() == 1
+    assert await names_in(world, gone.conversation_id) == ["ConversationErased"]
     for thread in (threads[0], threads[2]):
-        assert len(await names_in(streams, thread.conversation_id)) == thread.version
-    assert not any(b"text-1" in each.data for each in await streams.contents("EVENTS"))
-    await tell(store, "later")
-    await feed_all(bus, log, pool)
-    positions = [int(each.headers["Chat-Log-Position"]) for each in await streams.contents("EVENTS")]
-    assert positions == [entry.position for entry in await log.read(0, 100)]
+        assert len(await names_in(world, thread.conversation_id)) == thread.version
+    assert not any(b"text-1" in each.data for each in await world.streams.contents("EVENTS"))
+    await tell(world, "later")
+    await world.feed_all()
+    positions = [int(each.headers["Chat-Log-Position"]) for each in await world.streams.contents("EVENTS")]
+    assert positions == [entry.position for entry in await world.log.read(0, 100)]
 
 
-async def test_what_was_never_fed_needs_no_removal(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    gone = await store.append(await tell(store, "a"), [ERASED])
-    await feed_all(bus, log, pool)
-    assert await ErasureStep(bus, pool).step() == 1
-    assert await names_in(streams, gone.conversation_id) == ["ConversationErased"]
+async def test_what_was_never_fed_needs_no_removal(world: World) -> None:
+    gone = await world.store.append(await tell(world, "a"), [ERASED])
+    await world.feed_all()
+    assert await ErasureStep(world.bus, world.pool).step() == 1
+    assert await names_in(world, gone.conversation_id) == ["ConversationErased"]
 
 
-async def test_an_emptied_stream_does_not_hold_it_up(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    await store.append(await tell(store, "a"), [ERASED])
-    feed = FeedPublisher(bus, log, pool)
+async def test_an_emptied_stream_does_not_hold_it_up(world: World) -> None:
+    await world.store.append(await tell(world, "a"), [ERASED])
+    feed = world.publisher()
     while await feed.step():
         pass
-    await streams.purge("EVENTS")
-    assert await ErasureStep(bus, pool).step() == 1
+    await world.streams.purge("EVENTS")
+    assert await ErasureStep(world.bus, world.pool).step() == 1
 
 
-async def test_a_second_pass_removes_what_was_said_late(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool
-) -> None:
-    await store.append(await tell(store, "a"), [ERASED])
-    await feed_all(bus, log, pool)
-    erasing = ErasureStep(bus, pool)
-    await bus.traces.publish_frame(trace("a"), SAID)
+async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
+    await world.store.append(await tell(world, "a"), [ERASED])
+    await world.feed_all()
+    erasing = ErasureStep(world.bus, world.pool)
+    await world.bus.traces.publish_frame(trace("a"), SAID)
     assert [await erasing.step(), await erasing.step()] == [1, 0]
-    assert await bus.traces.frames_of(trace("a")) == []
-    await bus.traces.publish_frame(trace("a"), SAID)
-    await make_due(pool)
+    assert await world.bus.traces.frames_of(trace("a")) == []
+    await world.bus.traces.publish_frame(trace("a"), SAID)
+    await make_due(world)
     assert await erasing.step() == 1
-    assert await bus.traces.frames_of(trace("a")) == []
-    async with connection(pool) as conn:
+    assert await world.bus.traces.frames_of(trace("a")) == []
+    async with connection(world.pool) as conn:
         assert await (await conn.execute("SELECT 1 FROM erasures")).fetchall() == []
 
 
-async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
+async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world: World) -> None:
     dice = random.Random(7)
-    threads = [await tell(store, f"w{number}") for number in range(12)]
-    await feed_all(bus, log, pool)
+    threads = [await tell(world, f"w{number}") for number in range(12)]
+    await world.feed_all()
     for thread in threads:
-        await bus.traces.publish_frame(trace(f"w{threads.index(thread)}"), SAID)
-        await store.append(thread, [ERASED])
-    await feed_all(bus, log, pool)
+        await world.bus.traces.publish_frame(trace(f"w{threads.index(thread)}"), SAID)
+        await world.store.append(thread, [ERASED])
+    await world.feed_all()
     patience = 0.05  # more and more, so that it comes to an end where all is slow
-    while await due_erasures(pool, limit=1):
-        steps = [asyncio.create_task(ErasureStep(bus, pool).step()) for _ in range(2)]
+    while await due_erasures(world.pool, limit=1):
+        steps = [asyncio.create_task(ErasureStep(world.bus, world.pool).step()) for _ in range(2)]
         _, late = await asyncio.wait(steps, timeout=dice.uniform(0.001, patience))
         patience *= 1.05
         for step in late:
             step.cancel()
         await asyncio.gather(*steps, return_exceptions=True)
     for thread in threads:
-        assert await names_in(streams, thread.conversation_id) == ["ConversationErased"]
-        assert await bus.traces.frames_of(trace(f"w{threads.index(thread)}")) == []
+        assert await names_in(world, thread.conversation_id) == ["ConversationErased"]
+        assert await world.bus.traces.frames_of(trace(f"w{threads.index(thread)}")) == []
 
 
 async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwhile(
-    store: ConversationStore, log: Log, pool: Pool, nats_server: NatsServer
+    world: World, nats_server: NatsServer
 ) -> None:
     told = [event for number in range(40) for event in turn(f"w{number}", "a-canary", "a-canary")]
-    long = await store.append(Conversation(conversation_id=new_id()), [began(), *told])
+    long = await world.store.append(Conversation(conversation_id=new_id()), [began(), *told])
     assert EVENTS_AT_ONCE < long.version <= 2 * EVENTS_AT_ONCE
-    short = await tell(store, "short")
+    short = await tell(world, "short")
     async with Bus.connect(nats_server.url, name="test") as bus:
-        await tell(store, "kept", "kept")
-        await feed_all(bus, log, pool)
-        await store.append(long, [ERASED])
-        await feed_all(bus, log, pool)
-        erasing = ErasureStep(bus, pool)
+        await tell(world, "kept", "kept")
+        await world.feed_all(FeedPublisher(bus, world.log, world.pool))
+        await world.store.append(long, [ERASED])
+        await world.feed_all(FeedPublisher(bus, world.log, world.pool))
+        erasing = ErasureStep(bus, world.pool)
         assert await erasing.step() == 1
-        await store.append(short, [ERASED])
-        await feed_all(bus, log, pool)
-        (part, whole) = await due_erasures(pool, limit=2)
+        await world.store.append(short, [ERASED])
+        await world.feed_all(FeedPublisher(bus, world.log, world.pool))
+        (part, whole) = await due_erasures(world.pool, limit=2)
         assert (part.conversation_id, part.forgotten) == (long.conversation_id, EVENTS_AT_ONCE)
         assert (whole.conversation_id, whole.forgotten) == (short.conversation_id, 0)
         assert [await erasing.step(), await erasing.step()] == [2, 0]
@@ -159,11 +141,11 @@ async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwh
 
 
 async def test_the_dead_letters_are_read_through_once_for_many_erasures(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, fresh_nats_url: str
+    world: World, fresh_nats_url: str
 ) -> None:
     for number in range(5):
-        await store.append(await tell(store, f"w{number}"), [ERASED])
-    await feed_all(bus, log, pool)
+        await world.store.append(await tell(world, f"w{number}"), [ERASED])
+    await world.feed_all()
     reads: Counter[str] = Counter()
 
     async def count(message: Msg) -> None:
@@ -174,13 +156,13 @@ async def test_the_dead_letters_are_read_through_once_for_many_erasures(
     await spy.flush()
     for _ in range(2):
         reads.clear()
-        assert await ErasureStep(bus, pool).step() == 5
-        await bus.ping()
+        assert await ErasureStep(world.bus, world.pool).step() == 5
+        await world.bus.ping()
         await spy.flush()
         assert {name: reads[name] for name in ("REQUESTS", "TOOLS", "DEAD")} == {
             "REQUESTS": 1,
             "TOOLS": 1,
             "DEAD": 1,
         }
-        await make_due(pool)
+        await make_due(world)
     await spy.close()

@@ -6,45 +6,30 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from bus import Bus, FeedConflict
+from bus import FeedConflict
 from contracts import events, wire
 from contracts.ids import new_id
 from contracts.values import ShownMessage
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.feed_reader import remember_fed
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from projector.feed_publisher import BATCH, FeedPublisher
 from projector.log_follower import LogFollower
-from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn
-from tests.projector.conftest import Streams
+from tests.projector.conftest import World
 
 pytestmark = pytest.mark.requirement("PROJECTION-FEED")
 
 
-async def tell(store: ConversationStore, turns: int = 1) -> str:
-    stored = [began(), *(event for number in range(turns) for event in turn(str(number), "Hello", "Hi"))]
-    told = await store.append(Conversation(conversation_id=new_id()), stored)
-    return told.conversation_id
+async def tell(world: World, turns: int = 1) -> str:
+    told = (event for number in range(turns) for event in turn(str(number), "Hello", "Hi"))
+    return (await world.told(*told)).conversation_id
 
 
-async def feed_all(feed: FeedPublisher) -> None:
-    while await feed.step():
-        pass
-
-
-async def positions(streams: Streams) -> list[int]:
-    return [int(each.headers["Chat-Log-Position"]) for each in await streams.contents("EVENTS")]
-
-
-async def test_an_event_is_published_as_it_is_stored(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    conversation_id = await tell(store)
-    await feed_all(FeedPublisher(bus, log, pool))
-    stored = await log.read(0, 100)
-    published = await streams.contents("EVENTS")
+async def test_an_event_is_published_as_it_is_stored(world: World) -> None:
+    conversation_id = await tell(world)
+    await world.feed_all()
+    stored = await world.log.read(0, 100)
+    published = await world.streams.contents("EVENTS")
     assert [each.data for each in published] == [entry.state for entry in stored]
     assert [each.subject for each in published] == [
         f"chat.events.{ACCOUNT}.{name}"
@@ -59,95 +44,80 @@ async def test_an_event_is_published_as_it_is_stored(
         )
     ]
     assert {each.headers["Chat-Conversation-Id"] for each in published} == {conversation_id}
-    assert await positions(streams) == [entry.position for entry in stored]
+    assert await world.positions() == [entry.position for entry in stored]
 
 
-async def test_a_new_leader_goes_on_where_events_ends(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
+async def test_a_new_leader_goes_on_where_events_ends(world: World) -> None:
     for _ in range(3):
-        await tell(store)
-        await feed_all(FeedPublisher(bus, log, pool))
-    assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
+        await tell(world)
+        await world.feed_all()
+    assert await world.positions() == [entry.position for entry in await world.log.read(0, 100)]
 
 
-async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
+async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(world: World) -> None:
     feeds = [
-        asyncio.create_task(LogFollower(name, FeedPublisher(bus, log, pool).step, BATCH).run())
-        for name in ("one", "two")
+        asyncio.create_task(LogFollower(name, world.publisher().step, BATCH).run()) for name in ("one", "two")
     ]
     for _ in range(20):
-        await tell(store, turns=5)
-    await streams.grown("EVENTS", 20 * 31)
+        await tell(world, turns=5)
+    await world.streams.grown("EVENTS", 20 * 31)
     for each in feeds:
         each.cancel()
     await asyncio.gather(*feeds, return_exceptions=True)
-    assert await positions(streams) == [entry.position for entry in await log.read(0, 1000)]
+    assert await world.positions() == [entry.position for entry in await world.log.read(0, 1000)]
 
 
-async def test_a_leader_that_is_behind_finds_its_events_already_there(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    former, leader = FeedPublisher(bus, log, pool), FeedPublisher(bus, log, pool)
-    await feed_all(former)
-    await tell(store)
-    await feed_all(leader)
-    await tell(store)
-    await feed_all(former)
-    assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
+async def test_a_leader_that_is_behind_finds_its_events_already_there(world: World) -> None:
+    former, leader = world.publisher(), world.publisher()
+    await world.feed_all(former)
+    await tell(world)
+    await world.feed_all(leader)
+    await tell(world)
+    await world.feed_all(former)
+    assert await world.positions() == [entry.position for entry in await world.log.read(0, 100)]
 
 
-async def test_a_leader_is_refused_where_somebody_else_has_published(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    await tell(store)
-    feed = FeedPublisher(bus, log, pool)
-    await feed_all(feed)
-    position = str(await log.head())
-    await bus.feed.publish_event(
+async def test_a_leader_is_refused_where_somebody_else_has_published(world: World) -> None:
+    await tell(world)
+    feed = world.publisher()
+    await world.feed_all(feed)
+    position = str(await world.log.head())
+    await world.bus.feed.publish_event(
         "chat.events.a.Odd",
         b"{}",
         {"Chat-Log-Position": position},
         message_id="odd",
         expected_last_sequence=7,
     )
-    await tell(store)
+    await tell(world)
     with pytest.raises(FeedConflict):
         await feed.step()
-    await feed_all(feed)
-    assert await streams.count("EVENTS") == 15
+    await world.feed_all(feed)
+    assert await world.streams.count("EVENTS") == 15
 
 
-async def test_a_stream_whose_messages_have_aged_away_is_not_filled_again(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    await tell(store)
-    await feed_all(FeedPublisher(bus, log, pool))
-    await remember_fed(pool, await log.head())
-    await streams.purge("EVENTS")
-    before = await log.head()
-    await tell(store)
-    await feed_all(FeedPublisher(bus, log, pool))
-    assert await positions(streams) == [entry.position for entry in await log.read(before, 100)]
+async def test_a_stream_whose_messages_have_aged_away_is_not_filled_again(world: World) -> None:
+    await tell(world)
+    await world.feed_all()
+    await remember_fed(world.pool, await world.log.head())
+    await world.streams.purge("EVENTS")
+    before = await world.log.head()
+    await tell(world)
+    await world.feed_all()
+    assert await world.positions() == [entry.position for entry in await world.log.read(before, 100)]
 
 
-async def test_how_far_it_was_fed_is_remembered(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
-    await tell(store)
-    await feed_all(FeedPublisher(bus, log, pool))
-    await streams.purge("EVENTS")
-    assert await FeedPublisher(bus, log, pool).step() == 0
+async def test_how_far_it_was_fed_is_remembered(world: World) -> None:
+    await tell(world)
+    await world.feed_all()
+    await world.streams.purge("EVENTS")
+    assert await world.publisher().step() == 0
 
 
 @pytest.mark.requirement("UNREADABLE")
-async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, migrated_database_url: str
-) -> None:
-    gone, odd = await tell(store), await tell(store)
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(world: World) -> None:
+    gone, odd = await tell(world), await tell(world)
+    async with await psycopg.AsyncConnection.connect(world.url) as owner:
         await owner.execute("DELETE FROM conversation_events WHERE originator_id = %s", [gone])
         await owner.execute(
             "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
@@ -155,58 +125,52 @@ async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(
             "        ('no JSON', 1, 'conversation_started.v1', '\\xff00')",
             [odd],
         )
-    await feed_all(FeedPublisher(bus, log, pool))
-    assert len(await positions(streams)) == 10
-    assert [each.subject for each in (await streams.contents("EVENTS"))[-3:]] == [
+    await world.feed_all()
+    assert len(await world.positions()) == 10
+    assert [each.subject for each in (await world.streams.contents("EVENTS"))[-3:]] == [
         f"chat.events.{ACCOUNT}.UnheardOf",
         "chat.events.unknown.UnheardOf",
         "chat.events.unknown.ConversationStarted",
     ]
 
 
-async def test_a_log_that_was_set_back_is_followed_from_its_end(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, migrated_database_url: str
-) -> None:
-    told = await store.append(Conversation(conversation_id=new_id()), [began()])
-    await tell(store, turns=5)
-    await feed_all(FeedPublisher(bus, log, pool))
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+async def test_a_log_that_was_set_back_is_followed_from_its_end(world: World) -> None:
+    told = await world.store.append(Conversation(conversation_id=new_id()), [began()])
+    await tell(world, turns=5)
+    await world.feed_all()
+    async with await psycopg.AsyncConnection.connect(world.url) as owner:
         await owner.execute(
             "DELETE FROM conversation_events WHERE originator_id <> %s", [told.conversation_id]
         )
-    feed = FeedPublisher(bus, log, pool)
+    feed = world.publisher()
     assert await feed.step() == 0
-    await store.append(told, [asked()])
+    await world.store.append(told, [asked()])
     assert await feed.step() == 1
 
 
-async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
+async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure(world: World) -> None:
     told: list[int] = []
 
     def note() -> None:
         told.append(len(told))
 
-    feed = FeedPublisher(bus, log, pool, on_erasure=note)
-    conversation_id = await tell(store)
-    await feed_all(feed)
+    feed = FeedPublisher(world.bus, world.log, world.pool, on_erasure=note)
+    conversation_id = await tell(world)
+    await world.feed_all(feed)
     assert told == []
     erased = events.ConversationErased(trace_id=trace(), at=AT, account_id=ACCOUNT)
-    await store.append(await store.load(conversation_id), [erased])
-    await feed_all(feed)
+    await world.store.append(await world.store.load(conversation_id), [erased])
+    await world.feed_all(feed)
     assert told == [0]
 
 
 @pytest.mark.requirement("OPENAI-API")
-async def test_a_history_that_a_caller_shows_is_not_published(
-    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
-) -> None:
+async def test_a_history_that_a_caller_shows_is_not_published(world: World) -> None:
     """It comes whole with each of his requests: a megabyte would soon push out what EVENTS is for."""
     shown = tuple(ShownMessage("user", "x" * 10_000) for _ in range(100))
     seeded = events.ConversationSeeded(trace_id=trace(), at=AT, messages=shown)
-    await store.append(Conversation(conversation_id=new_id()), [began(), seeded, asked(), started()])
-    await feed_all(FeedPublisher(bus, log, pool))
-    published = [each for each in await streams.contents("EVENTS") if "Seeded" in each.subject]
+    await world.store.append(Conversation(conversation_id=new_id()), [began(), seeded, asked(), started()])
+    await world.feed_all()
+    published = [each for each in await world.streams.contents("EVENTS") if "Seeded" in each.subject]
     assert [wire.decode_event(each.data) for each in published] == [replace(seeded, messages=())]
-    assert (await log.events(published[0].headers["Chat-Conversation-Id"]))[1] == seeded
+    assert (await world.log.events(published[0].headers["Chat-Conversation-Id"]))[1] == seeded

@@ -15,14 +15,11 @@ import pytest
 
 from bus import Bus
 from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.projections.conversations_table import conversations_of
 from runtime.postgres import Pool, connection
-from tests.conversations.given import ACCOUNT, began, turn
+from tests.conversations.given import ACCOUNT, turn
 from tests.ports import free_port
-from tests.projector.conftest import Streams
+from tests.projector.conftest import World
 from tests.support import forked
 from tests.support.starting import START_SECONDS
 
@@ -94,51 +91,45 @@ async def projectors(
     await running.end()
 
 
-async def tell(store: ConversationStore) -> None:
-    await store.append(Conversation(conversation_id=new_id()), [began(), *turn(new_id(), "Hello", "Hi")])
-
-
-async def projected(pool: Pool, count: int) -> None:
+async def projected(world: World, count: int) -> None:
     """Wait until so many threads are listed; it is another process that sees to it."""
     async with asyncio.timeout(START_SECONDS):
-        while len(await conversations_of(pool, ACCOUNT, limit=1000)) < count:  # noqa: ASYNC110 - another process fills it
+        while len(await conversations_of(world.pool, ACCOUNT, limit=1000)) < count:  # noqa: ASYNC110 - another process fills it
             await asyncio.sleep(0.02)
 
 
 @pytest.mark.requirement("PROJECTION-LEADER", "PROJECTION-FEED", "PROJECTION-TABLES")
 async def test_a_frozen_leader_is_replaced_within_ten_seconds_and_nothing_is_published_twice(
-    projectors: Projectors, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+    projectors: Projectors, world: World
 ) -> None:
     for name in ("projector-1", "projector-2"):
         await projectors.start(name)
     first = await projectors.leader()
     for _ in range(5):
-        await tell(store)
-    await projected(pool, 5)
+        await world.told(*turn(new_id(), "Hello", "Hi"))
+    await projected(world, 5)
     projectors.signal(first, signal.SIGSTOP)
     stopped = time.monotonic()
     for _ in range(5):
-        await tell(store)
+        await world.told(*turn(new_id(), "Hello", "Hi"))
     second = await projectors.leader(other_than=first)
     assert time.monotonic() - stopped < 40
-    await projected(pool, 10)
+    await projected(world, 10)
     projectors.signal(first, signal.SIGCONT)
     for _ in range(5):
-        await tell(store)
-    await projected(pool, 15)
-    await streams.grown("EVENTS", 15 * 7)
-    published = [int(each.headers["Chat-Log-Position"]) for each in await streams.contents("EVENTS")]
-    assert published == [entry.position for entry in await log.read(0, 1000)]
-    listed = await conversations_of(pool, ACCOUNT, limit=100)
+        await world.told(*turn(new_id(), "Hello", "Hi"))
+    await projected(world, 15)
+    await world.streams.grown("EVENTS", 15 * 7)
+    published = [int(each.headers["Chat-Log-Position"]) for each in await world.streams.contents("EVENTS")]
+    assert published == [entry.position for entry in await world.log.read(0, 1000)]
+    listed = await conversations_of(world.pool, ACCOUNT, limit=100)
     assert [row.message_count for row in listed] == [2] * 15
     assert await projectors.leader() == second
     await projectors.wait_ready(first)
 
 
 @pytest.mark.requirement("PROJECTION-LEADER")
-async def test_shutdown_of_the_leader_hands_over_to_the_other(
-    projectors: Projectors, store: ConversationStore, pool: Pool
-) -> None:
+async def test_shutdown_of_the_leader_hands_over_to_the_other(projectors: Projectors, world: World) -> None:
     for name in ("projector-1", "projector-2"):
         await projectors.start(name)
         await projectors.wait_ready(name)
@@ -147,8 +138,8 @@ async def test_shutdown_of_the_leader_hands_over_to_the_other(
     async with asyncio.timeout(START_SECONDS):
         assert await projectors.processes[first].wait() == 0
     await projectors.leader(other_than=first)
-    await tell(store)
-    await projected(pool, 1)
+    await world.told(*turn(new_id(), "Hello", "Hi"))
+    await projected(world, 1)
 
 
 @pytest.mark.requirement("HEALTH")
