@@ -8,7 +8,7 @@ import pytest
 from contracts import frames
 from contracts.ids import new_id
 from contracts.messages import CancelRequested
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import breaks, says
 

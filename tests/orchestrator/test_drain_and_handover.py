@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from contracts import events, frames, subjects
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.process import orchestrator

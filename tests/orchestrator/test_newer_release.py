@@ -21,7 +21,7 @@ from contracts.messages import (
 from contracts.timings import COMMAND_ASKS
 from conversations.event_store import mapper
 from conversations.event_store.store import open_store
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import World, ago, until_logged
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import says

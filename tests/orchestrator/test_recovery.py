@@ -13,7 +13,7 @@ from contracts.messages import ChatRequested
 from contracts.tool_messages import ToolRequested
 from contracts.values import Source, Usage
 from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import asks, breaks, says
 from tests.orchestrator.test_tools import SHOP

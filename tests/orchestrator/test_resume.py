@@ -9,7 +9,7 @@ from contracts import frames
 from contracts.values import Usage
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
-from orchestrator.models.anthropic.request import takes_prefill
+from orchestrator.models.anthropic.client import takes_prefill
 from orchestrator.models.continuation import Seam, going_on, with_text
 from orchestrator.run.interrupted_text import AlreadySent, already_sent
 

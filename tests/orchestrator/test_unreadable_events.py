@@ -13,7 +13,7 @@ from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import Begin, open_turn
 from conversations.event_store import mapper
 from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.worker_timings import Timings
+from orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
 
