@@ -138,6 +138,7 @@ def _process(name: str, state: State, reason: str | None = None) -> ServiceStatu
         name=name,
         pid=None if state == "down" else 4711,
         health_url=None,
+        metrics_url=None,
         version="0.9.0",
         state=state,
         reason=reason,

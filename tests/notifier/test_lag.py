@@ -6,8 +6,8 @@ import pytest
 
 from contracts.ids import new_id
 from conversations.event_store.log import Log
-from notifier.dispatching import BEHIND, FAILING
 from notifier.schedule import FAILURES_IN_A_ROW
+from runtime import metrics
 from runtime.postgres import connection
 from tests.notifier.conftest import World
 from tests.notifier.receiver import status
@@ -18,7 +18,7 @@ HURRY = {
     "notifier.dispatching._TIDY_SECONDS": 0.1,
     "notifier.schedule.RETRY_SECONDS": [3600.0] * 9,
     "notifier.schedule.LONGEST_PAUSE": 3600.0,
-    "runtime.telemetry._METRICS_MILLISECONDS": 100,
+    "runtime.metrics._EXPORT_MILLISECONDS": 100,
 }
 
 
@@ -42,11 +42,11 @@ async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fail
             await world.chat(word)
         await world.receiver.until("/fails", FAILURES_IN_A_ROW)
         await world.chat("a")  # the one that fails is left in peace, and stays behind
-        await _until(collected, FAILING, 1)
-        await _until(collected, BEHIND, 1, 1000)
+        await _until(collected, metrics.ENDPOINTS_FAILING.name, 1)
+        await _until(collected, metrics.EVENTS_BEHIND.name, 1, 1000)
         gate.set()
-        await _until(collected, BEHIND, 0)
-        assert collected.counts_of(FAILING) == {"worker=notifier-1": 1}
+        await _until(collected, metrics.EVENTS_BEHIND.name, 0)
+        assert collected.counts_of(metrics.ENDPOINTS_FAILING.name) == {"worker=notifier-1": 1}
 
 
 @pytest.mark.requirement("WEBHOOK-HTTP")

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from contracts import frames
 from orchestrator.orchestrator_services import Timings
-from runtime import telemetry
+from runtime import metrics
 from tests.orchestrator.given import World, until_logged
 from tests.orchestrator.scripted import holds
 from tests.system.collector import collector
@@ -22,7 +22,7 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
     world.will(holds(gate, "..."))
     agent = await world.agent()
     with collector() as collected, capture_logs() as logged:
-        telemetry.configure("orchestrator", collected.endpoint)
+        metrics.start("orchestrator", "orchestrator-1", collected.endpoint)
         async with world.worker("full", timings=Timings(load_seconds=0.1), run_slots=1):
             first = await world.ask(agent)
             await first.until(frames.Delta)
@@ -32,7 +32,7 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
             seen = await until_logged(
                 logged, lambda line: line["event"] == "requests_wait_for_a_slot" and line["waiting"] == 2
             )
-            await asyncio.to_thread(telemetry.shutdown)  # sends what it has
+            await asyncio.to_thread(metrics.stop)  # sends what it has
             gate.set()
             assert (await impatient.until(frames.Refused)).code == "overloaded"
             await patient.until(frames.Completed)

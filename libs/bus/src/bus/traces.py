@@ -18,7 +18,7 @@ from bus.jetstream import JetStream
 from bus.subscription import ReadBack, Subscription
 from contracts import frames, messages, subjects, tool_messages, wire
 from contracts.timings import TRACES_KEPT_SECONDS
-from runtime import logs, telemetry
+from runtime import logs, metrics
 
 _ALL_CANCELS = "chat.control.cancel.*"
 _WARN_SECONDS = 10.0
@@ -61,7 +61,7 @@ class Traces:
 
     def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
         """Count it, and warn at once, then every 10 s at most."""
-        telemetry.count("agentchat.bus.frames_dropped")
+        metrics.FRAMES_DROPPED.add()
         self._dropped += 1
         now = time.monotonic()
         if now >= self._warn_at:

@@ -21,6 +21,7 @@ admin = typer.Typer(cls=LazyGroup, no_args_is_help=True)
 app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
 Server = Literal["nats", "redis"]
+Level = Literal["debug", "info", "warning", "error", "critical"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
 
 
@@ -86,6 +87,48 @@ def status(
     from ops.status.status_command import status as show
 
     raise typer.Exit(0 if show(as_json=as_json, watch=watch) else 1)
+
+
+@app.command()
+def top(
+    url: Annotated[
+        list[str] | None,
+        typer.Option(help="Metrics of a service, as http://host:port/metrics; may be repeated."),
+    ] = None,
+    once: Annotated[bool, typer.Option(help="Measure for 2 seconds, print, end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+) -> None:
+    """Show what the services measure, every 2 seconds: runs, streams, queues, models, tools, lags, memory.
+
+    Reads `/metrics` of the running stack's services, or of those at --url. Ctrl-C ends it.
+    """
+    from ops.status.top_command import top as show
+
+    show(url or (), once=once, as_json=as_json)
+
+
+@app.command()
+def logs(
+    services: Annotated[
+        list[str] | None,
+        typer.Option("--service", help="Only this one, such as gateway-1, or all gateways; may be repeated."),
+    ] = None,
+    level: Annotated[Level, typer.Option(help="This level and above.")] = "info",
+    trace: Annotated[str | None, typer.Option(help="Only lines of this trace.")] = None,
+    since: Annotated[str | None, typer.Option(help="A time (ISO 8601) or an age (15m, 2h).")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="And what comes, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
+) -> None:
+    """Show the logs of the running stack's services and servers, in the order of time."""
+    from datetime import UTC, datetime
+
+    from ops.status.logs_command import LogFilter
+    from ops.status.logs_command import logs as show
+    from ops.tail.tail_command import time_of
+
+    start = time_of(since, datetime.now(UTC), "--since") if since else None
+    wanted = LogFilter(services=tuple(services or ()), level=level, trace=trace, since=start)
+    show(wanted, follow=follow, as_json=as_json)
 
 
 @app.command()

@@ -40,6 +40,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the processes that must be ready before it starts."""
     prepare: Callable[[], Awaitable[None]] = nothing
     """Run before every start. May raise StackError, which ends the stack."""
+    metrics_url: str | None = None
+    """Where it shows its metrics as Prometheus text."""
     user: tuple[int, int] | None = None
     """User and group id to become, where the stack runs as root and this process must not."""
     version: str = ""

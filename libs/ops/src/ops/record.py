@@ -16,7 +16,8 @@ from ops.probes import Probe
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One process, as it was last started, in Unix seconds; `pid` is None while it is down.
 
-    `health_url` is None where it has no HTTP; `version` is that of its program.
+    `health_url` is None where it has no HTTP, `metrics_url` where it has no metrics; `version` is that of its
+    program.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     log: str
     probe: Probe | None = None
     health_url: str | None = None
+    metrics_url: str | None = None
     version: str = ""
 
 

@@ -123,10 +123,11 @@ class Services:
         env = {_DATABASE_URL: self._wiring.owner.database_url} | self._secret | self._embeddings | own
         return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
 
-    def gateway(self, number: int, port: int) -> Process:
+    def gateway(self, number: int, port: int, health_port: int) -> Process:
         own = {
             "AGENTCHAT_HOST": self._wiring.host,
             "AGENTCHAT_PORT": str(port),
+            "AGENTCHAT_HEALTH_PORT": str(health_port),
             "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
             _MODEL_ALLOW: ",".join(self._wiring.model_allow),
             _MCP_ALLOW: ",".join(self._wiring.mcp_allow),
@@ -136,7 +137,10 @@ class Services:
             own |= {"AGENTCHAT_DEMO_KEY": self._wiring.demo_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
         host = reachable(self._wiring.host)
         env = self._servers("gateway") | self._secret | self._embeddings | own
-        return self._process(f"gateway-{number}", "gateway", env, HttpProbe(port, host=host), Rank.GATEWAY)
+        return self._process(
+            *(f"gateway-{number}", "gateway", env, HttpProbe(port, host=host), Rank.GATEWAY),
+            metrics=HttpProbe(health_port, "/metrics", host),
+        )
 
     def orchestrator(self, number: int, port: int) -> Process:
         own = (
@@ -172,7 +176,8 @@ class Services:
         }
         after = (*(name for name in self._wiring.after if name == "postgres"), PREPARE)
         name, env = f"notifier-{number}", self._secret | own
-        return self._process(name, "notifier", env, HttpProbe(port), Rank.PROJECTOR, after)
+        metrics = HttpProbe(port, "/metrics")
+        return self._process(name, "notifier", env, HttpProbe(port), Rank.PROJECTOR, after, metrics)
 
     def mcp_demo(self, port: int) -> Process:
         return self._demo("mcp-demo", "mcp_demo", {"AGENTCHAT_MCP_PORT": str(port)}, port)
@@ -182,7 +187,8 @@ class Services:
 
     def _worker(self, name: str, package: Service, own: dict[str, str], port: int, rank: int) -> Process:
         env = self._servers(package) | {"AGENTCHAT_HEALTH_PORT": str(port)} | own
-        return self._process(name, package, env, HttpProbe(port), rank)
+        metrics = HttpProbe(port, "/metrics")
+        return self._process(name, package, env, HttpProbe(port), rank, metrics=metrics)
 
     def _servers(self, service: Service) -> dict[str, str]:
         """Its own logins; only those that count requests are given Redis."""
@@ -202,6 +208,7 @@ class Services:
         probe: HttpProbe | None,
         rank: int,
         after: tuple[str, ...] | None = None,
+        metrics: HttpProbe | None = None,
     ) -> Process:
         return Process(
             name=name,
@@ -209,6 +216,7 @@ class Services:
             env=self._inherited | env,
             log=self._folder.log(name),
             probe=probe,
+            metrics_url=None if metrics is None else metrics.url,
             version=metadata.version("agentchat"),
             after=(*self._wiring.after, PREPARE) if after is None else after,
             stop_rank=rank,

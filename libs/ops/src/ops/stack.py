@@ -146,7 +146,11 @@ def describe(
         *numbered(counts.notifiers, services.notifier, ports.free),
         *numbered(counts.tool_runners, services.tool_runner, ports.free),
         *numbered(counts.orchestrators, services.orchestrator, ports.free),
-        *numbered(counts.gateways, services.gateway, iter(gateway_ports).__next__),
+        *numbered(
+            counts.gateways,
+            lambda number, port: services.gateway(number, port, ports.free()),
+            iter(gateway_ports).__next__,
+        ),
     )
     return Stack(processes, _environment(gateway_urls, mcp_base_url, servers.operator, wiring, secrets))
 

@@ -230,6 +230,7 @@ class Supervisor:
             log=str(process.log),
             probe=process.probe,
             health_url=process.health_url,
+            metrics_url=process.metrics_url,
             version=process.version,
         )
 

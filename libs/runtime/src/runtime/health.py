@@ -1,4 +1,4 @@
-"""`/healthz` says that the process lives, `/readyz` that what it depends on answers.
+"""`/healthz` says that the process lives, `/readyz` that what it depends on answers, `/metrics` how it does.
 
 Web services call `HealthChecks.ready` from their own routes; workers open the small server below.
 """
@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 
-from runtime import garbage
+from runtime import garbage, metrics
 from runtime.listening import listening_socket
 from runtime.logs import first_line
 
 Check = Callable[[], Awaitable[None]]
 """Raises when what it looks at is unwell; the exception's text is the reason shown."""
 
+_JSON = "application/json"
 _REQUEST_SECONDS = 5.0
 _HEAD_BYTES = 8192
 _BROKEN_REQUEST = (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
@@ -53,8 +54,9 @@ class HealthChecks:
 
 @contextlib.asynccontextmanager
 async def serve_health(health: HealthChecks, host: str, port: int) -> AsyncIterator[int]:
-    """Serve `/healthz` and `/readyz` while the block runs; yields the bound port. All else is ready by then.
+    """Serve `/healthz`, `/readyz` and `/metrics` while the block runs; yields the bound port.
 
+    All else is ready by then.
     Raises SettingsError where the address cannot be had.
     """
 
@@ -81,17 +83,20 @@ async def serve_health(health: HealthChecks, host: str, port: int) -> AsyncItera
 async def _respond(health: HealthChecks, head: bytes) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
-    if path not in (b"/healthz", b"/readyz"):
+    content_type = _JSON
+    if path not in (b"/healthz", b"/readyz", b"/metrics"):
         status, body = 404, b'{"status":"not found"}'
     elif method not in (b"GET", b"HEAD"):
         status, body = 405, b'{"status":"method not allowed"}'
     elif path == b"/healthz":
         status, body = 200, b'{"status":"ok"}'
+    elif path == b"/metrics":
+        status, body, content_type = 200, metrics.exposition(), metrics.CONTENT_TYPE
     else:
         status, body = await health.body()
     lines = [
         f"HTTP/1.1 {status} {_PHRASES[status]}",
-        "Content-Type: application/json",
+        f"Content-Type: {content_type}",
         f"Content-Length: {len(body)}",
         "Connection: close",
     ]

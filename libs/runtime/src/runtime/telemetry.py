@@ -1,12 +1,11 @@
-"""OpenTelemetry traces and metrics: W3C context across HTTP and NATS, OTLP export where an endpoint is set.
+"""OpenTelemetry traces: W3C context across HTTP and NATS, OTLP export where an endpoint is set.
 
-Without an endpoint no SDK is loaded: spans then carry valid ids and are passed on, but record nothing, and
-counters and gauges hold nothing.
+Without an endpoint their SDK is not loaded: spans then carry valid ids and are passed on, but record nothing.
 """
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -16,13 +15,9 @@ from opentelemetry.util.types import Attributes
 from runtime._quiet_tracer import QuietTracer
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import Counter
-    from opentelemetry.metrics import _Gauge as Gauge
-    from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
-_METRICS_MILLISECONDS = 10_000
 _propagator = TraceContextTextMapPropagator()
 
 
@@ -31,16 +26,12 @@ class _State:
 
     tracer: trace.Tracer = QuietTracer()
     provider: "TracerProvider | None" = None
-    meters: "MeterProvider | None" = None
-    counters: ClassVar["dict[str, Counter]"] = {}
-    gauges: ClassVar["dict[str, Gauge]"] = {}
 
 
 def configure(service: str, endpoint: str | None, *, exporter: "SpanExporter | None" = None) -> None:
     """Export spans in batches to `endpoint` (OTLP over HTTP), or one by one to `exporter`, or not at all.
 
-    `endpoint` is the collector's base address, such as http://127.0.0.1:4318. Metrics go there too,
-    every 10 s.
+    `endpoint` is the collector's base address, such as http://127.0.0.1:4318.
     """
     shutdown()
     if endpoint or exporter:
@@ -48,44 +39,19 @@ def configure(service: str, endpoint: str | None, *, exporter: "SpanExporter | N
 
         _State.provider = _exporting(service, endpoint, exporter)
         _State.tracer = DiscreetTracer(_State.provider.get_tracer("agentchat"))
-    if endpoint:
-        _State.meters = _counting(service, endpoint)
 
 
 def shutdown() -> None:
     """Send what waits (5 s at most) and export no more."""
     provider, _State.provider, _State.tracer = _State.provider, None, QuietTracer()
-    meters, _State.meters, _State.counters, _State.gauges = _State.meters, None, {}, {}
     if provider is not None:
         provider.force_flush(5000)
         provider.shutdown()
-    if meters is not None:
-        meters.shutdown(5000)
 
 
 def tracer() -> trace.Tracer:
     """The tracer that `configure` chose. Ask again instead of keeping it at import."""
     return _State.tracer
-
-
-def count(name: str, amount: int = 1, **attributes: str | bool) -> None:
-    """Add to the counter `name`, such as agentchat.limits.refused, under these attributes."""
-    if _State.meters is None:
-        return
-    counter = _State.counters.get(name)
-    if counter is None:
-        counter = _State.counters[name] = _State.meters.get_meter("agentchat").create_counter(name)
-    counter.add(amount, attributes)
-
-
-def measure(name: str, value: float, **attributes: str | bool) -> None:
-    """Set the gauge `name`, such as agentchat.requests.waiting, under these attributes."""
-    if _State.meters is None:
-        return
-    gauge = _State.gauges.get(name)
-    if gauge is None:
-        gauge = _State.gauges[name] = _State.meters.get_meter("agentchat").create_gauge(name)
-    gauge.set(value, attributes)
 
 
 def new_trace(
@@ -139,15 +105,3 @@ def _exporting(service: str, endpoint: str | None, exporter: "SpanExporter | Non
         address = endpoint.rstrip("/") + "/v1/traces"
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=address, timeout=5)))
     return provider
-
-
-def _counting(service: str, endpoint: str) -> "MeterProvider":
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-    from opentelemetry.sdk.resources import Resource
-
-    exporter = OTLPMetricExporter(endpoint=endpoint.rstrip("/") + "/v1/metrics", timeout=5)
-    reader = PeriodicExportingMetricReader(exporter, export_interval_millis=_METRICS_MILLISECONDS)
-    resource = Resource.create({"service.name": service})
-    return MeterProvider([reader], resource, shutdown_on_exit=False)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from runtime import failpoints, logs, telemetry
+from runtime import failpoints, logs, metrics, telemetry
 from runtime.cancellation import repair_wait_for
 from runtime.settings import SettingsError, refuse
 
@@ -49,6 +49,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_supervise(main))
     telemetry.shutdown()
+    metrics.stop()
     sys.exit(code)
 
 
@@ -70,6 +71,7 @@ async def _supervise(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, _on_signal, stop)
+    watching = asyncio.create_task(metrics.watch_loop())
     try:
         await main(stop)
     except SettingsError as error:
@@ -77,6 +79,8 @@ async def _supervise(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     except Exception:  # noqa: BLE001 - the outermost frame of a process
         logs.get_logger("worker").exception("worker_failed")
         return 1
+    finally:
+        watching.cancel()
     return 0
 
 

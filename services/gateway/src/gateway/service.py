@@ -12,7 +12,6 @@ from conversations.event_store.log import Log
 from directory.caller import Callers, LastUsed
 from directory.named import AgentNames
 from gateway import app
-from gateway.access import admission
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
@@ -24,8 +23,8 @@ from gateway.http.strict_protocol import StrictProtocol
 from gateway.runs.followed_runs import Runs
 from gateway.settings import Settings
 from limits import Limiter
-from runtime import postgres, telemetry, web
-from runtime.health import HealthChecks
+from runtime import metrics, postgres, web
+from runtime.health import HealthChecks, serve_health
 from runtime.postgres import acting_as
 
 POSTGRES_CONNECTIONS = 8
@@ -44,7 +43,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         limiter = Limiter(
             settings.redis_url,
             instance=name,
-            on_fallback=lambda reason: telemetry.count(admission.DECIDED_LOCALLY, reason=reason),
+            on_fallback=lambda reason: metrics.DECIDED_LOCALLY.add(reason=reason),
             on_month=lambda account_id, known: months.request(limiter, account_id, known),
         )
         stack.push_async_callback(limiter.aclose)
@@ -56,6 +55,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         storage = await enter(contextlib.aclosing(StorageBounds(pool)))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
+        metrics.OPEN_STREAMS.read_by(lambda: len(runs))
         await enter(runs.ticking())
         services = GatewayServices(
             pool=pool,
@@ -78,6 +78,8 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             admin=await enter(opened(settings, bus, limiter)),
             demo=_demo_of(settings),
         )
+        if settings.health_port is not None:
+            await enter(serve_health(services.health, settings.host, settings.health_port))
         await web.serve(
             app.build(services),
             settings.host,

@@ -25,9 +25,10 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     """Port 0 is any free one. `stream_form` is the form of streams whose request does not choose one.
 
     Without `admin_token` there is no admin API; with it the secret keys are needed, and the embedder is used.
-    `max_connections` is of this process; fewer where the system gives it fewer files. `trusted_proxies` are
-    addresses and networks whose X-Forwarded-For is believed. `demo_key` and `demo_agent_id` are shown to
-    everybody who opens `/docs`.
+    At `health_port` of the same host, where it is set, `/healthz`, `/readyz` and `/metrics` are served too:
+    the public port has no metrics. `max_connections` is of this process; fewer where the system gives it
+    fewer files. `trusted_proxies` are addresses and networks whose X-Forwarded-For is believed. `demo_key`
+    and `demo_agent_id` are shown to everybody who opens `/docs`.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -35,6 +36,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     redis_url: Annotated[str, Setting("AGENTCHAT_REDIS_URL", secret=True)]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port, Setting("AGENTCHAT_PORT")] = 8080
+    health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
     max_connections: Annotated[Connections, Setting("AGENTCHAT_MAX_CONNECTIONS")] = 10_000
     trusted_proxies: Annotated[tuple[str, ...], Setting("AGENTCHAT_TRUSTED_PROXIES")] = ()
     admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None

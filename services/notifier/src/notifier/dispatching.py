@@ -17,7 +17,7 @@ from net_guard import Guard
 from notifier.delivery_attempt import Clock, WebhookSender
 from notifier.endpoint_batch import FAULT_PAUSE_SECONDS, EndpointBatch
 from notifier.notice_bodies import NoticeBodies
-from runtime import telemetry
+from runtime import metrics
 from runtime.batching import Batcher
 from runtime.following import wait_for_event
 from runtime.logs import bound, get_logger
@@ -26,12 +26,6 @@ from runtime.web import raise_open_files
 from webhooks import outbox
 from webhooks.delivery_projection import insert_ranges
 from webhooks.outbox import BatchResult, LeasedEndpoint
-
-BEHIND = "agentchat.webhooks.events_behind"
-"""Of the log, for the endpoint that is behind the most of those that answer."""
-
-FAILING = "agentchat.webhooks.endpoints_failing"
-"""Enabled endpoints whose last attempt failed."""
 
 BATCH = 128
 ENDPOINTS = 256
@@ -175,8 +169,8 @@ class Dispatcher:
             except DatabaseUnavailable as error:
                 self._logger.warning("cannot_tidy", reason=str(error))
                 continue
-            telemetry.measure(BEHIND, found.behind, worker=self._name)
-            telemetry.measure(FAILING, found.failing, worker=self._name)
+            metrics.EVENTS_BEHIND.set(found.behind, worker=self._name)
+            metrics.ENDPOINTS_FAILING.set(found.failing, worker=self._name)
             before = time.monotonic() - 2 * outbox.LEASE_SECONDS
             for endpoint_id in [id_ for id_, (_, used) in self._senders.items() if used < before]:
                 await self._senders.pop(endpoint_id)[0].aclose()

@@ -15,7 +15,7 @@ from directory.secrets import Sealer
 from notifier.delivery_attempt import ATTEMPT_SECONDS, AttemptResult, Signer, WebhookSender
 from notifier.notice_bodies import NoticeBodies
 from notifier.schedule import FAILURES_IN_A_ROW, LOOK_UPS_IN_A_ROW, look_up_again_in, pause_of, retry_in
-from runtime import telemetry
+from runtime import metrics
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable
 from webhooks.endpoints import seal_owner
@@ -26,9 +26,6 @@ AT_ONCE = 32
 
 BEGIN_SECONDS = LEASE_SECONDS - ATTEMPT_SECONDS - 5.0
 """No attempt begins later, so that all have ended, and are recorded, while the endpoint is leased."""
-
-ATTEMPTS = "agentchat.webhooks.attempts"
-"""Counts attempts, by `outcome`: delivered, or why not."""
 
 FAULT_PAUSE_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
@@ -125,7 +122,7 @@ class EndpointBatch:
             outcome = self._failed(outcome, delivery.tries + 1, result)
         self._outcomes.append(outcome)
         reason = result.attempt.error if result else None
-        telemetry.count(ATTEMPTS, outcome=reason or outcome.status)
+        metrics.ATTEMPTS.add(outcome=reason or outcome.status)
 
     def _failed(self, outcome: AttemptOutcome, tries: int, result: AttemptResult) -> AttemptOutcome:
         self._has_failed = True

@@ -7,7 +7,7 @@ from bus import BusUnavailable
 from contracts import frames
 from orchestrator.orchestrator_services import Parts
 from orchestrator.stages import RunningStage, Taken, WaitingStage
-from runtime import logs, telemetry
+from runtime import logs, metrics
 from runtime.following import repeat
 from runtime.postgres import DatabaseUnavailable
 
@@ -18,14 +18,12 @@ _WAIT_SECONDS = 1.0
 async def report_load(parts: Parts) -> None:
     """To be called every few seconds. A bus that does not answer leaves the old figures of the queue."""
     used = parts.register.slots_used
-    telemetry.measure("agentchat.runs.slots", parts.run_slots, worker=parts.name)
-    telemetry.measure("agentchat.runs.slots_used", used, worker=parts.name)
     try:
         backlog = await parts.bus.queues.backlog("REQUESTS")
     except BusUnavailable:
         return
-    telemetry.measure("agentchat.requests.waiting", backlog.waiting, worker=parts.name)
-    telemetry.measure("agentchat.requests.oldest_seconds", backlog.oldest_seconds, worker=parts.name)
+    metrics.WAITING.set(backlog.waiting, worker=parts.name)
+    metrics.OLDEST_WAITING.set(backlog.oldest_seconds, worker=parts.name)
     if backlog.oldest_seconds >= _WAIT_SECONDS:
         logs.get_logger("load").warning(
             "requests_wait_for_a_slot",
@@ -38,6 +36,8 @@ async def report_load(parts: Parts) -> None:
 
 async def beat(parts: Parts) -> None:
     """For ever. Each kind has its own pace, so that one that waits holds up no other."""
+    metrics.SLOTS.read_by(lambda: parts.run_slots, worker=parts.name)
+    metrics.SLOTS_USED.read_by(lambda: parts.register.slots_used, worker=parts.name)
     timings, log = parts.timings, logs.get_logger("heartbeat")
     every = partial(repeat, away=DatabaseUnavailable, log=log, problem="not_renewed")
     renew, again = timings.renew_seconds, timings.renew_again_seconds

@@ -30,7 +30,7 @@ class LogFollower:
     """Calls `step` over and over. It returns how much there was: less than `batch` at the end of the log."""
 
     def __init__(self, name: str, step: Step, batch: int, *, poll_seconds: float = POLL_SECONDS) -> None:
-        self._name = name
+        self.name = name
         self._step = step
         self._batch = batch
         self._poll_seconds = poll_seconds
@@ -58,8 +58,12 @@ class LogFollower:
             await wait_for_event(self._appended, self._poll_seconds)
             await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
+    @property
+    def lag(self) -> float:
+        """Seconds since it was at the end of the log: at most `poll_seconds` while it is not behind."""
+        return time.monotonic() - self._at_end
+
     def check(self) -> None:
         """Raises LogLag."""
-        lag = time.monotonic() - self._at_end
-        if lag > _LAG_SECONDS:
-            raise LogLag(f"{self._name} has not been at the end of the log for {lag:.0f} s")
+        if self.lag > _LAG_SECONDS:
+            raise LogLag(f"{self.name} has not been at the end of the log for {self.lag:.0f} s")

@@ -19,6 +19,7 @@ from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings
 from projector.sweeper import Sweeper
+from runtime import metrics
 from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, acting_as, open_pool
@@ -99,6 +100,9 @@ class Projector:
         )
         self._sweeper = Sweeper(bus, log, pool)
         self._leadership = Leadership(database_url, name, _ROLE, lambda _: self._notify())
+        metrics.LEADING.read_by(lambda: self._leadership.leading)
+        for following in self._followings:
+            metrics.LAG.read_by(partial(self._lag, following), follower=following.name)
         self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
 
     async def run(self) -> None:
@@ -112,6 +116,9 @@ class Projector:
                 tasks.create_task(following.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
+
+    def _lag(self, following: LogFollower) -> float | None:
+        return following.lag if self._leadership.leading else None
 
     def _notify(self) -> None:
         self._log.appended()

@@ -172,6 +172,13 @@ class WaitingLine:
             return [trace_id for (trace_id,) in await cursor.fetchall()]
 
 
+async def count_waiters(pool: Pool) -> int:
+    """How many runs wait, of all conversations. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_COUNT)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
 async def delete_expired_waiters(pool: Pool) -> None:
     """Delete places that dead workers have left, an hour after they expired."""
     async with connection(pool) as conn:
@@ -221,5 +228,7 @@ _RENEW = """
 UPDATE waiting_line SET expires_at = clock_timestamp() + make_interval(secs => %s)
  WHERE worker = %s AND trace_id = ANY(%s)
 """
+
+_COUNT = "SELECT count(*) FROM waiting_line WHERE expires_at > clock_timestamp()"
 
 _FORGET = "DELETE FROM waiting_line WHERE expires_at < clock_timestamp() - interval '1 hour'"

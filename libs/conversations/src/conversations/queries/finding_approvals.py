@@ -54,6 +54,13 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     )
 
 
+async def runs_that_wait(pool: Pool) -> int:
+    """How many runs wait for a person, of all accounts. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_COUNT_WAITING)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
 def _shown(conversation_id: str, call: Call, approval: CallApproval) -> http.Approval:
     requested, decided = approval.requested, approval.decided
     return http.Approval(
@@ -129,6 +136,8 @@ _FIND: LiteralString = f"""
 SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
  WHERE {_IS_REQUEST} AND approval_of_event(state) = %s AND {FOUND_TEXT}
 """  # noqa: S608 - a constant
+
+_COUNT_WAITING = "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 'pending'"
 
 # What a tool has asked for the log has alone; the rows of a page are few.
 _LIST: LiteralString = f"""

@@ -18,7 +18,7 @@ from knowledge.embedding.embedder import Embedder
 from knowledge.errors import Disabled, EmbedderUnavailable
 from knowledge.search import search_words
 from knowledge.search.passages import MOST_SNIPPET, Passage, fuse, snippet
-from runtime import logs, telemetry
+from runtime import logs, metrics
 from runtime.postgres import Connection, Pool, connection
 
 MOST = 50
@@ -159,7 +159,7 @@ async def _by_meaning(
         return await vectors.nearest(pool, knowledge_base_id, embedder, vector)
     except EmbedderUnavailable as error:
         logs.get_logger("knowledge").warning("searched by full text alone", reason=str(error))
-        telemetry.count("agentchat.knowledge.text_only")
+        metrics.TEXT_ONLY_SEARCHES.add()
         return None
 
 

@@ -27,13 +27,14 @@ State = Literal["ready", "not ready", "down"]
 class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A process. `version` is the one that was started; `reason` says why it is not ready.
 
-    `health_url` is None for servers that have no HTTP. `started_at` (ISO 8601, UTC) and `up_seconds` are None
-    while it is down.
+    `health_url` is None for servers that have no HTTP, `metrics_url` for those without metrics.
+    `started_at` (ISO 8601, UTC) and `up_seconds` are None while it is down.
     """
 
     name: str
     pid: int | None
     health_url: str | None
+    metrics_url: str | None
     version: str
     state: State
     reason: str | None
@@ -55,6 +56,7 @@ async def _service(entry: Entry) -> ServiceStatus:
         name=entry.name,
         pid=entry.pid,
         health_url=entry.health_url,
+        metrics_url=entry.metrics_url,
         version=entry.version,
         state=state,
         reason=None if reason is None else _failing(reason),

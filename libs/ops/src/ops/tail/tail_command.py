@@ -74,21 +74,25 @@ def _start(text: str, now: datetime) -> int | datetime:
         if not 1 <= int(text) < 2**63:
             raise SetupError(f"--from: {text} is no position; the first one is 1")
         return int(text)
+    return time_of(text, now, "--from", "neither a position, nor")
+
+
+def time_of(text: str, now: datetime, option: str, no: str = "neither") -> datetime:
+    """A time (ISO 8601) or an age, such as 15m. Raises SetupError, which names the option."""
     if ago := _AGO.match(text):
         try:
             return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         except OverflowError:
-            raise SetupError(f"--from: {text} ago is too long ago") from None
+            raise SetupError(f"{option}: {text} ago is too long ago") from None
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise SetupError(
-            f"--from: {text!r} is neither a position, nor a time such as 2026-11-21T09:30:00Z, nor an age"
-            " such as 15m"
+            f"{option}: {text!r} is {no} a time such as 2026-11-21T09:30:00Z, nor an age such as 15m"
         ) from None
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
     if time > now:
-        raise SetupError(f"--from: {text} is in the future")
+        raise SetupError(f"{option}: {text} is in the future")
     return time
 
 

@@ -19,14 +19,7 @@ from gateway.http.exchange import Connection, Exchange
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 from limits import Admission, Limiter, RefusalCode
-from runtime import telemetry
-
-REFUSED = "agentchat.limits.refused"
-"""Counts refusals, by their code."""
-
-DECIDED_LOCALLY = "agentchat.limits.decided_locally"
-"""Counts decisions made without Redis, by reason: timeout, error, or open (known to be away, not asked)."""
-
+from runtime import metrics
 
 RATE_LIMIT_HEADERS = {
     "RateLimit-Policy": {
@@ -136,7 +129,7 @@ async def _refused(
     limiter: Limiter, account_id: str, code: RefusalCode, retry_after: int | None, detail: str | None = None
 ) -> Refusal:
     """Counted, and with a delay for clients that retry without waiting."""
-    telemetry.count(REFUSED, code=code)
+    metrics.REFUSED_REQUESTS.add(code=code)
     await limiter.cool_down(account_id)
     return Refusal(code, detail, retry_after=retry_after)
 

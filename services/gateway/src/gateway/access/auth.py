@@ -15,10 +15,7 @@ from gateway.http.exchange import Connection, Exchange, of
 from gateway.http.peers import peer_of
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described, parameter
-from runtime import telemetry
-
-REFUSED = "agentchat.keys.refused"
-"""Counts refused keys, by reason: wrong, again (wrong a moment ago), address (it has tried too many)."""
+from runtime import metrics
 
 KEY = {"key": list[str]()}
 """The security requirement of operations that need the account's key (OpenAPI)."""
@@ -57,18 +54,18 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     exchange, services = of(connection.scope), services_of(connection)
     wrong_keys, peer = services.wrong_keys, peer_of(exchange, services.trusted_proxies)
     if wrong_keys.was_refused(key):
-        telemetry.count(REFUSED, reason="again")
+        metrics.REFUSED_KEYS.add(reason="again")
         await services.limiter.cool_down(peer)
         raise Refusal("invalid_api_key")
     wait = wrong_keys.wait(peer, key)
     if wait is not None and not await services.key_checks.counts(key):
-        telemetry.count(REFUSED, reason="address")
+        metrics.REFUSED_KEYS.add(reason="address")
         await services.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
     found = await services.callers.resolve(key, agent_id)
     if found is None:
         wrong_keys.was_wrong(peer, key)
-        telemetry.count(REFUSED, reason="wrong")
+        metrics.REFUSED_KEYS.add(reason="wrong")
         raise Refusal("invalid_api_key")
     wrong_keys.was_right(key)
     caller, exchange.agent = found

@@ -7,11 +7,8 @@ import asyncio
 
 from conversations.queries import month_usage
 from limits import Limiter, RedisUnavailable
-from runtime import logs, telemetry
+from runtime import logs, metrics
 from runtime.postgres import DatabaseUnavailable, Pool
-
-UNCOUNTED = "agentchat.limits.month_uncounted"
-"""Counts admissions whose month is not known, or (`known`) was counted too long ago and is counted again."""
 
 _AT_ONCE = 2
 _OVERTAKEN_SECONDS = 1.0
@@ -30,7 +27,7 @@ class MonthCounts:
 
     def request(self, limiter: Limiter, account_id: str, known: bool) -> None:
         """An admission found the month to be counted."""
-        telemetry.count(UNCOUNTED, known=known)
+        metrics.UNCOUNTED_MONTHS.add(known=known)
         self._wanted.add(account_id)
         if account_id not in self._counting:
             task = asyncio.create_task(self._count(limiter, account_id))

@@ -10,10 +10,7 @@ from gateway.http.exchange import Connection, of
 from gateway.http.peers import peer_of
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
-from runtime import telemetry
-
-REFUSED = "agentchat.admin.tokens.refused"
-"""Counts requests without the token, by reason: missing, wrong, address (it has tried too many)."""
+from runtime import metrics
 
 _SCHEME = b"bearer "
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat admin"')
@@ -35,7 +32,7 @@ async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
     given = b", ".join(values).decode("latin-1")
     peer = peer_of(exchange, services.trusted_proxies)
     if (wait := services.wrong_keys.wait(peer, given)) is not None:
-        telemetry.count(REFUSED, reason="address")
+        metrics.REFUSED_ADMIN_TOKENS.add(reason="address")
         await services.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
     services.wrong_keys.was_wrong(peer, given)
@@ -49,7 +46,7 @@ def _is_token(given: bytes, token: bytes) -> bool:
 
 
 def _refused(reason: str) -> Refusal:
-    telemetry.count(REFUSED, reason=reason)
+    metrics.REFUSED_ADMIN_TOKENS.add(reason=reason)
     return Refusal("invalid_admin_token", headers=[_CHALLENGE])
 
 

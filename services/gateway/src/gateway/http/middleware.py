@@ -12,12 +12,13 @@ from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, TARGET, Exchange, Receive, Scope, Send
 from gateway.http.problem_responses import Refusal
 from gateway.protocols import canonical, wording_at
-from runtime import logs, telemetry
+from runtime import logs, metrics, telemetry
 
 _QUIET = ("/healthz", "/readyz")
 # Answered like any method that a path does not have, and never by the framework: a preflight is for browsers.
 _NO_METHOD = "PREFLIGHT"
 _MOST_PATH = 256
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 # What RFC 3986 section 2.3 calls unreserved, and the slash.
 _NEEDLESS = re.compile(rb"%(?:2[DdEeFf]|3[0-9]|4[1-9A-Fa-f]|5[0-9AaFf]|6[1-9A-Fa-f]|7[0-9AaEe])")
 
@@ -71,6 +72,8 @@ class RequestMiddleware:
             span.set_attributes({"http.route": route or "", "http.response.status_code": status or 0})
             if status is None or status >= 500:
                 span.set_status(Status(StatusCode.ERROR))
+        if scope["path"] not in _QUIET:
+            metrics.REQUESTS.record(seconds, method=_method(scope), status=f"{(status or 500) // 100}xx")
         log = self._log.debug if scope["path"] in _QUIET else self._log.info
         fields = {"account_id": exchange.account_id} if exchange.account_id else {}
         log(
@@ -87,6 +90,12 @@ def _shown(scope: Scope) -> str:
     """The path as logs and spans have it: its length is the caller's choice."""
     path: str = scope["path"]
     return path if len(path) <= _MOST_PATH else path[:_MOST_PATH] + "…"
+
+
+def _method(scope: Scope) -> str:
+    """As metrics have it: what a caller makes up is one value."""
+    method: str = scope["method"]
+    return method if method in _METHODS else "other"
 
 
 def _has_another_form(scope: Scope) -> bool:

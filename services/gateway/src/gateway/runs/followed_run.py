@@ -12,14 +12,14 @@ from bus import BusUnavailable, Traces
 from contracts import frames
 from contracts.cursors import Cursor
 from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
-from contracts.updates import Broken, Update
+from contracts.updates import Broken, Text, Update
 from gateway.runs.after_pause import AfterPause
 from gateway.runs.call_order import CallOrder
 from gateway.runs.run_follower import RunFollower
 from gateway.runs.run_reader import RunReader
 from gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
 from gateway.runs.view import View
-from runtime import logs
+from runtime import logs, metrics
 from runtime.postgres import DatabaseUnavailable
 
 _SILENT_AGAIN_SECONDS = 5.0
@@ -66,8 +66,10 @@ class FollowedRun:
         self._look_again = False  # something went missing during a repair
         self._notifying: asyncio.Task[None] | None = None
         self._notify_again = False
-        self._ends = self._clock.time() + FOLLOW_SECONDS
-        self._look_at = self._clock.time() + SILENCE_SECONDS
+        began = self._clock.time()
+        self._ends = began + FOLLOW_SECONDS
+        self._look_at = began + SILENCE_SECONDS
+        self._awaits_text_since = None if from_beginning or key.publication > 1 else began
         self._subscription = traces.follow_trace(key.trace_id, self.deliver)
         self._catching_up: asyncio.Task[None] | None = None
         if from_beginning:
@@ -131,6 +133,9 @@ class FollowedRun:
             await asyncio.wait(running)
 
     def _put(self, updates: list[Update]) -> None:
+        if self._awaits_text_since is not None and any(isinstance(each, Text) for each in updates):
+            metrics.FIRST_DELTA.record(self._clock.time() - self._awaits_text_since)
+            self._awaits_text_since = None
         if self._order is not None:
             updates = self._order.add(updates)
         self.updates.add(updates)

@@ -101,6 +101,7 @@ class TraceChannel:
     ) -> None:
         self.attempt = attempt
         self.round = 0
+        self.deltas = 0  # frames of text that were sent
         self._sink = sink
         self._trace_id = trace_id
         self._alive_seconds = alive_seconds
@@ -184,6 +185,7 @@ class TraceChannel:
             self._seq += 1
             self._last_sent = self._loop.time()
             has_room = self._sink.send_frame(self._trace_id, delta)
+            self.deltas += 1
             self._parts.append(piece)
             self._length += len(piece)
             self._cuts.append(self._length)

@@ -1,9 +1,10 @@
-"""The replies of a model: text is sent as it comes, one that breaks off is continued, each call has its span
-and its cost. No text is in a span.
+"""The replies of a model: text is sent as it comes, one that breaks off is continued, each call has its span,
+its metrics and its cost. No text is in a span.
 """
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -15,7 +16,7 @@ from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailu
 from orchestrator.models.continuation import Seam
 from orchestrator.output.final_output import OutputSpec
 from orchestrator.run.channel import TraceChannel
-from runtime import genai, logs, telemetry
+from runtime import genai, logs, metrics, telemetry
 
 _BEFORE_GOING_ON_SECONDS = 0.25
 _PAUSED = "The model provider paused its reply and left it unfinished."
@@ -24,7 +25,7 @@ _PAUSED = "The model provider paused its reply and left it unfinished."
 @contextlib.contextmanager
 def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
     """`chat <model>` around one call, with what it cost and how it failed."""
-    before = meter.usage
+    before, began, outcome = meter.usage, time.perf_counter(), "ok"
     with telemetry.tracer().start_as_current_span(
         f"{genai.CHAT} {call.model}",
         kind=SpanKind.CLIENT,
@@ -39,16 +40,26 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
         try:
             yield span
         except ModelFailure as failure:
+            outcome = failure.code
             span.set_attribute(genai.ERROR_TYPE, failure.kind)
             span.set_status(Status(StatusCode.ERROR, failure.code))
             raise
+        except BaseException:
+            outcome = "interrupted"
+            raise
         finally:
+            metrics.MODEL_CALLS.record(time.perf_counter() - began, provider=provider, outcome=outcome)
             spent = meter.usage
             cached = spent.cache_read_tokens - before.cache_read_tokens
             created = spent.cache_creation_tokens - before.cache_creation_tokens
             fresh = spent.input_tokens - before.input_tokens
+            written = spent.output_tokens - before.output_tokens
+            kinds = {"input": fresh, "output": written, "cache_read": cached, "cache_write": created}
+            for kind, tokens in kinds.items():
+                if tokens:
+                    metrics.TOKENS.add(tokens, provider=provider, kind=kind)
             span.set_attribute(genai.USAGE_INPUT_TOKENS, fresh + cached + created)
-            span.set_attribute(genai.USAGE_OUTPUT_TOKENS, spent.output_tokens - before.output_tokens)
+            span.set_attribute(genai.USAGE_OUTPUT_TOKENS, written)
             span.set_attribute(genai.USAGE_CACHE_READ_INPUT_TOKENS, cached)
             span.set_attribute(genai.USAGE_CACHE_CREATION_INPUT_TOKENS, created)
 

@@ -25,7 +25,7 @@ from orchestrator.run_agent import credentials_of
 from orchestrator.stages import EndedStage, Opened, PausedStage
 from orchestrator.tools.listed_tools import ToolsUnavailable
 from orchestrator.tools.tool_calls import RunToolCalls
-from runtime import failpoints, genai, logs, telemetry
+from runtime import failpoints, genai, logs, metrics, telemetry
 from runtime.postgres import DatabaseUnavailable
 
 
@@ -39,6 +39,7 @@ async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
     log, request = logs.get_logger("inbox"), opened.request
     log.info("run_started", attempt=attempt.log.run.attempt)
     if attempt.log.run.attempt > 1:  # its slot may have ended with the worker that had it
+        metrics.TAKEOVERS.add()
         await parts.limiter.hold([(request.account_id, request.trace_id)])
     try:
         await attempt.go()
@@ -47,18 +48,23 @@ async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
     except Exception:
         log.exception("run_broke")
         await attempt.fail("internal_error", "Something went wrong here.", "broke")
+    finally:
+        metrics.DELTAS.add(attempt.channel.deltas)
     run = attempt.log.run
     if run.pending:
         failpoints.reach("orchestrator-paused")
         log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
         return opened.paused(attempt.channel)
+    seconds = opened.clock.seconds_since(run.requested_at)
+    metrics.RUNS_ENDED.add(state=run.state, code=run.code or "")
+    metrics.RUN_SECONDS.record(seconds, state=run.state)
     log.info(
         "run_ended",
         state=run.state,
         code=run.code,
         rounds=len(run.rounds),
         tokens=run.usage.total,
-        seconds=round(opened.clock.seconds_since(run.requested_at), 3),
+        seconds=round(seconds, 3),
     )
     return opened.ended(run, attempt.channel)
 

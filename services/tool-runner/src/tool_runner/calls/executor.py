@@ -10,7 +10,7 @@ from mcp_types import CallToolResult
 from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 
 from contracts import messages, tool_messages
-from runtime import genai, logs, telemetry
+from runtime import genai, logs, metrics, telemetry
 from runtime.bounded import BoundedMap
 from tool_runner.calls.call_output import error_output, rendered
 from tool_runner.faults import Kind, ToolFailed, ToolFault
@@ -111,7 +111,7 @@ class Executor:
 
         `secrets` are not among them, whatever the server answered.
         """
-        ms = round((time.perf_counter() - began) * 1000)
+        seconds = time.perf_counter() - began
         asked: InputRequired | None = None
         match outcome:
             case InputRequired():
@@ -126,6 +126,9 @@ class Executor:
         output = redacted_json(output, secrets)
         if fault:
             _mark(get_current_span(), fault)
+        ended = fault or ("asks" if asked else "ok")
+        metrics.TOOL_CALLS.record(seconds, server=request.server, outcome=ended)
+        ms = round(seconds * 1000)
         self._log.info(
             "tool_finished",
             call_id=request.call_id,

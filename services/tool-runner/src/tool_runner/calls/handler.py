@@ -16,7 +16,7 @@ from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, tool_messages, wire
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
 from journal import Execution, Journal
-from runtime import failpoints, genai, logs, telemetry
+from runtime import failpoints, genai, logs, metrics, telemetry
 from runtime.fair_slots import FairSlots, SlotsClosed
 from runtime.postgres import DatabaseUnavailable
 from tool_runner.calls.call_progress import earlier_news, progress_told
@@ -147,11 +147,11 @@ class CallHandler:
             await delivery.nak()
             return None
         except TimeoutError as error:
-            telemetry.count("agentchat.tools.waited", begun=False)
+            metrics.TOOLS_WAITED.add(begun=False)
             raise ToolFailed("busy", f"waited {loop.time() - came:.1f} s") from error
         try:
             if (waited := loop.time() - came) >= _WAITED_SECONDS:
-                telemetry.count("agentchat.tools.waited", begun=True)
+                metrics.TOOLS_WAITED.add(begun=True)
                 self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
             limit = await self._limit(request, ends)
             async with progress_told(self._bus.traces, request, limit, ends):
@@ -255,7 +255,7 @@ class CallHandler:
         return False
 
     async def _put_back(self, delivery: Delivery, request: tool_messages.ToolRequested) -> None:
-        telemetry.count("agentchat.tools.put_back")
+        metrics.TOOLS_PUT_BACK.add()
         seconds = next(iter(_PUT_BACK_SECONDS[delivery.attempt - 1 :]), math.inf)
         left = await self._clock.seconds_until(request.deadline) if request.deadline else TOOL_TURN_SECONDS
         if seconds < left:
