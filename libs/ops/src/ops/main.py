@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -141,6 +142,47 @@ def migrate() -> None:
     from runtime.settings import load_or_exit
 
     run_migrations(load_or_exit(DatabaseSettings, os.environ).database_url)
+
+
+@app.command()
+def backup(
+    to: Annotated[Path, typer.Argument(help="The backup folder; it is made.")],
+    follow: Annotated[
+        bool, typer.Option(help="Then keep the write-ahead log too, until Ctrl-C: for any point in time.")
+    ] = False,
+    keep: Annotated[int, typer.Option(min=1, help="Keep so many base backups.")] = 7,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Back up Postgres, which has all that must not be lost, while the system runs.
+
+    It is the running stack's, or the one of AGENTCHAT_BACKUP_DATABASE_URL, with a login that may replicate.
+    """
+    from ops.backup.backup_command import backup as run
+
+    run(to, follow=follow, keep=keep, as_json=as_json)
+
+
+@app.command()
+def restore(
+    backup_folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of `agentchat backup`.")],
+    at: Annotated[
+        str | None, typer.Option(help="A time (ISO 8601) or an age (15m, 2h); else the end.")
+    ] = None,
+    replace: Annotated[bool, typer.Option(help="Keep the data that is there under another name.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Restore a backup into the run folder, whose stack is down, and report what was lost.
+
+    EVENTS, counters and positions are made to fit the restored log. A backup that is damaged or incomplete
+    changes nothing.
+    """
+    from datetime import UTC, datetime
+
+    from ops.backup.restore_command import restore as run
+    from ops.tail.tail_command import time_of
+
+    when = time_of(at, datetime.now(UTC), "--at") if at else None
+    run(backup_folder, at=when, replace=replace, as_json=as_json)
 
 
 @app.command("logins", hidden=True)

@@ -23,7 +23,10 @@ NAME = "postgres"
 DATABASE = "agentchat"
 SUPERUSER = "postgres"
 OWNER = "agentchat_owner"
-LOGINS = (OWNER, OPERATOR, *map(role_of, SERVICES))
+BACKUP = "agentchat_backup"
+"""Copies the server's files and its write-ahead log (`agentchat backup`), and reads no table."""
+
+LOGINS = (OWNER, OPERATOR, BACKUP, *map(role_of, SERVICES))
 _VERSION = "18"
 _FAST = ("fsync=off", "full_page_writes=off", "max_connections=300")
 _END_SECONDS = 5.0
@@ -87,6 +90,12 @@ class Cluster:
         self._check()
         await end_leftovers(self.data)
         await self._make_logins()
+
+    def own(self) -> None:
+        """Give the data folder, and all in it, to the server's user."""
+        if self._user:
+            for path in (self.data, *self.data.rglob("*")):
+                os.chown(path, *self._user)
 
     async def _create(self) -> None:
         """Into a folder next to it, which is renamed when complete; an incomplete one is removed."""
@@ -201,9 +210,10 @@ def login_statements(key: str, database: str, *, superuser: bool = False) -> tup
     passwords = {role: login_password(key, "postgres", role) for role in LOGINS}
     own = f"'{login_password(key, 'postgres', SUPERUSER)}'" if superuser else "NULL"
     return (
-        *(_made(role) for role in (OWNER, *ROLES)),
+        *(_made(role) for role in (OWNER, BACKUP, *ROLES)),
         *(f"ALTER ROLE {role} LOGIN PASSWORD '{password}'" for role, password in passwords.items()),
         f"ALTER ROLE {OWNER} CREATEROLE",
+        f"ALTER ROLE {BACKUP} REPLICATION",
         f"ALTER ROLE CURRENT_USER PASSWORD {own}",
         *(f"GRANT {role} TO {OWNER} WITH ADMIN TRUE, INHERIT TRUE, SET TRUE" for role in ROLES),
         *(f"GRANT {role} TO {', '.join(members)}" for role, members in MEMBERS.items()),

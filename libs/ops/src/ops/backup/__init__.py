@@ -1,0 +1,1 @@
+"""Backups of Postgres, made by its own tools, and restored by one command."""
