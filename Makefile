@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site dashboards simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ format: $(READY) ## rewrite the code to the house format
 
 docs: $(READY) ## write docs/integrate/errors.md, the page that is generated
 	@$(BIN)/python -m contracts.pages > docs/integrate/errors.md
+
+dashboards: $(READY) ## write deploy/grafana/*.json, the dashboards that are generated
+	@$(BIN)/python deploy/grafana/dashboards.py
 
 SITE_VENV := .site/venv
 site: $(SITE_VENV)/.ready ## build the documentation as a site in .site/html; broken links and anchors fail
