@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site dashboards simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ $(SITE_VENV)/.ready: docs/requirements.lock | $(READY)
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(SITE_VENV)
 	@$(BIN)/uv pip sync -q --python $(SITE_VENV)/bin/python --require-hashes $<
 	@touch $@
+
+alerts: $(READY) ## fire alerts by faults on a running stack, with Debian's Prometheus (ONLY=; five minutes, nightly)
+	@$(BIN)/python -m pytest -n 0 tests/deploy/live_alerts.py -k "$(ONLY)"
 
 simulate: $(READY) ## a million histories of the services' core under faults (SEEDS= FROM=), on all cores (nightly)
 	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),1000000) --from $(or $(FROM),0)
