@@ -20,7 +20,6 @@ from directory.agents import McpServer
 from directory.secrets import Sealer
 from ops import demo, folder_secrets
 from ops.servers import postgres_server
-from ops.servers.postgres_logins import OWNER
 from ops.settings import Counts
 from runtime import failpoints
 from runtime.postgres import connection, open_pool
@@ -240,8 +239,8 @@ async def test_an_approval_that_nobody_decides_is_reported(rig: Rig) -> None:
 async def test_a_table_that_somebody_locks_leaves_the_read_models_behind(rig: Rig) -> None:
     agent = await rig.agent("demo-echo")
     key = folder_secrets.keep(rig.stack.folder.secrets).servers_key
-    password = folder_secrets.login_password(key, postgres_server.NAME, OWNER)
-    owner = make_conninfo(rig.stack.environment.database_url, user=OWNER, password=password)
+    password = folder_secrets.login_password(key, postgres_server.NAME, postgres_server.OWNER)
+    owner = make_conninfo(rig.stack.environment.database_url, user=postgres_server.OWNER, password=password)
     async with await psycopg.AsyncConnection.connect(owner) as conn:
         await conn.execute("SET idle_in_transaction_session_timeout = 0")
         await conn.execute("LOCK TABLE messages IN ACCESS EXCLUSIVE MODE")
