@@ -9,7 +9,7 @@ from bus import Bus
 from conversations.event_store.log import open_log
 from net_guard import Guard
 from orchestrator.models.anthropic.client import AnthropicWire
-from orchestrator.models.streaming import StreamingModel, Wire
+from orchestrator.models.call_retries import StreamingModel, Wire
 from orchestrator.settings import Settings
 from runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, new_account

@@ -9,7 +9,7 @@ from contracts import frames
 from net_guard import Guard
 from orchestrator.models import Credentials, Meter, ModelCall
 from orchestrator.models.anthropic.client import AnthropicWire
-from orchestrator.models.streaming import SLICE_BYTES, StreamingModel
+from orchestrator.models.call_retries import SLICE_BYTES, StreamingModel
 from orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, Pace
 from runtime.cpu_budget import CpuBudget
 from tests.orchestrator.given import World

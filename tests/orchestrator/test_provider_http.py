@@ -13,8 +13,8 @@ from contracts.values import ToolSpec
 from net_guard import Guard
 from orchestrator.models import Credentials, Meter, ModelCall
 from orchestrator.models.anthropic.client import AnthropicWire
+from orchestrator.models.call_retries import StreamingModel
 from orchestrator.models.openai.client import OpenAIWire
-from orchestrator.models.streaming import StreamingModel
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says

@@ -3,8 +3,8 @@
 import pytest
 
 from net_guard import Guard
+from orchestrator.models.call_retries import Wire
 from orchestrator.models.openai.client import OpenAIWire
-from orchestrator.models.streaming import Wire
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import msgspec
 from bus import Bus
 from conversations.claims.table import Claims
 from conversations.event_store.log import Log
+from directory.agent_names import AgentNames
 from directory.caller import Callers
-from directory.named import AgentNames
 from directory.secrets import Sealer
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.storage import StorageBounds

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from bus import Bus
 from conversations.claims.table import Claims
 from conversations.event_store.log import Log
+from directory.agent_names import AgentNames
 from directory.caller import Callers, LastUsed
-from directory.named import AgentNames
 from gateway import app
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.month_counts import MonthCounts

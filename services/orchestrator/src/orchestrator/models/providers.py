@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from net_guard import Guard
+from orchestrator.models.call_retries import loop_budget
 from orchestrator.models.port import Model, ModelFailure
-from orchestrator.models.streaming import loop_budget
 from orchestrator.settings import Settings
 
 _UNKNOWN = "This service does not know the agent's model provider."

@@ -7,7 +7,7 @@ from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
 from contracts.examples import AGENT
-from directory.named import NamedAgent, agent_of, named_agents
+from directory.agent_names import NamedAgent, agent_of, named_agents
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.gateway_request import GatewayRequest

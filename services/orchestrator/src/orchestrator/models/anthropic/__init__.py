@@ -3,8 +3,8 @@
 from net_guard import Guard
 from orchestrator.models.anthropic import _sdk  # noqa: F401 - before all that imports anthropic
 from orchestrator.models.anthropic.client import AnthropicWire
+from orchestrator.models.call_retries import StreamingModel
 from orchestrator.models.port import Model
-from orchestrator.models.streaming import StreamingModel
 from runtime.cpu_budget import CpuBudget
 
 __all__ = ["open_model"]

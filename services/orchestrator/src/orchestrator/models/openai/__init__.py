@@ -5,9 +5,9 @@ Nothing else imports `openai`, which takes over a second. `dialects` is the tabl
 """
 
 from net_guard import Guard
+from orchestrator.models.call_retries import QUIET_SECONDS, StreamingModel
 from orchestrator.models.openai.client import OpenAIWire
 from orchestrator.models.port import Model
-from orchestrator.models.streaming import QUIET_SECONDS, StreamingModel
 from runtime.cpu_budget import CpuBudget
 
 __all__ = ["open_model"]

@@ -1,4 +1,4 @@
-"""Streamed replies of any provider: bounded retries, and the watch over a silent stream.
+"""Retries of a model call of any provider: what is tried again, and the watch over a silent stream.
 
 A provider adds its `Wire`: how a call is sent, how the bytes of a reply are read, what its errors mean.
 """

@@ -10,7 +10,7 @@ from administration import Admin, admin_accounts
 from administration.admin_values import NewAccount
 from administration.admin_versions import change_agent, create_agent
 from directory.agent_draft import AgentChanges, AgentDraft
-from directory.named import AgentNames, agent_of, named_agents
+from directory.agent_names import AgentNames, agent_of, named_agents
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool
 
