@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -74,6 +75,51 @@ def test_a_secret_value_is_never_repeated() -> None:
         load(Example, NEEDED | {"APP_KEY": "hunter2"})
     assert "hunter2" not in str(caught.value)
     assert str(caught.value).startswith("APP_KEY cannot be used: ")
+
+
+def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("long enough\n")
+    assert load(Example, {"APP_URL": "u", "APP_KEY_FILE": str(file)}) == load(Example, NEEDED)
+
+
+def test_what_is_no_secret_is_not_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text("u")
+    with pytest.raises(SettingsError, match=r"^APP_URL is not set$"):
+        load(Example, {"APP_URL_FILE": str(file), "APP_KEY": "long enough"})
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"\xff\xfe", "cannot be read: it is not UTF-8"),
+        (b" \n", "is empty"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_refused_by_its_variable(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SettingsError) as caught:
+        load(Example, {"APP_URL": "u", "APP_KEY_FILE": str(file)})
+    assert str(caught.value) == f"APP_KEY_FILE {str(file)!r} {reason}"
+
+
+def test_a_secret_from_a_file_is_checked_and_not_repeated(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("hunter2")
+    with pytest.raises(SettingsError, match=r"^APP_KEY cannot be used: ") as caught:
+        load(Example, {"APP_URL": "u", "APP_KEY_FILE": str(file)})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_secret_that_is_set_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^APP_KEY and APP_KEY_FILE are both set$"):
+        load(Example, NEEDED | {"APP_KEY_FILE": str(tmp_path)})
 
 
 def test_a_process_without_its_settings_ends_with_one_line_and_code_2() -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import nats.errors
 import nats.js.errors
@@ -13,6 +15,7 @@ from bus import users
 from bus.client import PENDING_BYTES, DirectClient
 from bus.errors import BusUnavailable
 from runtime import logs
+from runtime.settings import SettingsError
 
 CONNECT_SECONDS = 30.0
 RECONNECT_SECONDS = 0.25
@@ -42,14 +45,17 @@ class Connection:
         self._listeners: set[Callable[[], None]] = set()
         self._log = logs.get_logger("bus")
 
-    async def open(self, url: str, name: str) -> None:
-        """Connect, trying for `CONNECT_SECONDS`. Raises BusUnavailable."""
+    async def open(self, url: str, name: str, tls: ssl.SSLContext | None) -> None:
+        """Connect, trying for `CONNECT_SECONDS`; `tls` is that of `tls_context`. Raises BusUnavailable."""
         self.user = users.user_of(url)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self.client.connect(
-                    [server.strip() for server in url.split(",")],
+                    [server.strip().partition("?")[0] for server in url.split(",")],
                     name=name,
+                    tls=tls,
+                    # Else a server that offers no TLS would be sent the password in the clear.
+                    tls_handshake_first=tls is not None,
                     inbox_prefix=users.inbox_prefix(self.user),
                     error_cb=self._failed,
                     disconnected_cb=self._disconnected,
@@ -150,14 +156,37 @@ class Connection:
             listener()
 
 
+def tls_context(url: str) -> ssl.SSLContext | None:
+    """What trusts the authority that an address names (`tls://nats-1:4222?ca=FILE`); None where none does.
+
+    The first server's is that of all. Servers need `handshake_first: auto` (or `true`) in their `tls` block.
+    Raises SettingsError where the file has no certificate, and for any other parameter: it would be ignored.
+    """
+    query = parse_qs(urlsplit(url.partition(",")[0].strip()).query, keep_blank_values=True)
+    if unknown := query.keys() - {"ca"}:
+        raise SettingsError(f"the address of NATS has a parameter that is not known: {min(unknown)}")
+    if "ca" not in query:
+        return None
+    file = query["ca"][-1]
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = "it has no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise SettingsError(f"the address of NATS names ca={file}, which cannot be used: {reason}") from None
+
+
 @contextlib.asynccontextmanager
 async def connect(
     url: str, name: str, on_lost: Callable[[], None] | None = None
 ) -> AsyncIterator[Connection]:
-    """A connection for the length of the block; `url` may be a comma list of servers."""
+    """A connection for the length of the block; `url` may be a comma list of servers.
+
+    Raises BusUnavailable, and SettingsError as `tls_context` does.
+    """
+    tls = tls_context(url)
     connection = Connection(on_lost)
     try:
-        await connection.open(url, name)
+        await connection.open(url, name, tls)
         watcher = asyncio.create_task(connection.watch())
         try:
             yield connection

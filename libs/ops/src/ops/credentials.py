@@ -1,10 +1,37 @@
-"""The users of NATS and Redis for servers that run elsewhere, with passwords that were never used."""
+"""The users of servers that run elsewhere, with passwords that were never used."""
 
+import base64
+import hashlib
 import secrets
+from datetime import datetime
+from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
+
+import msgspec
 
 from bus import users
+from ops.certificates import Authority
+from ops.errors import SetupError
+from ops.folder_secrets import login_password
 from ops.servers import valkey
+from ops.servers.postgres_logins import OWNER, Logins
+from runtime.roles import OPERATOR, SERVICES, role_of
+
+DATABASE = "agentchat"
+_REPLICATION = "agentchat_replication"
+_OTHER_SERVERS = {"gateway": ("nats", "redis"), "orchestrator": ("nats", "redis"), "notifier": ()}
+"""Which servers a service needs in addition to Postgres; NATS alone, where it is not listed."""
+
+
+class Hosts(msgspec.Struct, frozen=True, kw_only=True):
+    """The names by which services reach the servers, and where these find the authority's certificate."""
+
+    postgres: tuple[str, ...] = ("postgres", "postgres-standby")
+    """The first is the primary."""
+    nats: tuple[str, ...] = ("nats-1", "nats-2", "nats-3")
+    valkey: tuple[str, ...] = ("valkey",)
+    authority: str = "/run/secrets/ca.crt"
 
 
 def settings(server: Literal["nats", "redis"]) -> str:
@@ -12,3 +39,85 @@ def settings(server: Literal["nats", "redis"]) -> str:
     if server == "nats":
         return users.configuration(lambda _: f'"{secrets.token_urlsafe(32)}"')
     return valkey.configuration({user: f">{secrets.token_urlsafe(32)}" for user in valkey.USERS})
+
+
+def write_all(folder: Path, hosts: Hosts, now: datetime) -> None:
+    """Fill a new folder with all that `deploy/compose.yaml` mounts.
+
+    Others may not enter the folder. Its files can be read by all, since each container has a user of its own.
+    Raises SetupError where there is something in the folder: what is in use would stop working.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        if any(folder.iterdir()):
+            raise SetupError(f"{folder} is not empty; its secrets are not replaced")
+        for name, content in _files(secrets.token_urlsafe(32), hosts, now).items():
+            (folder / name).write_bytes(content)
+        (folder / "ca.key").chmod(0o600)
+    except OSError as error:
+        raise SetupError(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
+    authority = Authority(now)
+    files = {"ca.crt": authority.certificate, "ca.key": authority.key}
+    for server, names in (("nats", hosts.nats), ("postgres", hosts.postgres), ("valkey", hosts.valkey)):
+        files[f"{server}.crt"], files[f"{server}.key"] = authority.server(*names)
+    texts = {
+        "nats-users.conf": users.configuration(lambda user: f'"{login_password(key, "nats", user)}"'),
+        "valkey-users.conf": valkey.configuration({user: _hash(key, user) for user in valkey.USERS}),
+        "postgres-logins.sql": _logins(key),
+        "postgres-superuser": login_password(key, "postgres", "superuser"),
+        "postgres-replication": login_password(key, "postgres", _REPLICATION),
+        "secret-key": base64.b64encode(secrets.token_bytes(32)).decode(),
+        "admin-token": secrets.token_urlsafe(32),
+        "grafana-admin": secrets.token_urlsafe(32),
+        **_addresses(key, hosts),
+    }
+    return files | {name: f"{text.strip()}\n".encode() for name, text in texts.items()}
+
+
+def _addresses(key: str, hosts: Hosts) -> dict[str, str]:
+    """The address of each server for each user of it, by the file's name."""
+    found = {"owner-database-url": _postgres(key, hosts, OWNER)}
+    found["operator-database-url"] = _postgres(key, hosts, OPERATOR)
+    found["operator-nats-url"] = _nats(key, hosts, users.OPERATOR)
+    found["operator-redis-url"] = _redis(key, hosts, "operator")
+    found["projector-nats-provisioner-url"] = _nats(key, hosts, users.PROVISIONER)
+    for service in SERVICES:
+        name = service.replace("_", "-")
+        found[f"{name}-database-url"] = _postgres(key, hosts, role_of(service))
+        servers = _OTHER_SERVERS.get(service, ("nats",))
+        if "nats" in servers:
+            found[f"{name}-nats-url"] = _nats(key, hosts, name)
+        if "redis" in servers:
+            found[f"{name}-redis-url"] = _redis(key, hosts, name)
+    return found
+
+
+def _postgres(key: str, hosts: Hosts, role: str) -> str:
+    login = f"{role}:{login_password(key, 'postgres', role)}"
+    tls = f"sslmode=verify-full&sslrootcert={quote(hosts.authority)}"
+    return f"postgresql://{login}@{hosts.postgres[0]}:5432/{DATABASE}?{tls}"
+
+
+def _nats(key: str, hosts: Hosts, user: str) -> str:
+    login = f"{user}:{login_password(key, 'nats', user)}"
+    return ",".join(f"tls://{login}@{host}:4222?ca={quote(hosts.authority)}" for host in hosts.nats)
+
+
+def _redis(key: str, hosts: Hosts, user: str) -> str:
+    login = f"{user}:{login_password(key, 'valkey', user)}"
+    return f"rediss://{login}@{hosts.valkey[0]}:6379/0?ssl_ca_certs={quote(hosts.authority)}"
+
+
+def _hash(key: str, user: str) -> str:
+    return "#" + hashlib.sha256(login_password(key, "valkey", user).encode()).hexdigest()
+
+
+def _logins(key: str) -> str:
+    """What a superuser runs in the new database: the owner, a login for each service, one for the standby."""
+    password = login_password(key, "postgres", _REPLICATION)
+    replication = f"CREATE ROLE {_REPLICATION} REPLICATION LOGIN PASSWORD '{password}'"
+    return "".join(f"{statement};\n" for statement in (*Logins(key, DATABASE).statements, replication))

@@ -21,7 +21,7 @@ app = typer.Typer(
 admin = typer.Typer(cls=LazyGroup, no_args_is_help=True)
 app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
-Server = Literal["nats", "redis"]
+Server = Literal["nats", "redis", "all"]
 Level = Literal["debug", "info", "warning", "error", "critical"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
 
@@ -187,14 +187,27 @@ def restore(
 
 @app.command("logins", hidden=True)
 @app.command()
-def credentials(server: Annotated[Server, typer.Argument(help="Which server.")]) -> None:
+def credentials(
+    server: Annotated[Server, typer.Argument(help="Which server.")],
+    to: Annotated[Path | None, typer.Option(help="With `all`: a new folder.")] = None,
+) -> None:
     """Print the users of a server and what each may do, as part of its settings, with new passwords.
 
-    Append it to a copy of deploy/nats.conf or deploy/valkey.conf. `agentchat up` has the same users.
+    Append it to a copy of deploy/nats.conf or deploy/valkey.conf. `agentchat up` has the same users. `all`
+    writes what deploy/compose.yaml mounts to a new folder: the users of all servers, their addresses for each
+    service, certificates, keys.
     """
-    from ops.credentials import settings
+    from datetime import UTC, datetime
 
-    sys.stdout.write(settings(server))
+    from ops.credentials import Hosts, settings, write_all
+    from ops.errors import SetupError
+
+    if server != "all":
+        sys.stdout.write(settings(server))
+    elif to is None:
+        raise SetupError("`credentials all` needs --to, a new folder")
+    else:
+        write_all(to, Hosts(), datetime.now(UTC))
 
 
 @app.command()

@@ -14,6 +14,7 @@ from ops.ports import LOOPBACK
 from ops.probes import HttpProbe
 from ops.process import Process
 from runtime.roles import Service
+from runtime.settings import FILE_SUFFIX
 
 PREPARE = "database"
 _EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
@@ -105,7 +106,10 @@ class Services:
     def __init__(self, folder: RunFolder, wiring: Wiring, environ: Mapping[str, str] = os.environ) -> None:
         self._folder = folder
         self._wiring = wiring
-        inherited = {name: value for name, value in environ.items() if name not in _SECRETS | _SLOWS_STARTS}
+        dropped = _SECRETS | _SLOWS_STARTS
+        inherited = {
+            name: value for name, value in environ.items() if name.removesuffix(FILE_SUFFIX) not in dropped
+        }
         # A proxy for the outside world must not get what passes between the processes of this machine.
         outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
         bypass = ",".join(filter(None, (LOOPBACK, "localhost", outside)))
@@ -114,7 +118,8 @@ class Services:
             "AGENTCHAT_SECRET_KEY": wiring.secret_key,
             "AGENTCHAT_SECRET_KEY_PREVIOUS": ",".join(wiring.previous_secret_keys),
         }
-        self._embeddings = {_EMBEDDINGS_KEY: environ.get(_EMBEDDINGS_KEY, "")}
+        names = (_EMBEDDINGS_KEY, _EMBEDDINGS_KEY + FILE_SUFFIX)
+        self._embeddings = {name: environ.get(name, "") for name in names}
 
     def prepare(self, demo: Demo) -> Process:
         """The job that brings the database up to date, before any service starts."""

@@ -1,15 +1,21 @@
-"""Settings: a frozen struct, filled from environment variables and checked at the start."""
+"""Settings: a frozen struct, filled from environment variables and checked at the start.
+
+A secret one may be in a file instead, which the variable with `_FILE` at its end names.
+"""
 
 import os
 import re
 import sys
 import types
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+FILE_SUFFIX = "_FILE"
 
 
 class SettingsError(Exception):
@@ -19,11 +25,15 @@ class SettingsError(Exception):
 class Setting(msgspec.Struct, frozen=True):
     """Marks a field with the environment variable that fills it: `Annotated[str, Setting("NAME")]`.
 
-    The value of a `secret` one is never repeated in an error.
+    The value of a `secret` one is never repeated in an error, and the file in `file_variable` may hold it.
     """
 
     name: str
     secret: bool = False
+
+    @property
+    def file_variable(self) -> str:
+        return self.name + FILE_SUFFIX
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +42,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """The fields that are not secret: a repr ends in logs."""
         fields = msgspec.structs.fields(type(self))
-        open_ones = [field.name for field in fields if not _setting_of(type(self), field).secret]
+        open_ones = [field.name for field in fields if not setting_of(type(self), field).secret]
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in open_ones)
         return f"{type(self).__name__}({shown})"
 
@@ -41,12 +51,13 @@ def load(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
     """Fill `cls` from `environ`.
 
     An empty variable counts as unset. Tuples are comma lists. `msgspec.Meta` bounds are enforced.
-    Raises SettingsError, naming the variable, where one without a default is unset or one cannot be used.
+    Raises SettingsError, naming the variable, where one without a default is unset, one cannot be used, or
+    the file of one cannot be read or holds nothing.
     """
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(cls):
-        setting = _setting_of(cls, field)
-        text = environ.get(setting.name, "").strip()
+        setting = setting_of(cls, field)
+        text = _text_of(setting, environ)
         if text:
             values[field.name] = _parse(setting, field.type, text)
         elif field.required:
@@ -69,11 +80,30 @@ def refuse(error: SettingsError) -> NoReturn:
     raise SystemExit(2)
 
 
-def _setting_of(cls: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> Setting:
+def setting_of(cls: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> Setting:
+    """What fills a field of a settings struct. Raises TypeError where nothing does."""
     for mark in getattr(field.type, "__metadata__", ()):
         if isinstance(mark, Setting):
             return mark
     raise TypeError(f"{cls.__name__}.{field.name} has no Setting(...) in its annotation")
+
+
+def _text_of(setting: Setting, environ: Mapping[str, str]) -> str:
+    """Without blanks around it: a file ends with a line break."""
+    text = environ.get(setting.name, "").strip()
+    path = environ.get(setting.file_variable, "").strip() if setting.secret else ""
+    if not path:
+        return text
+    if text:
+        raise SettingsError(f"{setting.name} and {setting.file_variable} are both set")
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingsError(f"{setting.file_variable} {path!r} cannot be read: {reason}") from None
+    if not text:
+        raise SettingsError(f"{setting.file_variable} {path!r} is empty")
+    return text
 
 
 def _parse(setting: Setting, kind: Any, text: str) -> Any:

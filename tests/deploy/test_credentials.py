@@ -1,0 +1,57 @@
+"""`agentchat credentials all`: what the compose file mounts."""
+
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from bus import users
+from ops.credentials import Hosts, write_all
+from ops.errors import SetupError
+from runtime.roles import SERVICES
+
+pytestmark = pytest.mark.requirement("SERVICE-LOGINS", "DEPLOYMENT")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("credentials") / "secrets"
+    write_all(made, Hosts(), datetime.now(UTC))
+    return made
+
+
+def test_nobody_else_may_enter_the_folder(folder: Path) -> None:
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "ca.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_each_service_has_its_own_login_at_each_server_that_it_needs(folder: Path) -> None:
+    logins = (folder / "postgres-logins.sql").read_text()
+    for service in SERVICES:
+        found = conninfo_to_dict((folder / f"{service.replace('_', '-')}-database-url").read_text())
+        assert found["user"] == f"agentchat_{service}"
+        assert f"ALTER ROLE agentchat_{service} LOGIN PASSWORD '{found['password']}'" in logins
+    nats = (folder / "nats-users.conf").read_text()
+    for user in ("gateway", "orchestrator", "tool-runner", "projector"):
+        address = (folder / f"{user}-nats-url").read_text()
+        assert users.user_of(address) == user
+        password = address.split("@")[0].rpartition(":")[2]
+        assert f'user: "{user}", password: "{password}"' in nats
+    assert not (folder / "notifier-nats-url").exists()
+
+
+def test_certificates_are_valid_for_the_servers_names_and_pair_with_their_keys(folder: Path) -> None:
+    trusting = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    assert trusting.cert_store_stats()["x509_ca"] == 1
+    for server in ("nats", "postgres", "valkey"):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / f"{server}.crt", folder / f"{server}.key")
+
+
+def test_what_is_in_use_is_not_replaced(folder: Path) -> None:
+    before = (folder / "secret-key").read_text()
+    with pytest.raises(SetupError, match="is not empty; its secrets are not replaced"):
+        write_all(folder, Hosts(), datetime.now(UTC))
+    assert (folder / "secret-key").read_text() == before
