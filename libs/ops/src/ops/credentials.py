@@ -3,10 +3,11 @@
 import base64
 import hashlib
 import secrets
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
-from urllib.parse import quote
+from types import MappingProxyType
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,20 +19,62 @@ from ops.servers import valkey
 from ops.servers.postgres_logins import OWNER, Logins
 from runtime.roles import OPERATOR, SERVICES, role_of
 
+
+def _own(name: str, *servers: str) -> dict[str, str]:
+    return {f"{server}-url": f"{name}-{server}-url" for server in servers}
+
+
+def _pair(server: str) -> dict[str, str]:
+    return {"tls.crt": f"{server}.crt", "tls.key": f"{server}.key"}
+
+
 DATABASE = "agentchat"
 _REPLICATION = "agentchat_replication"
 _OTHER_SERVERS = {"gateway": ("nats", "redis"), "orchestrator": ("nats", "redis"), "notifier": ()}
 """Which servers a service needs in addition to Postgres; NATS alone, where it is not listed."""
 
 
-class Hosts(msgspec.Struct, frozen=True, kw_only=True):
-    """The names by which services reach the servers, and where these find the authority's certificate."""
+_AUTHORITY = "/run/secrets/ca.crt"
+"""Where every service finds the authority's certificate."""
 
-    postgres: tuple[str, ...] = ("postgres", "postgres-standby")
-    """The first is the primary."""
-    nats: tuple[str, ...] = ("nats-1", "nats-2", "nats-3")
+
+class Hosts(msgspec.Struct, frozen=True, kw_only=True):
+    """The names by which services reach the servers. The first of Postgres is the primary."""
+
+    postgres: tuple[str, ...]
+    nats: tuple[str, ...]
     valkey: tuple[str, ...] = ("valkey",)
-    authority: str = "/run/secrets/ca.crt"
+
+
+COMPOSE = Hosts(postgres=("postgres", "postgres-standby"), nats=("nats-1", "nats-2", "nats-3"))
+KUBERNETES = Hosts(
+    postgres=tuple(f"agentchat-postgres-{kind}" for kind in ("rw", "r", "ro")),
+    nats=("nats-0.nats", "nats-1.nats", "nats-2.nats"),
+)
+
+SECRETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "agentchat-gateway": _own("gateway", "database", "nats", "redis") | {"admin-token": "admin-token"},
+        "agentchat-orchestrator": _own("orchestrator", "database", "nats", "redis"),
+        "agentchat-tool-runner": _own("tool-runner", "database", "nats"),
+        "agentchat-projector": _own("projector", "database", "nats", "nats-provisioner"),
+        "agentchat-notifier": _own("notifier", "database"),
+        "agentchat-owner": _own("owner", "database"),
+        "agentchat-secret-key": {"secret-key": "secret-key"},
+        "agentchat-authority": {"ca.crt": "ca.crt"},
+        "agentchat-nats": {"users.conf": "nats-users.conf"} | _pair("nats"),
+        "agentchat-valkey": {"users.conf": "valkey-users.conf"} | _pair("valkey"),
+        "agentchat-postgres-tls": _pair("postgres"),
+        "agentchat-postgres-owner": {"username": "owner-name", "password": "owner-password"},
+        "agentchat-postgres-logins": {"logins.sql": "postgres-logins.sql"},
+    }
+)
+"""The Secrets of deploy/kubernetes: for each its keys, and the file of the folder that a key has."""
+
+_TYPES = {
+    "agentchat-postgres-tls": "kubernetes.io/tls",
+    "agentchat-postgres-owner": "kubernetes.io/basic-auth",
+}
 
 
 def settings(server: Literal["nats", "redis"]) -> str:
@@ -42,8 +85,9 @@ def settings(server: Literal["nats", "redis"]) -> str:
 
 
 def write_all(folder: Path, hosts: Hosts, now: datetime) -> None:
-    """Fill a new folder with all that `deploy/compose.yaml` mounts.
+    """Fill a new folder with all that `deploy/compose.yaml` mounts, or that the Secrets of Kubernetes hold.
 
+    The folder's `kustomization.yaml` makes these.
     Others may not enter the folder. Its files can be read by all, since each container has a user of its own.
     Raises SetupError where there is something in the folder: what is in use would stop working.
     """
@@ -73,6 +117,9 @@ def _files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
         "secret-key": base64.b64encode(secrets.token_bytes(32)).decode(),
         "admin-token": secrets.token_urlsafe(32),
         "grafana-admin": secrets.token_urlsafe(32),
+        "owner-name": OWNER,
+        "owner-password": login_password(key, "postgres", OWNER),
+        "kustomization.yaml": msgspec.json.format(msgspec.json.encode(_kustomization())).decode(),
         **_addresses(key, hosts),
     }
     return files | {name: f"{text.strip()}\n".encode() for name, text in texts.items()}
@@ -98,18 +145,37 @@ def _addresses(key: str, hosts: Hosts) -> dict[str, str]:
 
 def _postgres(key: str, hosts: Hosts, role: str) -> str:
     login = f"{role}:{login_password(key, 'postgres', role)}"
-    tls = f"sslmode=verify-full&sslrootcert={quote(hosts.authority)}"
+    tls = f"sslmode=verify-full&sslrootcert={_AUTHORITY}"
     return f"postgresql://{login}@{hosts.postgres[0]}:5432/{DATABASE}?{tls}"
 
 
 def _nats(key: str, hosts: Hosts, user: str) -> str:
     login = f"{user}:{login_password(key, 'nats', user)}"
-    return ",".join(f"tls://{login}@{host}:4222?ca={quote(hosts.authority)}" for host in hosts.nats)
+    return ",".join(f"tls://{login}@{host}:4222?ca={_AUTHORITY}" for host in hosts.nats)
 
 
 def _redis(key: str, hosts: Hosts, user: str) -> str:
     login = f"{user}:{login_password(key, 'valkey', user)}"
-    return f"rediss://{login}@{hosts.valkey[0]}:6379/0?ssl_ca_certs={quote(hosts.authority)}"
+    return f"rediss://{login}@{hosts.valkey[0]}:6379/0?ssl_ca_certs={_AUTHORITY}"
+
+
+def _kustomization() -> dict[str, Any]:
+    """In Kustomize's form."""
+    generated = [
+        {
+            "name": name,
+            "type": _TYPES.get(name, "Opaque"),
+            "files": [f"{key}={file}" for key, file in files.items()],
+        }
+        for name, files in SECRETS.items()
+    ]
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": "agentchat",
+        "generatorOptions": {"disableNameSuffixHash": True},
+        "secretGenerator": generated,
+    }
 
 
 def _hash(key: str, user: str) -> str:

@@ -190,16 +190,19 @@ def restore(
 def credentials(
     server: Annotated[Server, typer.Argument(help="Which server.")],
     to: Annotated[Path | None, typer.Option(help="With `all`: a new folder.")] = None,
+    kubernetes: Annotated[
+        bool, typer.Option("--kubernetes", help="With `all`: for the servers of deploy/kubernetes.")
+    ] = False,
 ) -> None:
     """Print the users of a server and what each may do, as part of its settings, with new passwords.
 
     Append it to a copy of deploy/nats.conf or deploy/valkey.conf. `agentchat up` has the same users. `all`
     writes what deploy/compose.yaml mounts to a new folder: the users of all servers, their addresses for each
-    service, certificates, keys.
+    service, certificates, keys. With --kubernetes `kubectl apply -k FOLDER` makes Secrets of them.
     """
     from datetime import UTC, datetime
 
-    from ops.credentials import Hosts, settings, write_all
+    from ops.credentials import COMPOSE, KUBERNETES, settings, write_all
     from ops.errors import SetupError
 
     if server != "all":
@@ -207,7 +210,7 @@ def credentials(
     elif to is None:
         raise SetupError("`credentials all` needs --to, a new folder")
     else:
-        write_all(to, Hosts(), datetime.now(UTC))
+        write_all(to, KUBERNETES if kubernetes else COMPOSE, datetime.now(UTC))
 
 
 @app.command()
