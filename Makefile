@@ -8,6 +8,7 @@ NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-strict check format docs site dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site rehearse simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +83,10 @@ drain: $(READY) ## restart every service in turn (ROUNDS=, STREAMS=) while 200 s
 
 hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
 	@$(BIN)/python -m tests.chaos.run hostile
+
+TESTS ?= tests/system tests/deploy/test_rehearsal.py
+rehearse: $(READY) ## build the image, and run the system tests with every service in a container of it (TESTS=; root)
+	@PYTHON=$(BIN)/python sh deploy/rehearse -n 0 $(TESTS)
 
 BASELINES := .bench/venv
 bench: $(READY) $(BASELINES)/.ready ## measure the complete system and hand-written baselines (15 min; .bench/bench.md)

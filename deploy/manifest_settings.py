@@ -18,7 +18,7 @@ from runtime.settings import FILE_SUFFIX, Setting, SettingsError, load, setting_
 from tool_runner.settings import ToolRunnerSettings
 
 _CONTAINERFILE = Path(__file__).with_name("Containerfile")
-_SETTINGS: Mapping[str, type[msgspec.Struct]] = {
+SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "gateway": GatewaySettings,
     "orchestrator": OrchestratorSettings,
     "tool_runner": ToolRunnerSettings,
@@ -42,11 +42,11 @@ def settings_findings(
     where: str, module: str, environ: Mapping[str, str], files: Iterable[str]
 ) -> Iterator[str]:
     """What keeps a service from starting with these variables, and with these files for its secrets."""
-    settings = _SETTINGS.get(module)
+    settings = SETTINGS.get(module)
     if settings is None:
         yield f"{where}: the image has no service {module!r}"
         return
-    known = {setting.name: setting for setting in _all_settings(settings)}
+    known = {setting.name: setting for setting in all_settings(settings)}
     filled = dict(image_environment())
     for name, value in environ.items():
         setting = known.get(name.removesuffix(FILE_SUFFIX))
@@ -68,6 +68,7 @@ def settings_findings(
         yield f"{where}: {error}"
 
 
-def _all_settings(settings: type[msgspec.Struct]) -> Iterator[Setting]:
+def all_settings(settings: type[msgspec.Struct]) -> Iterator[Setting]:
+    """What fills the fields of a settings struct."""
     for field in msgspec.structs.fields(settings):
         yield setting_of(settings, field)

@@ -28,8 +28,9 @@ from ops.settings import Counts
 from ops.stack import Servers, describe_servers
 from ops.stack_report import Report, tail
 from ops.supervisor import Supervisor
+from tests.support import contained
 
-_START_SECONDS = 120.0
+_START_SECONDS = contained.STACK_SECONDS if os.environ.get(contained.IMAGE) else 120.0
 _STOP_SECONDS = 90.0
 
 
@@ -182,7 +183,7 @@ def start_stack(
 ) -> RunningStack:
     """`agentchat up` on free ports; `environ` is added to the environment. Does not wait: see `wait_up`.
 
-    With `forked` its services start faster (see `tests.support.forked`).
+    With `forked` its services start faster (`support.forked`), or are an image's (`support.contained`).
     """
     counts = counts or Counts()
     folder = RunFolder(run_dir)
@@ -190,7 +191,8 @@ def start_stack(
         folder.demo_env.unlink(missing_ok=True)  # left by a stack that was killed
     log = folder.path.with_name(folder.path.name + ".up.log")
     numbers = [str(number) for number in msgspec.structs.astuple(counts)]
-    command = (sys.executable, "-m", "tests.support.forked_up", *numbers)
+    program = "contained_up" if os.environ.get(contained.IMAGE) else "forked_up"
+    command = (sys.executable, "-m", f"tests.support.{program}", *numbers)
     if not forked:
         names = [f"--{name.replace('_', '-')}" for name in Counts.__struct_fields__]
         options = zip(names, numbers, strict=True)

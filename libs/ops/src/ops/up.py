@@ -25,8 +25,8 @@ _START_SECONDS = 90.0
 _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
 
 
-def up(counts: Counts, spawn: Spawn = spawn) -> None:
-    """Start, serve, stop. Raises StackError."""
+def up(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SECONDS) -> None:
+    """Start within `start_seconds`, serve, stop. Raises StackError."""
     began = time.monotonic()
     try:
         settings = load(UpSettings)
@@ -42,10 +42,12 @@ def up(counts: Counts, spawn: Spawn = spawn) -> None:
     with folder.locked(), contextlib.closing(Ports()) as ports:
         kept = folder_secrets.keep(folder.secrets)
         stack = describe(folder, ports, kept, settings, counts)
-        asyncio.run(_run(folder, stack, report, began, spawn))
+        asyncio.run(_run(folder, stack, report, began, spawn, start_seconds))
 
 
-async def _run(folder: RunFolder, stack: Stack, report: Report, began: float, spawn: Spawn) -> None:
+async def _run(
+    folder: RunFolder, stack: Stack, report: Report, began: float, spawn: Spawn, start_seconds: float
+) -> None:
     await _clear(folder, stack, report)
     stop = asyncio.Event()
     supervisor = Supervisor(folder, stack.processes, report, spawn)
@@ -59,7 +61,7 @@ async def _run(folder: RunFolder, stack: Stack, report: Report, began: float, sp
     with _signals(on_interrupt, stop.set):
         async with supervisor:
             try:
-                await _until(stop, supervisor.wait_up(_START_SECONDS))
+                await _until(stop, supervisor.wait_up(start_seconds))
                 if not stop.is_set():
                     environment.write(folder, stack.environment)
                     _print(banner(folder, stack.environment, time.monotonic() - began))

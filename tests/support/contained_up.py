@@ -1,0 +1,14 @@
+"""`agentchat up` with services in containers.
+
+python -m tests.support.contained_up COUNT..., in the order of `Counts`
+"""
+
+import sys
+
+from ops.settings import Counts
+from ops.up import up
+from tests.support.contained import STACK_SECONDS, spawn
+
+if __name__ == "__main__":
+    counts = Counts(**dict(zip(Counts.__struct_fields__, map(int, sys.argv[1:]), strict=True)))
+    up(counts, spawn, start_seconds=STACK_SECONDS)
