@@ -122,7 +122,7 @@ def _files(key: str, hosts: Hosts, now: datetime) -> dict[str, bytes]:
         "kustomization.yaml": msgspec.json.format(msgspec.json.encode(_kustomization())).decode(),
         **_addresses(key, hosts),
     }
-    return files | {name: f"{text.strip()}\n".encode() for name, text in texts.items()}
+    return files | {name: text.encode() for name, text in texts.items()}
 
 
 def _addresses(key: str, hosts: Hosts) -> dict[str, str]:
