@@ -25,6 +25,11 @@ _DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 """A variable of the Compose file, which has a default."""
 
 
+def with_defaults(value: object) -> str:
+    """A value of the Compose file, where its variables are not set."""
+    return _DEFAULT.sub(r"\1", str(value))
+
+
 def compose_findings(compose: Manifest) -> list[str]:
     """Of the Compose file, read as YAML."""
     found: list[str] = []
@@ -43,7 +48,7 @@ def compose_findings(compose: Manifest) -> list[str]:
 
 
 def _compose_service_findings(name: str, service: Manifest, files: set[str]) -> Iterator[str]:
-    image = _DEFAULT.sub(r"\1", service["image"])
+    image = with_defaults(service["image"])
     yield from image_findings(name, image)
     if not service.get("user") or service["user"].split(":")[0] in ("0", "root"):
         yield f"{name}: runs as root"
@@ -58,7 +63,7 @@ def _compose_service_findings(name: str, service: Manifest, files: set[str]) -> 
             yield f"{name}: has no {bound}"
     if not image.startswith("agentchat:"):
         return
-    environ = {key: _DEFAULT.sub(r"\1", str(value)) for key, value in service.get("environment", {}).items()}
+    environ = {key: with_defaults(value) for key, value in service.get("environment", {}).items()}
     yield from settings_findings(name, service["command"][0], environ, files)
     if name != "migrate":
         if service["depends_on"].get("migrate", {}).get("condition") != "service_completed_successfully":
@@ -92,7 +97,7 @@ def version_findings(compose: Manifest) -> Iterator[str]:
     """Our image is of the version of this tree."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     for name, service in compose["services"].items():
-        image = _DEFAULT.sub(r"\1", service["image"])
+        image = with_defaults(service["image"])
         if image.startswith("agentchat:") and image != f"agentchat:{version}":
             yield f"compose.yaml: {name}: the image is {image}, and this is {version}"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from deploy.check_manifests import ROOT
+from deploy.check_manifests import ROOT, with_defaults
 from ops.credentials import COMPOSE, write_all
 from tests.support.contained import IMAGE
 
@@ -74,7 +74,7 @@ class ComposeRun:
             *("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"),
             *(f"--tmpfs={each}" for each in _tmpfs(service)),
             *(f"--volume={each}" for each in (*mounts, *self._volumes(service), *self._secrets(service))),
-            *(f"--env={key}={value}" for key, value in own.items()),
+            *(f"--env={key}={with_defaults(value)}" for key, value in own.items()),
             *(*program, os.environ[IMAGE], *words),
         )
 
@@ -95,6 +95,10 @@ class ComposeRun:
             if time.monotonic() > end or not self._runs(name):
                 raise TimeoutError(f"{name}: {answer}\n{self.logs(name)}")
             time.sleep(0.5)
+
+    def end_of(self, name: str) -> int:
+        """The exit code of a job, once it has ended."""
+        return int(_podman("wait", f"{_PREFIX}{name}"))
 
     def _runs(self, name: str) -> bool:
         state = _podman("inspect", "--format={{.State.Running}}", f"{_PREFIX}{name}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.servers.server_files import nats_server, postgres_install
+from ops.servers.server_files import nats_server, postgres_install, valkey_server
 from tests.deploy.compose_run import FILE, ComposeRun
 from tests.harness import temporary_folder
 from tests.support.contained import IMAGE
@@ -17,6 +17,9 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
+_NATS = ("nats-1", "nats-2", "nats-3")
+_SERVICES = ("projector", "notifier", "tool-runner", "orchestrator", "gateway")
+_DATA = "/var/lib/postgresql/18/docker"
 _PROVISION = """
 import asyncio, pathlib
 from bus import Bus
@@ -26,6 +29,13 @@ async def provision():
         await bus.ping()
 asyncio.run(provision())
 print("provisioned")
+"""
+_PLANS = """
+import urllib.request
+token = open("/run/secrets/admin-token").read()
+headers = {"Authorization": f"Bearer {token}"}
+asked = urllib.request.Request("http://127.0.0.1:8080/admin/v1/plans", headers=headers)
+print(urllib.request.urlopen(asked, timeout=10).read().decode())
 """
 _HEALTHY = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8222/healthz', timeout=3).status)"
 _ENTRYPOINT = """#!/bin/sh
@@ -49,72 +59,103 @@ def run() -> Iterator[ComposeRun]:
             yield made
 
 
-def test_three_nodes_of_nats_with_tls_and_users_survive_the_loss_of_one(run: ComposeRun) -> None:
-    nodes = ("nats-1", "nats-2", "nats-3")
-    programs = {nats_server(): "/usr/local/bin/nats-server"}
-    for name in nodes:
-        run.start(name, programs)
-    for name in nodes:
+def _start_nats(run: ComposeRun) -> None:
+    for name in _NATS:
+        run.start(name, {nats_server(): "/usr/local/bin/nats-server"})
+    for name in _NATS:
         run.wait(name, "python", "-c", _HEALTHY, until="200")
+
+
+def test_three_nodes_of_nats_with_tls_and_users_survive_the_loss_of_one(run: ComposeRun) -> None:
+    _start_nats(run)
     run.start("projector", {}, command=("http.server", "8081"))
-    assert "provisioned" in run.wait(
-        "projector", "python", "-c", _PROVISION, until="provisioned", seconds=240
-    )
+    run.wait("projector", "python", "-c", _PROVISION, until="provisioned", seconds=240)
 
     run.kill("nats-2")
 
     # Each stream and consumer is looked at, and has a leader again.
     run.wait("projector", "python", "-c", _PROVISION, until="provisioned", seconds=240)
-    run.start("nats-2", programs)
+    run.start("nats-2", {nats_server(): "/usr/local/bin/nats-server"})
     run.wait("nats-2", "python", "-c", _HEALTHY, until="200", seconds=240)
 
 
+class _Postgres:
+    """The two nodes of the file, without TLS, which the Postgres of the wheels does not have."""
+
+    def __init__(self, run: ComposeRun, folder: Path) -> None:
+        self._run = run
+        run.change("compose/postgres.sh", " sslmode=verify-full sslrootcert=/run/secrets/ca.crt", "")
+        run.change("compose/pg_hba.tls.conf", "hostssl", "host")
+        run.change("compose/pg_hba.tls.conf", "peer", "trust")  # our image has no user called postgres
+        entrypoint = folder / "docker-entrypoint.sh"
+        entrypoint.write_text(_ENTRYPOINT)
+        entrypoint.chmod(0o755)
+        folder.chmod(0o711)
+        package = postgres_install().parent
+        programs = f"/opt/{package.name}/{postgres_install().name}/bin"
+        self._programs = {
+            package: f"/opt/{package.name}",
+            package.with_suffix(".libs"): f"/opt/{package.name}.libs",
+            entrypoint: "/usr/local/bin/docker-entrypoint.sh",
+        }
+        self._environ = {"PGDATA": _DATA, "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin"}
+        settings = FILE["services"]["postgres"]["command"]
+        pairs = zip(settings[::2], settings[1::2], strict=True)
+        self._command = tuple(word for pair in pairs if not pair[1].startswith("ssl") for word in pair)
+
+    def start(self, name: str) -> None:
+        self._run.start(name, self._programs, self._environ, command=self._command)
+        self._run.wait(name, *FILE["services"][name]["healthcheck"]["test"][1:])
+
+    def sql(self, name: str, statement: str, until: str = "") -> None:
+        command = (
+            "psql",
+            "-h",
+            "/var/run/postgresql",
+            "-U",
+            "postgres",
+            "-d",
+            "agentchat",
+            "-Atc",
+            statement,
+        )
+        self._run.wait(name, *command, until=until)
+
+
 def test_a_standby_copies_the_primary_follows_it_and_is_promoted(run: ComposeRun, tmp_path: Path) -> None:
-    """Without TLS, which the Postgres of the wheels does not have."""
-    run.change("compose/postgres.sh", " sslmode=verify-full sslrootcert=/run/secrets/ca.crt", "")
-    run.change("compose/pg_hba.tls.conf", "hostssl", "host")
-    run.change("compose/pg_hba.tls.conf", "peer", "trust")  # our image has no user called postgres
-    entrypoint = tmp_path / "docker-entrypoint.sh"
-    entrypoint.write_text(_ENTRYPOINT)
-    entrypoint.chmod(0o755)
-    tmp_path.chmod(0o711)
-    package = postgres_install().parent
-    bin_folder = f"/opt/{package.name}/{postgres_install().name}/bin"
-    programs = {
-        package: f"/opt/{package.name}",
-        package.with_suffix(".libs"): f"/opt/{package.name}.libs",
-        entrypoint: "/usr/local/bin/docker-entrypoint.sh",
-    }
-    environ = {
-        "PGDATA": "/var/lib/postgresql/18/docker",
-        "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
-    }
-    settings = [each for each in FILE["services"]["postgres"]["command"] if not each.startswith("ssl")]
-    without_tls = tuple(_without_empty_options(settings))
+    postgres = _Postgres(run, tmp_path)
+    postgres.start("postgres")
+    postgres.sql("postgres", "CREATE TABLE written (at int); INSERT INTO written VALUES (1)")
+    postgres.start("postgres-standby")
+    postgres.sql("postgres", "INSERT INTO written VALUES (2)")
 
-    run.start("postgres", programs, environ, command=without_tls)
-    run.wait("postgres", "pg_isready", "-q", "-h", "127.0.0.1", "-d", "agentchat")
-    _sql(run, "postgres", "CREATE TABLE written (at int); INSERT INTO written VALUES (1)")
-    run.start("postgres-standby", programs, environ, command=without_tls)
-    run.wait("postgres-standby", "pg_isready", "-q", "-h", "127.0.0.1", "-d", "agentchat")
-    _sql(run, "postgres", "INSERT INTO written VALUES (2)")
-
-    run.wait("postgres-standby", *_psql("SELECT count(*) FROM written"), until="2")
+    postgres.sql("postgres-standby", "SELECT count(*) FROM written", until="2")
     run.kill("postgres")
-    run.execute("postgres-standby", "pg_ctl", "promote", "-D", "/var/lib/postgresql/18/docker")
-    run.wait("postgres-standby", *_psql("INSERT INTO written VALUES (3) RETURNING at"), until="3")
+    run.execute("postgres-standby", "pg_ctl", "promote", "-D", _DATA)
+    postgres.sql("postgres-standby", "INSERT INTO written VALUES (3) RETURNING at", until="3")
 
 
-def _without_empty_options(settings: list[str]) -> Iterator[str]:
-    """Each `-c` that still has a value after it."""
-    for name, value in zip(settings, [*settings[1:], ""], strict=True):
-        if name != "-c" or (value and value != "-c"):
-            yield name
+def test_every_service_of_ours_is_healthy_with_what_the_file_gives_it(
+    run: ComposeRun, tmp_path: Path
+) -> None:
+    """Postgres and Valkey without TLS, as the wheels have them; the collector is away."""
+    for service in ("owner", *_SERVICES):
+        run.change(
+            f"secrets/{service}-database-url", "?sslmode=verify-full&sslrootcert=/run/secrets/ca.crt", ""
+        )
+    for service in ("gateway", "orchestrator"):
+        run.change(f"secrets/{service}-redis-url", "rediss://", "redis://")
+        run.change(f"secrets/{service}-redis-url", "?ssl_ca_certs=/run/secrets/ca.crt", "")
+    command = FILE["services"]["valkey"]["command"]
+    plain = (*command[: command.index("--port")], "--port", "6379")
+    _start_nats(run)
+    _Postgres(run, tmp_path).start("postgres")
+    run.start("valkey", {valkey_server(): "/usr/local/bin/valkey-server"}, command=plain)
 
-
-def _psql(statement: str) -> tuple[str, ...]:
-    return ("psql", "-h", "/var/run/postgresql", "-U", "postgres", "-d", "agentchat", "-Atc", statement)
-
-
-def _sql(run: ComposeRun, name: str, statement: str) -> None:
-    run.wait(name, *_psql(statement))
+    run.start("migrate", {})
+    assert run.end_of("migrate") == 0, run.logs("migrate")
+    for service in _SERVICES:
+        run.start(service, {})
+    for service in _SERVICES:
+        run.wait(service, *FILE["services"][service]["healthcheck"]["test"][1:], seconds=300)
+    assert '"name":"Enterprise"' in run.execute("gateway", "python", "-c", _PLANS)
