@@ -18,6 +18,10 @@ _VERSION = "1.32"
 _OTHERS = {"postgresql.cnpg.io/v1", "keda.sh/v1alpha1", "external-secrets.io/v1"}
 """Of operators, whose schemas are not at hand."""
 _WITH_PODS = ("Deployment", "StatefulSet", "Job", "DaemonSet", "CronJob", "Pod")
+_CONNECTIONS = 17
+"""Of one process at most (docs/operate/production.md)."""
+_RESERVED = 20
+"""Of Postgres for standbys, operators and migrations."""
 _HEALTH = ("/healthz", "/readyz")
 _IMAGE = re.compile(r"(?:[\w.-]+(?::\d+)?/)*[\w.-]+(?::v?\d[\w.-]*)?(?:@sha256:[0-9a-f]{64})?")
 
@@ -36,6 +40,7 @@ def kubernetes_findings(manifests: list[Manifest], *, complete: bool) -> list[st
     if complete:
         found += _secret_findings(manifests)
         found += _address_findings(manifests)
+        found += _connection_findings(manifests)
     repeated = Counter(f"{_name(each)} ({each['apiVersion']})" for each in manifests)
     return found + [f"{name} occurs {number} times" for name, number in repeated.items() if number > 1]
 
@@ -176,6 +181,28 @@ def _trigger_findings(name: str, triggers: list[Manifest]) -> Iterator[str]:
         consumer = CONSUMERS.get(asked.get("stream", ""), {}).get("name")
         if consumer is None or consumer != asked.get("consumer"):
             yield f"{name}: NATS has no consumer {asked.get('consumer')!r} of {asked.get('stream')!r}"
+
+
+def _connection_findings(manifests: list[Manifest]) -> Iterator[str]:
+    """Postgres takes the connections of as many processes as there may be."""
+    most = {each["metadata"]["name"]: each["spec"].get("replicas", 1) for each in manifests if _is_ours(each)}
+    for each in manifests:
+        spec = each.get("spec", {})
+        if each["kind"] in ("HorizontalPodAutoscaler", "ScaledObject"):
+            most[spec["scaleTargetRef"]["name"]] = spec.get("maxReplicas") or spec.get("maxReplicaCount", 100)
+    wanted = sum(most.values()) * _CONNECTIONS
+    for each in manifests:
+        if each["kind"] == "Cluster" and each["apiVersion"].startswith("postgresql"):
+            given = int(each["spec"]["postgresql"]["parameters"].get("max_connections", 100))
+            if given < wanted + _RESERVED:
+                processes = f"{sum(most.values())} processes take {wanted}"
+                yield f"{_name(each)}: max_connections is {given}, and {processes}"
+
+
+def _is_ours(manifest: Manifest) -> bool:
+    containers = (_pod_of(manifest) or {}).get("containers", []) if manifest["kind"] == "Deployment" else []
+    names = {variable["name"] for each in containers for variable in each.get("env", [])}
+    return "AGENTCHAT_DATABASE_URL_FILE" in names
 
 
 def _secret_findings(manifests: list[Manifest]) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """`agentchat credentials all`: what the compose file mounts."""
 
 import ssl
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -63,6 +65,28 @@ def test_every_secret_of_kubernetes_is_made_of_a_file_in_the_folder(tmp_path: Pa
     assert owner["host"] == "agentchat-postgres-rw"
     # Kubernetes hands it on as it is, to who would take a line break for a part of it.
     assert owner["password"] == (tmp_path / "secrets/owner-password").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        (("all",), 2, "agentchat: `credentials all` needs --to, a new folder\n"),
+        (
+            ("all", "--to", "/dev/null/secrets"),
+            2,
+            "agentchat: /dev/null/secrets cannot be written: Not a directory\n",
+        ),
+        (("all", "--kubernetes", "--to", "{0}/secrets"), 0, ""),
+    ],
+)
+def test_the_command_fills_a_folder_or_says_why_not(
+    tmp_path: Path, options: tuple[str, ...], code: int, reason: str
+) -> None:
+    words = [each.format(tmp_path) for each in options]
+    command = [sys.executable, "-m", "ops.main", "credentials", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (code, reason, "")
+    assert code or (tmp_path / "secrets/kustomization.yaml").is_file()
 
 
 def test_what_is_in_use_is_not_replaced(folder: Path) -> None:

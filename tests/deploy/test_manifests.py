@@ -213,7 +213,11 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
     (lambda them: _drop(them, "Job", "migrate"), "Secret agentchat-owner: nothing uses it"),
     (
         lambda them: _one(them, "HorizontalPodAutoscaler", "gateway")["spec"].update(minReplicas=40),
-        "HorizontalPodAutoscaler gateway: from 40 to 30 replicas: the least is 2, and not above the most",
+        "HorizontalPodAutoscaler gateway: from 40 to 12 replicas: the least is 2, and not above the most",
+    ),
+    (
+        lambda them: _one(them, "ScaledObject", "orchestrator")["spec"].update(maxReplicaCount=60),
+        "Cluster agentchat-postgres: max_connections is 800, and 86 processes take 1462",
     ),
     (
         lambda them: _one(them, "ScaledObject", "orchestrator")["spec"]["scaleTargetRef"].update(
