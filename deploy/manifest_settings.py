@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from gateway.settings import Settings as GatewaySettings
-from mcp_demo.settings import McpDemoSettings
-from model_demo.settings import ModelDemoSettings
+from mcp_demo.__main__ import McpDemoSettings
+from model_demo.__main__ import ModelDemoSettings
 from notifier.settings import Settings as NotifierSettings
 from ops.prepare import DatabaseSettings
 from orchestrator.settings import Settings as OrchestratorSettings

@@ -16,7 +16,7 @@ from ops.certificates import Authority
 from ops.errors import SetupError
 from ops.folder_secrets import login_password
 from ops.servers import valkey
-from ops.servers.postgres_logins import OWNER, Logins
+from ops.servers.postgres_server import DATABASE, OWNER, login_statements
 from runtime.roles import OPERATOR, SERVICES, role_of
 
 
@@ -28,7 +28,6 @@ def _pair(server: str) -> dict[str, str]:
     return {"tls.crt": f"{server}.crt", "tls.key": f"{server}.key"}
 
 
-DATABASE = "agentchat"
 _REPLICATION = "agentchat_replication"
 _OTHER_SERVERS = {"gateway": ("nats", "redis"), "orchestrator": ("nats", "redis"), "notifier": ()}
 """Which servers a service needs in addition to Postgres; NATS alone, where it is not listed."""
@@ -186,4 +185,4 @@ def _logins(key: str) -> str:
     """What a superuser runs in the new database: the owner, a login for each service, one for the standby."""
     password = login_password(key, "postgres", _REPLICATION)
     replication = f"CREATE ROLE {_REPLICATION} REPLICATION LOGIN PASSWORD '{password}'"
-    return "".join(f"{statement};\n" for statement in (*Logins(key, DATABASE).statements, replication))
+    return "".join(f"{statement};\n" for statement in (*login_statements(key, DATABASE), replication))

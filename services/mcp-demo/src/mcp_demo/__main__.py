@@ -45,4 +45,5 @@ def main() -> None:
     worker.run(lambda stop: serve(settings, stop))
 
 
-main()
+if __name__ == "__main__":
+    main()
