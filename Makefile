@@ -7,8 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
-.PHONY: help setup run test test-strict check format docs site rehearse simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
