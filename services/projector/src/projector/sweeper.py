@@ -13,9 +13,7 @@ from conversations.event_store.log import Log
 from conversations.leases.abandoned_runs import Abandoned, claim_abandoned, forget_old_requests
 from conversations.leases.availability import keep_noting
 from conversations.leases.leases import forget_expired_leases
-from conversations.leases.waiting_line import count_waiters, delete_expired_waiters
-from conversations.queries.finding_approvals import runs_that_wait
-from runtime import metrics
+from conversations.leases.waiting_line import delete_expired_waiters
 from runtime.following import follow
 from runtime.logs import bound, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool
@@ -36,26 +34,21 @@ class Sweeper:
 
     async def run(self) -> None:
         """Until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(keep_noting(self._pool))
-                tasks.create_task(
-                    follow(
-                        self._sweep_and_tidy,
-                        (DatabaseUnavailable, BusUnavailable),
-                        retry_seconds=SWEEP_SECONDS,
-                        log=self._logger,
-                        problem="cannot_sweep",
-                    )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(keep_noting(self._pool))
+            tasks.create_task(
+                follow(
+                    self._sweep_and_tidy,
+                    (DatabaseUnavailable, BusUnavailable),
+                    retry_seconds=SWEEP_SECONDS,
+                    log=self._logger,
+                    problem="cannot_sweep",
                 )
-        finally:  # from now on another process knows
-            metrics.WAITING_LINE.set(None)
-            metrics.APPROVALS.set(None)
+            )
 
     async def _sweep_and_tidy(self) -> None:
         await self.sweep()
         await self._tidy()
-        await self._measure()
         await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
@@ -75,11 +68,6 @@ class Sweeper:
             await self._bus.queues.request_chat(ask_again(conversation, run, abandoned.attempt))
             self._logger.warning("run_requested_again", attempt=abandoned.attempt)
             return True
-
-    async def _measure(self) -> None:
-        """What waits, for the metrics of the leader."""
-        metrics.WAITING_LINE.set(await count_waiters(self._pool))
-        metrics.APPROVALS.set(await runs_that_wait(self._pool))
 
     async def _tidy(self) -> None:
         if time.monotonic() - self._tidied < _TIDY_SECONDS:

@@ -12,21 +12,25 @@ from conversations.compacted_erasures import AT_ONCE as COMPACTED_AT_ONCE
 from conversations.database import EVENTS_TABLE, LEADER_LOCK
 from conversations.event_store.shared_log import SharedLog
 from conversations.leadership import LeaderRole, Leadership
+from conversations.leases.waiting_line import count_waiters
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
+from conversations.queries.finding_approvals import runs_that_wait
 from projector import erasure, feed_publisher
 from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings
 from projector.sweeper import Sweeper
 from runtime import metrics
+from runtime.following import follow
 from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
-from runtime.postgres import Pool, acting_as, open_pool
+from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
 from runtime.worker import until_stopped
 from webhooks import delivery_projection, outbox
 
 _CONNECTIONS = 6
+_MEASURE_SECONDS = 3.0
 _OLD_DELIVERIES_BATCH = 5000
 _OLD_DELIVERIES_POLL_SECONDS = 3600.0
 _ROLE = LeaderRole(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
@@ -66,6 +70,7 @@ class Projector:
 
     def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool) -> None:
         self._log = log = SharedLog(pool)
+        self._pool = pool
         self._follower = Follower(pool, log, PROJECTIONS, reset=False)
         self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
         self._erasing = LogFollower(
@@ -116,6 +121,26 @@ class Projector:
                 tasks.create_task(following.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
+            tasks.create_task(self._measuring())
+
+    async def _measuring(self) -> None:
+        """What waits in Postgres, for the metrics of the leader."""
+        try:
+            await follow(
+                self._measure,
+                DatabaseUnavailable,
+                retry_seconds=_MEASURE_SECONDS,
+                log=get_logger("projector"),
+                problem="cannot_measure",
+            )
+        finally:  # from now on another process knows
+            metrics.WAITING_LINE.set(None)
+            metrics.APPROVALS.set(None)
+
+    async def _measure(self) -> None:
+        metrics.WAITING_LINE.set(await count_waiters(self._pool))
+        metrics.APPROVALS.set(await runs_that_wait(self._pool))
+        await asyncio.sleep(_MEASURE_SECONDS)
 
     def _lag(self, following: LogFollower) -> float | None:
         return following.lag if self._leadership.leading else None
