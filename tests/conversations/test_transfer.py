@@ -8,12 +8,13 @@ import pytest
 
 from contracts import ids
 from conversations.errors import VersionConflict
+from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.transfer import file_format, moving
-from conversations.transfer.file_format import FileWriter, UnfitFile, read, settled
+from conversations.transfer.file_format import Carried, FileEvent, FileWriter, UnfitFile, read, settled
 from conversations.transfer.moving import Clash, Move, Names
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 from tests.conversations import given, recorded
 
 pytestmark = pytest.mark.requirement("EXPORT")
@@ -39,6 +40,31 @@ async def test_a_round_trip_gives_the_same_lines(
     writer.add(out.entries)
     writer.end()
     assert written.getvalue().splitlines()[1:-1] == recorded.path(name).read_bytes().splitlines()[1:-1]
+
+
+async def test_a_long_conversation_is_stored_in_pieces_between_its_runs(
+    store: ConversationStore, pool: Pool
+) -> None:
+    """What one that broke off has left is a shorter conversation, which the next import continues."""
+    id_ = ids.new_id()
+    facts = [
+        given.began(),
+        *(event for word in range(300) for event in given.turn(f"m{word}", "Hello", "Hi")),
+    ]
+    stored = [FileEvent(version, *fact) for version, fact in enumerate(mapper.stored(facts), start=1)]
+    carried = Carried(line=2, conversation_id=id_, account_id=PRO, agents=frozenset(), stored=tuple(stored))
+    await moving.bring(store, carried, Move("new", 0))
+    async with connection(pool) as conn:
+        query = (
+            "SELECT count(*), max(originator_version) FROM conversation_events WHERE originator_id = %s"
+            " GROUP BY xmin ORDER BY 2"
+        )
+        pieces = await (await conn.execute(query, [id_])).fetchall()
+    assert len(pieces) == -(-len(facts) // moving.PIECE)
+    for size, last in pieces:
+        assert size <= moving.PIECE
+        assert settled(facts[:last]) == last
+    assert (await moving.planned(pool, carried)).kind == "present"
 
 
 async def test_what_went_on_there_goes_on_here(store: ConversationStore, pool: Pool) -> None:

@@ -25,15 +25,19 @@ MOST_LINE_BYTES = 64 * 1024 * 1024
 
 def settled(stored: Sequence[events.Event]) -> int:
     """How many of a conversation's events, from its first on, are there when no run is under way."""
-    open_trace, kept = None, 0
+    return max(settled_counts(stored), default=0)
+
+
+def settled_counts(stored: Sequence[events.Event]) -> Iterator[int]:
+    """After how many of its events no run is under way, each such count in order."""
+    open_trace = None
     for count, event in enumerate(stored, start=1):
         if isinstance(event, events.MessageSaved) and event.role == "user":
             open_trace = event.trace_id
         elif isinstance(event, _ENDS) and event.trace_id == open_trace:
             open_trace = None
         if open_trace is None:
-            kept = count
-    return kept
+            yield count
 
 
 class UnfitFile(ConversationsError):  # noqa: N818 - it is the file that is so

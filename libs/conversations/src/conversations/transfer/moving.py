@@ -1,6 +1,6 @@
-"""Conversations out of the log into a file, and out of a file into a store: each all or nothing."""
+"""Conversations out of the log into a file, and out of a file into a store: each run all or nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -8,10 +8,14 @@ import msgspec
 from contracts import events, wire
 from conversations.compacted_erasures import is_compacted
 from conversations.errors import ConversationsError
+from conversations.event_store import mapper
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
-from conversations.transfer.file_format import Carried, FileEvent, settled
+from conversations.transfer.file_format import Carried, FileEvent, settled, settled_counts
 from runtime.postgres import Pool
+
+PIECE = 500
+"""So many events are stored at once, or one run: readers of the log wait for an append that is under way."""
 
 
 class Clash(ConversationsError):  # noqa: N818 - a state of things
@@ -80,11 +84,30 @@ async def planned(pool: Pool, carried: Carried) -> Move:
 
 
 async def bring(store: ConversationStore, carried: Carried, move: Move) -> None:
-    """Store what is not here yet. Raises VersionConflict where it has changed since, DatabaseUnavailable."""
+    """Store what is not here yet, in pieces after which no run is under way: where it breaks off, the
+    conversation is a shorter one. Raises VersionConflict where it has changed since, DatabaseUnavailable.
+    """
     lacking = [each for each in carried.stored if each.version > move.have]
-    await store.append_stored(
-        carried.conversation_id, move.have, [(each.topic, each.state) for each in lacking]
-    )
+    for piece in _pieces(lacking):
+        facts = [(each.topic, each.state) for each in piece]
+        await store.append_stored(carried.conversation_id, piece[0].version - 1, facts)
+
+
+def _pieces(lacking: Sequence[FileEvent]) -> Iterator[Sequence[FileEvent]]:
+    stored = [mapper.event_of(each.topic, each.state) for each in lacking]
+    # A fork whose copies are not all there is erased after a minute.
+    first = stored[0] if stored else None
+    copies = first.copies if isinstance(first, events.ConversationForked) else msgspec.UNSET
+    begin = end = 0
+    for count in settled_counts(stored):
+        if count <= (copies or 0):
+            continue
+        if count - begin > PIECE and end > begin:
+            yield lacking[begin:end]
+            begin = end
+        end = count
+    if begin < len(lacking):
+        yield lacking[begin:]
 
 
 def _as_stored(entry: LogEntry) -> FileEvent:
