@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ bench-growth: $(READY) ## how cost grows with what is stored, open streams and p
 
 bench-neighbours: $(READY) ## another account's chats and reads while one account does its worst (ONLY=), ten minutes
 	@$(BIN)/python -m bench --neighbours --only "$(ONLY)"
+
+bench-appends: $(READY) ## appends to the log by several writers, next to those of 0.9.0 (ONLY=), six minutes
+	@$(BIN)/python -m bench --appends --only "$(ONLY)" --seconds 3
 
 bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
 	@$(BIN)/python -m bench.counting

@@ -1,4 +1,4 @@
-"""`python -m bench [--quick | --protocols | --growth | --neighbours]`: measures, and writes tables and JSON.
+"""`python -m bench [--quick | --protocols | --growth | --neighbours | --appends]`: writes tables and JSON.
 
 Without an option, and with the first two, each scenario with each subject in turn.
 """
@@ -19,7 +19,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import growth, neighbours, processes
+from bench import appends, growth, neighbours, processes
 from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import costs
 from bench.measured_systems import BASELINE_PYTHON, ByProtocol, Subject, baseline, service
@@ -69,18 +69,25 @@ def main() -> None:
     kind.add_argument("--protocols", action="store_true", help="the service alone, by each protocol")
     kind.add_argument("--growth", action="store_true", help=f"how cost grows with {', '.join(growth.PARTS)}")
     kind.add_argument("--neighbours", action="store_true", help="one account while another one attacks")
+    kind.add_argument("--appends", action="store_true", help="appends to the log, next to those of 0.9.0")
     parser.add_argument("--only", default="", help="scenarios, parts or attacks whose names contain this")
     parser.add_argument("--rounds", type=int, help="of each scenario")
     parser.add_argument("--largest", type=int, default=100_000, help="of what is stored, 1000 to 1000000")
     parser.add_argument("--streams", type=int, default=5_000, help="the most that are opened")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement of a neighbour")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="of each measurement of a neighbour or writer"
+    )
     given = parser.parse_args()
     raise_open_files()  # of what is started here too
-    output = Output("growth" if given.growth else "neighbours" if given.neighbours else "bench")
+    output = Output(
+        next((each for each in ("growth", "neighbours", "appends") if vars(given)[each]), "bench")
+    )
     if given.growth:
         work = growth.measure(output.add, given.only, growth.Limits(given.largest, given.streams))
     elif given.neighbours:
         work = neighbours.measure(output.add, given.only, given.seconds)
+    elif given.appends:
+        work = appends.measure(output.add, given.only, given.seconds, given.rounds)
     else:
         every = BY_PROTOCOL if given.protocols else QUICK if given.quick else FULL
         chosen = [each for each in every if given.only in each.name]

@@ -21,7 +21,7 @@ class PostgresServer:
     """One cluster on a free loopback port, which it keeps over restarts; no durability."""
 
     def __init__(self, folder: Path) -> None:
-        self._data = folder / "postgres"
+        self.data = folder / "postgres"
         self._folder = folder
         self.port = free_port()
         self._process: asyncio.subprocess.Process | None = None
@@ -31,20 +31,27 @@ class PostgresServer:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     async def create(self) -> None:
-        arguments = ["-D", str(self._data), "-U", "postgres", "--auth=trust", "--no-sync", "--locale=C"]
+        arguments = ["-D", str(self.data), "-U", "postgres", "--auth=trust", "--no-sync", "--locale=C"]
         process = await self._spawn("initdb", [*arguments, "-E", "UTF8"])
         assert await process.wait() == 0
 
-    async def start(self) -> None:
-        settings = [*_FAST, f"port={self.port}", f"unix_socket_directories={self._folder}"]
+    async def start(self, *more: str) -> None:
+        """`more` are settings, name=value."""
+        settings = [*_FAST, *more, f"port={self.port}", f"unix_socket_directories={self._folder}"]
         options = [word for setting in settings for word in ("-c", setting)]
-        self._process = await self._spawn("postgres", ["-D", str(self._data), *options])
+        self._process = await self._spawn("postgres", ["-D", str(self.data), *options])
         async with asyncio.timeout(30):
             await self._answered()
 
     async def stop(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
+        await self._process.wait()
+
+    async def crash(self) -> None:
+        """All of its processes end at once, and what was in their memory is gone."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)
         await self._process.wait()
 
     def freeze(self) -> None:

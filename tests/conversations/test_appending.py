@@ -9,11 +9,11 @@ import pytest
 from eventsourcing.persistence import DataError, IntegrityError, PersistenceError, StoredEvent
 
 from contracts.ids import new_id
-from conversations.database import APPEND_LOCK
 from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from tests.conversations.library import library_recorder
+from tests.conversations.turns import LOCK_CONVERSATION
 
 pytestmark = pytest.mark.requirement("EVENT-STORE")
 
@@ -101,8 +101,9 @@ async def test_a_small_append_waits_for_one_large_one_at_most(
     """All wait behind one that is under way. The positions tell in which order they were stored."""
     large, small = b'{"text":"' + b"x" * 900_000 + b'"}', b"{}"
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as other:
-        await other.execute(f"SELECT pg_advisory_xact_lock({APPEND_LOCK})".encode())
-        appends = [asyncio.create_task(store.append_stored(new_id(), 0, [("first.v1", small)]))]
+        first = new_id()
+        await other.execute(LOCK_CONVERSATION, [first])
+        appends = [asyncio.create_task(store.append_stored(first, 0, [("first.v1", small)]))]
         await _until_one_waits_for_the_lock(other)
         appends += [
             asyncio.create_task(store.append_stored(new_id(), 0, [(topic, state)]))

@@ -176,21 +176,26 @@ async def test_the_orchestrators_login_cannot_choose_a_position(
 
 
 @pytest.mark.requirement("AUDIT-PLACE")
-async def test_a_writer_next_to_append_events_waits_for_its_turn(
+async def test_a_writer_next_to_append_events_is_waited_for_by_its_conversation_and_by_readers(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     """Otherwise its position could be lower than that of a commit that readers of the log have passed."""
     thread, other = await thread_of(store), await thread_of(store)
+    position = await log.head()
     with psycopg.connect(migrated_database_url) as writer:
         writer.execute(f"{_INSERT} (%(id)s, 2, 'a.v1', '{{}}')".encode(), {"id": thread})
-        appending = asyncio.create_task(store.append(await store.load(other), [asked("b"), started("b")]))
+        await store.append(await store.load(other), [asked("b"), started("b")])
+        assert await log.read(position, 3) == []
+        late = [("late.v1", b"{}")]
+        appending = asyncio.create_task(store.append_stored(thread, 1, late))
         with psycopg.connect(migrated_database_url, autocommit=True) as watching:
             async with asyncio.timeout(20):
                 while watching.execute(_WAITING).fetchall() == []:  # noqa: ASYNC110 - a view has no event
                     await asyncio.sleep(0.01)
         writer.commit()
-    await appending
-    assert [entry.conversation_id for entry in await log.read(await log.head() - 3, 3)] == [
+    with pytest.raises(VersionConflict):
+        await appending
+    assert [entry.conversation_id for entry in await log.read(position, 5)] == [
         thread,
         other,
         other,

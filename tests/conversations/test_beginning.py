@@ -11,7 +11,6 @@ from contracts.events import Event
 from contracts.ids import new_id
 from contracts.timings import LEASE_SECONDS
 from conversations.aggregate.conversation import Conversation
-from conversations.database import APPEND_LOCK
 from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.appending import CLOCK_SECONDS, Beginning, Condition
 from conversations.event_store.store import ConversationStore, open_store
@@ -22,6 +21,7 @@ from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
 from tests.conversations.outages import away, there_for_long
 from tests.conversations.postgres_server import PostgresServer
+from tests.conversations.turns import LOCK_CONVERSATION
 from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("LEASE")
@@ -267,8 +267,9 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(store: ConversationSt
     leases, asked_for = Leases(pool, "worker"), Asked()
     async with connection(pool, seconds=20) as holder, holder.transaction():
         await holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        await holder.execute(f"SELECT pg_advisory_xact_lock({APPEND_LOCK})")
-        before = asyncio.create_task(store.append(Conversation(conversation_id=new_id()), [began()]))
+        conversation = Conversation(conversation_id=new_id())
+        await holder.execute(LOCK_CONVERSATION, [conversation.conversation_id])
+        before = asyncio.create_task(store.append(conversation, [began()]))
         await until_blocked_by(holder)
         given_up = asyncio.create_task(asked_for.begin(store, leases))
         await asyncio.sleep(0)  # it waits after the other

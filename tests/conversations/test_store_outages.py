@@ -10,12 +10,13 @@ import pytest
 from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
-from conversations.database import APPEND_LOCK
+from conversations.event_store.log import open_log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.event_store.writer import TRANSACTION
 from runtime.postgres import DatabaseUnavailable, connect_options
 from tests.conversations.given import asked, began, started
 from tests.conversations.postgres_server import PostgresServer
+from tests.conversations.turns import LOCK_CONVERSATION
 from tests.support.proxy import proxied
 
 BOUND_SECONDS = 30.0  # under 5.5 s where nothing else runs; without bounds, as long as the outage
@@ -40,21 +41,38 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
 
 
 @pytest.mark.requirement("EVENT-STORE-BOUND")
-async def test_a_writer_that_is_gone_without_a_word_inside_its_turn_holds_the_others_up_for_seconds(
+async def test_a_writer_that_is_gone_inside_its_turn_holds_its_conversation_and_readers_up_for_seconds(
     migrated_database_url: str,
 ) -> None:
-    """As its machine has lost its power before the end of what it sends."""
-    options = connect_options(migrated_database_url, more=TRANSACTION)
+    """As its machine has lost its power before the end of what it sends. Other conversations do not wait."""
+    # The bound of its transaction is to end it, not that of a statement.
+    options = connect_options(migrated_database_url, more=f"{TRANSACTION} -c statement_timeout=0")
     gone = await psycopg.AsyncConnection.connect(migrated_database_url, **options)
-    for statement in ("BEGIN", f"SELECT pg_advisory_xact_lock({APPEND_LOCK})"):
-        await gone.execute(statement.encode())
-    gone.pgconn.send_query(b"SELECT pg_sleep(60)")
-    gone.pgconn.flush()
-    async with open_store(migrated_database_url) as store:
+    conversation = new_conversation()
+    async with open_store(migrated_database_url) as store, open_log(migrated_database_url) as log:
+        await store.append(new_conversation(), [began()])
+        position = await log.head()
+        await gone.execute("BEGIN")
+        await gone.execute(LOCK_CONVERSATION, [conversation.conversation_id])
+        await gone.execute(_INSERT, [conversation.conversation_id])
+        gone.pgconn.send_query(b"SELECT pg_sleep(60)")
+        gone.pgconn.flush()
         begin = time.monotonic()
-        await _appended(store, new_conversation(), [began()])
+        other = await store.append(new_conversation(), [began()])
+        assert await log.read(position, 10) == [], "what is gone may yet commit, below that"
+        await _appended(store, conversation, [began()])
+        found = await log.read(position, 10)
+        assert [each.conversation_id for each in found] == [
+            other.conversation_id,
+            conversation.conversation_id,
+        ]
         assert time.monotonic() - begin < BOUND_SECONDS
     await gone.close()
+
+
+_INSERT = """
+INSERT INTO conversation_events (originator_id, originator_version, topic, state) VALUES (%s, 1, 'a.v1', '{}')
+"""
 
 
 @pytest.mark.requirement("EVENT-STORE-BOUND")

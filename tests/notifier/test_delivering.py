@@ -9,12 +9,20 @@ import psycopg
 import pytest
 from standardwebhooks import Webhook
 
+from contracts import events
+from contracts.ids import new_id
 from contracts.webhooks import EndpointChanges, message_id
+from conversations.event_store import mapper
+from conversations.event_store.log import Log
+from conversations.event_store.owners import Owners
 from runtime.postgres import connection
 from tests.administrator import SEALER
+from tests.conversations.given import AT, trace, turn
+from tests.conversations.turns import appending
 from tests.notifier.conftest import World, attempted
 from tests.notifier.receiver import Received, status
 from webhooks import deliveries, endpoints
+from webhooks.delivery_projection import insert_ranges
 
 pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
 
@@ -304,6 +312,29 @@ async def test_a_range_of_the_log_is_replayed_under_the_same_ids(world: World) -
         endpoint.id, lambda found: sorted(len(each.attempts) for each in found) == [1, 1, 2, 2]
     )
     assert {each.status for each in found} == {"delivered"}
+
+
+@pytest.mark.requirement("WEBHOOK-REPLAY", "EVENT-STORE-POSITIONS")
+async def test_a_replay_does_not_end_before_an_append_that_is_under_way_in_its_range(
+    world: World, migrated_database_url: str
+) -> None:
+    endpoint = await world.endpoint("/range", "run.completed")
+    log = Log(world.pool)
+    first = await log.head() + 1
+    began = events.ConversationStarted(trace_id=trace("slow"), at=AT, account_id=world.account_id)
+    async with appending(migrated_database_url) as slow:
+        facts = mapper.stored([began, *turn("slow", "Where is it?", "There.")])
+        await slow.append(new_id(), facts=facts)
+        await world.chat("fast")
+        await deliveries.replay(world.pool, world.account_id, endpoint.id, first, await log.head())
+        for _ in range(3):
+            assert await insert_ranges(world.pool, log, Owners(log)), "the range has not ended"
+        assert await world.deliveries(endpoint.id) == []
+        await slow.commit()
+    async with asyncio.timeout(20):
+        while await insert_ranges(world.pool, log, Owners(log)):
+            pass
+    assert len(await world.deliveries(endpoint.id)) == 2
 
 
 @pytest.mark.requirement("WEBHOOK-REPLAY")

@@ -15,6 +15,7 @@ from conversations.event_store.feed_reader import remember_fed
 from projector.feed_publisher import BATCH, FeedPublisher
 from projector.log_follower import LogFollower
 from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn
+from tests.conversations.turns import registered_late
 from tests.projector.conftest import World
 
 pytestmark = pytest.mark.requirement("PROJECTION-FEED")
@@ -146,6 +147,25 @@ async def test_a_log_that_was_set_back_is_followed_from_its_end(world: World) ->
     assert await feed.step() == 0
     await world.store.append(told, [asked()])
     assert await feed.step() == 1
+
+
+@pytest.mark.requirement("EVENT-STORE-POSITIONS")
+async def test_the_feed_does_not_go_back_with_the_settled_position(
+    world: World, migrated_database_url: str
+) -> None:
+    await tell(world)
+    first = await world.log.head()
+    await tell(world, turns=2)
+    await world.feed_all()
+    async with registered_late(migrated_database_url, first):
+        assert await world.log.settled() == first
+        feed = world.publisher()
+        assert await feed.step() == 0
+        await tell(world)
+        assert await feed.step() == 0, "it cannot know yet that none comes before that"
+    await world.feed_all(feed)
+    await world.feed_all()
+    assert await world.positions() == [entry.position for entry in await world.log.read(0, 100)]
 
 
 async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure(world: World) -> None:

@@ -62,6 +62,7 @@ class Postgres(Server):
             id(waiting_line._JOIN): self._join,
             id(waiting_line._FIRST): self._first,
             id(waiting_line._LEAVE): self._leave,
+            id(waiting_line._NOTIFY): self._notify,
             id(waiting_line._RENEW): self._renew_waiters,
             id(abandoned_runs._CLAIM): self._claim,
             id(availability._NOTE): self._note,
@@ -186,12 +187,14 @@ class Postgres(Server):
             for other, (its_thread, place, _, expires) in self._line.items()
         )
 
-    def _leave(self, trace_id: str, _channel: str) -> list[Row]:
+    def _leave(self, trace_id: str) -> list[Row]:
         place = self._line.pop(trace_id, None)
-        if place is not None:
-            self._sessions = [each for each in self._sessions if not each.closed]
-            for session in self._sessions:
-                self.world.at(self.world.now + self.world.latency(), session.notify, place[0])
+        return [] if place is None else [(place[0],)]
+
+    def _notify(self, _channel: str, thread: str) -> list[Row]:
+        self._sessions = [each for each in self._sessions if not each.closed]
+        for session in self._sessions:
+            self.world.at(self.world.now + self.world.latency(), session.notify, thread)
         return []
 
     def _renew_waiters(self, seconds: float, worker: str, traces: Sequence[str]) -> list[Row]:

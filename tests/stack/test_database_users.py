@@ -111,7 +111,8 @@ def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster:
     server, port = cluster
     with psycopg.connect(server.url(port)) as owner:
         rows = owner.execute(
-            "SELECT proname, array_agg(role) FILTER (WHERE has_function_privilege(role, oid, 'EXECUTE'))"
+            "SELECT proname,"
+            "       array_agg(role ORDER BY role) FILTER (WHERE has_function_privilege(role, oid, 'EXECUTE'))"
             "  FROM pg_proc, unnest(%s::text[]) AS role"
             " WHERE pronamespace = 'public'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype"
             " GROUP BY proname",
@@ -123,6 +124,7 @@ def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster:
         "drop_compacted_leaves": [role_of("projector")],
         "swap_read_model": [role_of("projector")],
         "run_is_open": [role_of("tool_runner")],
+        "settled_position": sorted(map(role_of, table_rights.READERS)),
     }
 
 

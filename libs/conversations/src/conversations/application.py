@@ -5,12 +5,13 @@ snapshots, its `repository`, `notification_log` and subscriptions, and so its pr
 (https://eventsourcing.readthedocs.io). Services read and append the same rows by asynchronous statements of
 `event_store`, which are held to this recorder by tests.
 
-What is ours: appends take the advisory lock that all writers share, in the place of a lock on the table; rows
-of erased conversations, and of forks that are being written, are not shown; topics are the tags of events,
-and states their JSON, by msgspec.
+What is ours: an advisory lock, by which those who append by the library take turns, in the place of a lock on
+the table; notifications end at the settled position, since services do not wait for them
+(`event_store.positions`); rows of erased conversations, and of forks that are being written, are not shown;
+topics are the tags of events, and states their JSON, by msgspec.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from eventsourcing.persistence import (
     InfrastructureFactory,
     Mapper,
     MapperDeserialisationError,
+    Notification,
     ProcessRecorder,
     StoredEvent,
     TrackingRecorder,
@@ -116,6 +118,25 @@ class ConversationRecorder(PostgresApplicationRecorder):
         ).format(sql.Identifier(EVENTS_TABLE), FOUND)
         # Its queries of notifications name the table when they are made.
         self.events_table_name = "readable_conversation_events"
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        """The library's, up to the settled position. Raises the library's exceptions."""
+        with self.datastore.get_connection() as conn:
+            row = conn.execute("SELECT settled_position() AS settled").fetchone()
+        assert row is not None, "a function gives one row"
+        stop = row["settled"] if stop is None else min(stop, row["settled"])
+        found: Sequence[Notification] = super().select_notifications(
+            start, limit, stop, topics, inclusive_of_start=inclusive_of_start
+        )
+        return found
 
 
 class SnapshotRecorder(PostgresAggregateRecorder):

@@ -14,7 +14,15 @@ from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, co
 EVENTS_TABLE = "conversation_events"
 
 APPEND_LOCK = 0x6167636800000001
-"""The advisory lock by which the processes that append take turns."""
+"""The advisory lock by which all appends take turns until an upgrade from 0.9.0 is finished (`positions`).
+After that, only those by the eventsourcing library do (`application`).
+"""
+
+CONVERSATION_LOCKS = 0x61676364
+"""With 12 bits of the hash of a conversation's id: the advisory lock by which its appends take turns."""
+
+APPENDS_UNDER_WAY = 0x40000000
+"""The upper half of the advisory locks by which appends register: the lower half is a position."""
 
 LEADER_LOCK = 0x6167636800000002
 """The advisory lock of the one projector that leads."""

@@ -10,7 +10,7 @@ from conversations import compacted_erasures, erased_rows, erasures
 from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import VISIBLE_TEXT
-from conversations.event_store import appending, feed_reader, snapshots
+from conversations.event_store import appending, feed_reader, positions, snapshots
 from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
     approvals_table,
@@ -112,14 +112,34 @@ BASELINE = "\n".join(
 )
 """All tables as release 0.9.0 has them."""
 
-STEPS = (BASELINE, waiting_line.MODEL_STEP, compacted_erasures.DROP_LEAVES_STEP)
+STEPS = (
+    BASELINE,
+    waiting_line.MODEL_STEP,
+    compacted_erasures.DROP_LEAVES_STEP,
+    positions.STEP,
+)
+
+_FINISHED = "conversations finished"
+"""The component of the steps that processes of the release before could not run next to."""
 
 
-async def migrate(database_url: str) -> None:
-    """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes."""
+async def migrate(database_url: str, *, finish: bool = False) -> None:
+    """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes.
+
+    With `finish`, and in a new database, also by what a process of the release before could not run next to.
+    """
     async with migrations.migrating(database_url) as conn:
-        await migrations.apply(conn, "conversations", STEPS)
+        applied = await migrations.apply(conn, "conversations", STEPS)
+        if finish or applied == len(STEPS):
+            await migrations.apply(conn, _FINISHED, positions.FINISH_STEPS)
     await migrations.build_indexes(
         database_url,
         shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | compacted_erasures.INDEXES,
     )
+
+
+async def reopen(database_url: str) -> None:
+    """Undo what `finish` has done, before a process of the release before runs again. Safe to repeat."""
+    async with migrations.migrating(database_url) as conn:
+        await conn.execute(positions.REOPEN.encode())
+        await conn.execute("DELETE FROM schema_migrations WHERE component = %s", [_FINISHED])

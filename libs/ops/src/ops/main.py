@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ops.admin.options import LazyGroup
-from ops.errors import StackError
+from ops.errors import SetupError, StackError
 from ops.replay.replay_commands import app as replay
 
 app = typer.Typer(
@@ -133,15 +133,28 @@ def logs(
 
 
 @app.command()
-def migrate() -> None:
+def migrate(
+    finish: Annotated[
+        bool,
+        typer.Option(help="After an upgrade: also what processes of 0.9.0 could not run next to."),
+    ] = False,
+    reopen: Annotated[
+        bool,
+        typer.Option(help="Undo what --finish did, before processes of 0.9.0 run again."),
+    ] = False,
+) -> None:
     """Bring the database's tables up to date.
 
-    Run it on AGENTCHAT_DATABASE_URL before services of a new version start.
+    Run it on AGENTCHAT_DATABASE_URL before services of a new version start, and with --finish when all of
+    them run it: conversations are appended to side by side from then on.
     """
     from ops.prepare import DatabaseSettings, run_migrations
     from runtime.settings import load_or_exit
 
-    run_migrations(load_or_exit(DatabaseSettings, os.environ).database_url)
+    if finish and reopen:
+        raise SetupError("--finish and --reopen exclude each other")
+    database_url = load_or_exit(DatabaseSettings, os.environ).database_url
+    run_migrations(database_url, finish=finish, reopen=reopen)
 
 
 @app.command()

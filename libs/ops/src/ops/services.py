@@ -124,7 +124,10 @@ class Services:
     def prepare(self, demo: Demo) -> Process:
         """The job that brings the database up to date, before any service starts."""
         after = tuple(name for name in self._wiring.after if name == "postgres")
-        own = {"AGENTCHAT_DEMO": msgspec.json.encode(demo).decode()}
+        own = {
+            "AGENTCHAT_DEMO": msgspec.json.encode(demo).decode(),
+            "AGENTCHAT_ALONE": "true" if after else "false",
+        }
         env = {_DATABASE_URL: self._wiring.owner.database_url} | self._secret | self._embeddings | own
         return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
 

@@ -88,6 +88,9 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
 }
 """Every table, in the order of the libraries that own them."""
 
+READERS: tuple[Service, ...] = ("gateway", "projector", "notifier")
+"""They follow the log, or begin a follower; operators do too."""
+
 _SCHEMAS = ("public", "rebuilding", "verifying")
 
 
@@ -118,6 +121,8 @@ async def grant(database_url: str) -> None:
             role_of("projector"),
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))
+        for each in READERS:
+            await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", role_of(each))
         for schema in _SCHEMAS:
             await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", schema, OPERATOR)
             for what in ("TABLES", "SEQUENCES"):

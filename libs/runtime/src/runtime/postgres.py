@@ -26,6 +26,9 @@ Connection: TypeAlias = AsyncConnection[TupleRow]
 Cursor: TypeAlias = AsyncCursor[TupleRow]
 Pool: TypeAlias = AsyncConnectionPool[Connection]
 
+APPLICATION_NAME = "agentchat"
+"""What sessions show that have no other name; those of release 0.9.0 show none."""
+
 CONNECT_SECONDS = 3
 CALL_SECONDS = 3.0
 _RECONNECT_SECONDS = 2.0
@@ -109,6 +112,7 @@ def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more:
     ]
     return {
         "autocommit": True,
+        "fallback_application_name": APPLICATION_NAME,
         "connect_timeout": CONNECT_SECONDS,
         "tcp_user_timeout": 3000,
         "keepalives": 1,

@@ -24,7 +24,7 @@ from contracts.webhooks import (
 from runtime.postgres import Connection, Pool, connection
 from webhooks import endpoints
 from webhooks.notices import complete_body, text_of
-from webhooks.outbox import notify
+from webhooks.outbox import changing
 
 _ID = re.compile(r"msg_[0-9a-f]{32}\Z")
 _DISABLED = "the endpoint is disabled; enable it first"
@@ -64,17 +64,18 @@ async def resend(pool: Pool, account_id: str, delivery_id: str) -> Delivery:
 
     Raises NotFound, Conflict, DatabaseUnavailable.
     """
-    async with connection(pool) as conn, conn.transaction():
+    async with changing(pool) as (conn, notify):
         endpoint_id = await _endpoint_of(conn, account_id, delivery_id)
         await _enabled(conn, account_id, endpoint_id)
         await conn.execute(_RESEND, [delivery_id])
         await _send_now(conn, endpoint_id)
+        notify(endpoint_id)
         return await _present(conn, endpoint_id, delivery_id)
 
 
 async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
     """Have an example of an event sent at once. Raises NotFound, Conflict, DatabaseUnavailable."""
-    async with connection(pool) as conn, conn.transaction():
+    async with changing(pool) as (conn, notify):
         found = await _enabled(conn, account_id, endpoint_id)
         delivery_id = message_id(found.id, new_id())
         row = await (await conn.execute("SELECT clock_timestamp()")).fetchone()
@@ -82,6 +83,7 @@ async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) 
         body = complete_body(delivery_id, type_, text_of(row[0]), _example(type_, found))
         await conn.execute(_INSERT_TEST, [delivery_id, found.id, type_, body.decode()])
         await _send_now(conn, found.id)
+        notify(found.id)
         return await _present(conn, found.id, delivery_id)
 
 
@@ -90,14 +92,14 @@ async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last
 
     Raises NotFound, Conflict, DatabaseUnavailable.
     """
-    async with connection(pool) as conn, conn.transaction():
+    async with changing(pool) as (conn, notify):
         found = await _enabled(conn, account_id, endpoint_id)
         row = await (await conn.execute(_REPLAYS, [found.id])).fetchone()
         if row is None or row[0] >= MAX_REPLAYS:
             raise Conflict(f"{MAX_REPLAYS} replays of the endpoint are under way, the most that it may have")
         replay_id = new_id()
         await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])
-        await notify(conn, found.id)
+        notify(found.id)
     return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
 
 
@@ -111,7 +113,6 @@ async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpo
 async def _send_now(conn: Connection, endpoint_id: str) -> None:
     """Whatever pause the endpoint has for its failures."""
     await conn.execute("UPDATE webhook_endpoints SET not_before = NULL WHERE endpoint_id = %s", [endpoint_id])
-    await notify(conn, endpoint_id)
 
 
 async def _endpoint_of(conn: Connection, account_id: str, delivery_id: str) -> str:

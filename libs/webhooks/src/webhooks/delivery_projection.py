@@ -18,7 +18,7 @@ from conversations.projections import follower
 from runtime.logs import get_logger
 from runtime.postgres import Pool, connection
 from webhooks.notices import OTHERS, WANTED, notice_of
-from webhooks.outbox import CHANNEL
+from webhooks.outbox import notify
 
 BATCH = follower.BATCH
 """That of the read models, which read the same pages."""
@@ -69,7 +69,8 @@ class DeliveryProjection:
             position = entries[-1].position
             if rows := await _notice_rows(entries, self._owners):
                 async with connection(self._pool, seconds=_SECONDS) as conn:
-                    await conn.execute(_FOLLOW, {"rows": _json(rows), "channel": CHANNEL})
+                    if (await conn.execute(_FOLLOW, {"rows": _json(rows)})).rowcount:
+                        await notify(conn, "")
         stored, at = self._stored
         if position != stored and time.monotonic() - at > _STORE_SECONDS:
             async with connection(self._pool) as conn:
@@ -115,12 +116,13 @@ async def insert_ranges(pool: Pool, log: Log, owners: Owners) -> bool:
 async def _insert_page(pool: Pool, log: Log, owners: Owners, found: _Range) -> None:
     # Read after the endpoint was enabled: the projection inserts what is appended from then on.
     until = found.until if found.until is not None else await log.head()
-    entries = await log.read(found.position, _RANGE_BATCH, without=OTHERS)
-    end = min(entries[-1].position, until) if entries else until
+    settled = min(until, await log.settled())  # an append under way may yet come below the end
+    entries = await log.read(found.position, _RANGE_BATCH, without=OTHERS, until=settled)
+    end = entries[-1].position if entries else max(settled, found.position)
     rows = [
         row
         for row in await _notice_rows(entries, owners)
-        if row.account_id == found.account_id and row.type in found.events and row.position <= end
+        if row.account_id == found.account_id and row.type in found.events
     ]
     moved = {"id": found.id, "before": found.position, "position": end, "until": until}
     async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
@@ -159,14 +161,11 @@ SELECT 'msg_' || left(encode(sha256(convert_to(e.endpoint_id || ' ' || r.positio
   JOIN webhook_endpoints e ON e.account_id = r.account_id
 """
 
-_FOLLOW = f"""
-WITH inserted AS ({_INSERT}
-    WHERE r.type = ANY(e.events) AND e.disabled_at IS NULL AND r.position > e.begins_after
-    ORDER BY r.position FOR KEY SHARE OF e
-    ON CONFLICT (delivery_id) DO NOTHING RETURNING 1
-)
-SELECT pg_notify(%(channel)s, '') WHERE EXISTS (SELECT FROM inserted)
-"""  # noqa: S608 - our own parts
+_FOLLOW = f"""{_INSERT}
+ WHERE r.type = ANY(e.events) AND e.disabled_at IS NULL AND r.position > e.begins_after
+ ORDER BY r.position FOR KEY SHARE OF e
+ON CONFLICT (delivery_id) DO NOTHING
+"""
 
 _FOLLOW_RANGE = f"""
 WITH moved AS (

@@ -23,7 +23,7 @@ from directory.secrets import Sealer
 from net_guard import Guard
 from net_guard.addresses import judge_url
 from runtime.postgres import Connection, Pool, connection
-from webhooks.outbox import notify
+from webhooks.outbox import changing
 
 _SECRET_BYTES = 32
 
@@ -51,7 +51,7 @@ async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) 
     """Create an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
     endpoint_id, secret = new_id(), _new_secret()
     sealed = sealer.seal(secret, owner=seal_owner(account_id, endpoint_id))
-    async with connection(pool) as conn, conn.transaction():
+    async with changing(pool) as (conn, notify):
         # Requests that create one at the same time take turns, so that the bound is exact.
         await conn.execute("SELECT FROM accounts WHERE account_id = %s FOR NO KEY UPDATE", [account_id])
         row = await (await conn.execute(_COUNT, [account_id])).fetchone()
@@ -59,7 +59,7 @@ async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) 
             raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, the most that it may have")
         given = {"id": endpoint_id, "account": account_id, "secret": sealed, "last4": secret[-4:]}
         await conn.execute(_INSERT, {**given, **asdict(new), "events": _distinct(new.events)})
-        await notify(conn, endpoint_id)
+        notify(endpoint_id)
         made = await _present(conn, account_id, endpoint_id)
     return IssuedEndpoint(**asdict(made), secret=secret)
 
@@ -83,33 +83,33 @@ async def change(pool: Pool, account_id: str, endpoint_id: str, changes: Endpoin
     A trigger notes where it stopped, and has what it missed inserted. Raises NotFound, DatabaseUnavailable.
     """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
-    async with connection(pool) as conn, conn.transaction():
+    async with changing(pool) as (conn, notify):
         present = await _present(conn, account_id, endpoint_id, lock=True)
         wanted = {**asdict(present), **given}
         wanted["events"] = _distinct(wanted["events"])
         await conn.execute(_UPDATE, {name: wanted[name] for name in ("id", "url", "events", "payload")})
         if wanted["disabled"] != present.disabled:
             await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
-        await notify(conn, present.id)
+        notify(present.id)
         return await _present(conn, account_id, present.id)
 
 
 async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
     """Delete it with its deliveries. Raises NotFound, DatabaseUnavailable."""
-    async with connection(pool) as conn, conn.transaction():
+    async with changing(pool) as (conn, notify):
         found = await _present(conn, account_id, endpoint_id, lock=True)
         await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
-        await notify(conn, found.id)
+        notify(found.id)
 
 
 async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
     """Give it a new secret; the old one signs next to it for a day. Raises NotFound, DatabaseUnavailable."""
     secret = _new_secret()
-    async with connection(pool) as conn, conn.transaction():
+    async with changing(pool) as (conn, notify):
         found = await _present(conn, account_id, endpoint_id, lock=True)
         sealed = sealer.seal(secret, owner=seal_owner(account_id, found.id))
         await conn.execute(_ROTATE, [ROTATION_SECONDS, sealed, secret[-4:], found.id])
-        await notify(conn, found.id)
+        notify(found.id)
         rotated = await _present(conn, account_id, found.id)
     return IssuedEndpoint(**asdict(rotated), secret=secret)
 
@@ -166,8 +166,7 @@ _INSERT = """
 WITH created AS (
     INSERT INTO webhook_endpoints
            (endpoint_id, account_id, url, events, payload, secret, secret_last4, begins_after)
-    SELECT %(id)s, %(account)s, %(url)s, %(events)s, %(payload)s, %(secret)s, %(last4)s,
-           coalesce(max(notification_id), 0) FROM conversation_events
+    VALUES (%(id)s, %(account)s, %(url)s, %(events)s, %(payload)s, %(secret)s, %(last4)s, settled_position())
     RETURNING endpoint_id, begins_after
 )
 INSERT INTO webhook_cursors (cursor_id, endpoint_id, position) SELECT endpoint_id, * FROM created

@@ -4,7 +4,8 @@ A notifier leases an endpoint while it sends a batch: no other sends to it, and 
 Whatever it commits may be lost with the server, and is then sent again under the same ids.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -19,7 +20,8 @@ from contracts.webhooks import (
     Payload,
     message_id,
 )
-from runtime.postgres import Connection, Pool, connection
+from conversations.database import DatabaseError
+from runtime.postgres import CALL_SECONDS, Connection, Pool, connection
 
 CHANNEL = "webhook_endpoints"
 """Notifiers are notified on it that there may be something to send."""
@@ -121,9 +123,28 @@ class EndpointFigures(msgspec.Struct, frozen=True, kw_only=True):
     behind: int
 
 
+@contextlib.asynccontextmanager
+async def changing(
+    pool: Pool, *, seconds: float = CALL_SECONDS
+) -> AsyncIterator[tuple[Connection, Callable[[str], None]]]:
+    """A transaction. After its commit, notifiers are woken for the endpoints that were named.
+
+    Raises DatabaseUnavailable.
+    """
+    endpoint_ids: list[str] = []
+    async with connection(pool, seconds=seconds) as conn:
+        async with conn.transaction():
+            yield conn, endpoint_ids.append
+        for endpoint_id in endpoint_ids:
+            await notify(conn, endpoint_id)
+
+
 async def notify(conn: Connection, endpoint_id: str) -> None:
-    """Wake the notifiers when the transaction commits."""
-    await conn.execute("SELECT pg_notify(%s, %s)", [CHANNEL, endpoint_id])
+    """Wake the notifiers, outside of a transaction: one that notifies holds a lock of the database until its
+    commit is on the disk. They look by themselves if it is lost.
+    """
+    with contextlib.suppress(DatabaseError):
+        await conn.execute("SELECT pg_notify(%s, %s)", [CHANNEL, endpoint_id])
 
 
 async def any_enabled(conn: Connection) -> bool:
@@ -181,11 +202,12 @@ async def record(pool: Pool, results: Sequence[BatchResult]) -> dict[str, Disabl
         "kept": MAX_ATTEMPTS_KEPT,
         "days": DISABLE_AFTER_DAYS,
     }
-    async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+    async with changing(pool, seconds=_SECONDS) as (conn, notify_of):
         disabled = await (await conn.execute(_RECORD, given)).fetchall()
         for endpoint_id, account_id, url, reason, at in disabled:
             data = EndpointData(endpoint_id=endpoint_id, url=url, reason=reason)
-            await _notify_others(conn, account_id, data, at)
+            for other in await _insert_disabled(conn, account_id, data, at):
+                notify_of(other)
     return {row[0]: row[3] for row in disabled}
 
 
@@ -203,8 +225,8 @@ async def delete_old(pool: Pool, limit: int) -> int:
         return (await conn.execute(_DELETE_OLD, [KEPT_DAYS, limit])).rowcount
 
 
-async def _notify_others(conn: Connection, account_id: str, data: EndpointData, at: datetime) -> None:
-    """Have the account's other endpoints sent that one was disabled."""
+async def _insert_disabled(conn: Connection, account_id: str, data: EndpointData, at: datetime) -> list[str]:
+    """Have the account's other endpoints sent that one was disabled; returns their ids."""
     from webhooks.notices import complete_body, text_of
 
     others = await (await conn.execute(_LISTENERS, [account_id, data.endpoint_id])).fetchall()
@@ -212,7 +234,7 @@ async def _notify_others(conn: Connection, account_id: str, data: EndpointData, 
         delivery_id = message_id(other, f"{data.endpoint_id} disabled {text_of(at)}")
         body = complete_body(delivery_id, "endpoint.disabled", text_of(at), data)
         await conn.execute(_INSERT_DISABLED, [delivery_id, other, body.decode()])
-        await notify(conn, other)
+    return [other for (other,) in others]
 
 
 def _leased(row: tuple[object, ...]) -> LeasedEndpoint:

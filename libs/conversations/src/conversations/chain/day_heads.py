@@ -58,7 +58,7 @@ async def head_of(pool: Pool, log: Log, day: date) -> tuple[DayHead, list[Leaf]]
 
     A day begins in the log where the feed had come to when it began: so to some seconds, and once for all.
     """
-    end = await log.head()
+    end = min(await log.settled(), await log.head())
     after, through = await fed_before(pool, day, until=end)
     leaves = await _leaves(pool, after, through)
     head = DayHead(day=day, after=after, through=through, conversations=len(leaves), sha256=sha256_of(leaves))

@@ -11,26 +11,29 @@ the last link of what was erased.
 import hashlib
 
 from contracts import events
-from conversations.database import APPEND_LOCK
+from conversations.database import APPEND_LOCK, CONVERSATION_LOCKS
 from runtime.roles import SERVICE_ROLE
 
 LINK_BYTES = 32
 ERASED = events.tag_of(events.ConversationErased)
 
-# A trigger, so that whoever appends is chained, and nobody names its own link. It sees the rows before
-# in the same statement.
-# The position is drawn here, under the lock of all appends, whatever the insert says: nobody puts an event
-# between those that were read already, or below them. An event follows the one before it in its conversation,
-# and an erasure follows what it erases. Only an import brings an erasure alone, and no service acts as its
-# role. The names are qualified: a temporary table of whoever inserts would be found first.
-TABLES = f"""
-CREATE FUNCTION chain_event() RETURNS trigger LANGUAGE plpgsql AS $$
+
+# A trigger, so that whoever appends is chained, and nobody names its own link. It sees the rows before in the
+# same statement.
+# The position is drawn here, under the conversation's lock, whatever the insert says: nobody puts an event
+# between those that were read already, or below them (`event_store.positions`). An event follows the one
+# before it in its conversation, and an erasure follows what it erases. Only an import brings an erasure
+# alone, and no service acts as its role. The names are qualified: a temporary table of whoever inserts would
+# be found first.
+def _chain_function(create: str, turn: str) -> str:
+    return f"""
+{create} chain_event() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     previous bytea;
     kept bytea := '';
     follows boolean := NEW.originator_version = 1 AND NEW.topic <> '{ERASED}';
 BEGIN
-    PERFORM pg_advisory_xact_lock({APPEND_LOCK});
+    {turn}
     NEW.notification_id := nextval('public.conversation_events_notification_id_seq');
     IF NEW.originator_version > 1 THEN
         SELECT substr(hash, octet_length(hash) - 31) INTO previous FROM public.conversation_events
@@ -53,6 +56,17 @@ BEGIN
         || NEW.topic || E'\\n', 'UTF8') || NEW.state);
     RETURN NEW;
 END $$;
+"""  # noqa: S608 - our own parts
+
+
+CONVERSATION_LOCK_STEP = _chain_function(
+    "CREATE OR REPLACE FUNCTION",
+    f"PERFORM pg_advisory_xact_lock({CONVERSATION_LOCKS}, hashtext(NEW.originator_id) & 4095);",
+)
+"""After 0.9.0, in which positions were drawn under the lock of all appends."""
+
+TABLES = f"""
+{_chain_function("CREATE FUNCTION", f"PERFORM pg_advisory_xact_lock({APPEND_LOCK});")}
 CREATE TRIGGER chain_event BEFORE INSERT ON conversation_events
     FOR EACH ROW EXECUTE FUNCTION chain_event();
 
@@ -64,7 +78,7 @@ CREATE TABLE erased_links (
     PRIMARY KEY (conversation_id, piece)
 );
 GRANT SELECT ON erased_links TO agentchat_service;
-"""  # noqa: S608 - the number of a lock
+"""
 
 
 def link_of(

@@ -1,8 +1,9 @@
 """The statement that stores what waits to be stored: one call of a function, whatever is in it.
 
-It writes what the eventsourcing library's recorder writes, into its table, and notifies its channel; a test
-holds both to the same rows and errors. One round trip and one commit for everything that waits, where the
-recorder takes five statements for an append: half of an orchestrator's time went there (decision 44).
+It writes what the eventsourcing library's recorder writes, into its table; a test holds both to the same
+rows and errors. How it takes turns with others is in `positions`. One round trip and one commit for all that
+waits, where the recorder takes five statements for an append: half of an orchestrator's time went there
+(decision 44).
 """
 
 from collections.abc import Sequence
@@ -113,13 +114,16 @@ OTHERS_WAIT: LiteralString = """SELECT FROM waiting_line other
 
 # The texts above are part of a released migration step: their layout stays too.
 #
-# Writers take turns by the lock (APPEND_LOCK), before positions are drawn: so these grow in the order of
-# commits. After it the statement sees every append before. Whether a version is taken, by max(): that is
-# the index, whatever the planner knows of the table. Leases and the line by the rules above, which
-# `Leases.acquire` and `WaitingLine.is_first` use too. An item that does not fit is left out, and its worker
-# finds out why.
-FUNCTION = f"""
-CREATE FUNCTION append_events(
+# Appends of a conversation take turns by its lock; after it the statement sees every append before. Whether
+# a version is taken, by max(): that is the index, whatever the planner knows of the table. Leases and the
+# line by the rules above, which `Leases.acquire` and `WaitingLine.is_first` use too. An item that does not
+# fit is left out, and its worker finds out why.
+
+
+def append_function(create: str, *, turn: str, notify: str = "") -> str:
+    """SQL that creates the function: `turn` takes the locks, `notify` follows what was stored."""
+    return f"""
+{create} append_events(
     steady_seconds float8, break_seconds float8, clock_seconds float8,
     conversation_ids text[], expected bigint[], trace_ids text[], workers text[], lease_seconds float8[],
     known_at text[], fit boolean[],
@@ -127,7 +131,7 @@ CREATE FUNCTION append_events(
 ) RETURNS TABLE (appended_conversation text, leased_at text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM pg_advisory_xact_lock({APPEND_LOCK});
+    {turn}
     RETURN QUERY
     WITH asked AS (
         SELECT *
@@ -163,8 +167,13 @@ BEGIN
          WHERE seconds IS NULL AND held.trace_id = accepted.trace_id AND held.worker = accepted.worker
     )
     SELECT conversation_id, leased_at FROM accepted;
-    IF FOUND THEN
-        NOTIFY conversation_events;
-    END IF;
+    {notify}
 END $$;
-"""  # noqa: S608 - the number of a lock
+"""  # noqa: S608 - our own parts
+
+
+ONE_LOCK = f"PERFORM pg_advisory_xact_lock({APPEND_LOCK});"
+NOTIFY = "IF FOUND THEN NOTIFY conversation_events; END IF;"
+
+FUNCTION = append_function("CREATE FUNCTION", turn=ONE_LOCK, notify=NOTIFY)
+"""As in release 0.9.0."""

@@ -1,7 +1,8 @@
 """The log of all conversations, for readers: in the order of its positions, and by conversation.
 
-Positions grow in the order of commits, so nobody who asks for what comes after one misses an event. They
-are not contiguous: appends that failed and conversations that were erased leave gaps.
+Pages end at the settled position, below which nothing is appended any more (`positions`): so nobody who reads
+what comes after a position misses an event. Positions are not contiguous: appends that failed and
+conversations that were erased leave gaps.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from conversations.event_store import mapper
 from conversations.event_store.load_budget import count_loaded
 from conversations.event_store.snapshots import Snapshots
 from runtime.fair_slots import FairSlots
-from runtime.postgres import Pool, connection, open_pool, ping
+from runtime.postgres import Connection, Pool, connection, open_pool, ping
 
 PAGE_BYTES = 8 * 1024 * 1024
 PAGE_ENTRIES = 1_000
@@ -30,6 +31,7 @@ FOLDED_ON_THE_LOOP = 500
 BYTES_ON_THE_LOOP = 512 * 1024
 """What is more than this is decoded and folded in a thread: `in_thread_if_large`."""
 _TABLE = sql.Identifier(EVENTS_TABLE)
+_MAX = 2**63 - 1
 
 T = TypeVar("T")
 
@@ -58,16 +60,23 @@ class Log:
         self._in_thread = FairSlots(1)  # each one that computes makes the loop wait at each of its turns
         self.snapshots = Snapshots(pool)
 
-    async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
+    async def read(
+        self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
+    ) -> list[LogEntry]:
         """Up to `limit` entries after position `after`, in order; fewer where they hold many bytes.
 
-        Those with a topic in `without` come with an empty state: to read it would be for nothing.
+        Those with a topic in `without` come with an empty state: to read it would be for nothing. They end at
+        the settled position, or at `until`, a position that was settled before.
         """
-        return await self._entries(_READ, (list(without), after, limit, PAGE_BYTES))
+        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
+            if until is None:
+                until = await _settled(conn)
+            await cursor.execute(_READ, (list(without), after, until, limit, PAGE_BYTES))
+            return [LogEntry(*row) for row in await cursor.fetchall()]
 
     async def read_all(self, after: int, limit: int) -> list[LogEntry]:
         """As `read`, with the rows of erased conversations that have not been deleted yet: for an audit."""
-        return await self._entries(_READ_ALL, ([], after, limit, PAGE_BYTES))
+        return await self._entries(_READ_ALL, ([], after, _MAX, limit, PAGE_BYTES))
 
     async def all_of(self, conversation_id: str) -> list[LogEntry]:
         """Every row of a conversation, whatever its version, and of an erased one what is not deleted yet."""
@@ -217,10 +226,18 @@ class Log:
         return int(row[0]) if row else 0
 
     async def head(self) -> int:
-        """The last position, 0 for an empty log."""
+        """The last position, 0 for an empty log: what others are compared with. See `settled`."""
         async with connection(self._pool) as conn:
             row = await (await conn.execute(_HEAD)).fetchone()
         return int(row[0]) if row else 0
+
+    async def settled(self) -> int:
+        """A position at or below which nothing is appended any more: there a follower begins or a range ends.
+
+        It may be less than it was, and more than `head`.
+        """
+        async with connection(self._pool) as conn:
+            return await _settled(conn)
 
     async def conversation_ids(self, after: str, limit: int) -> list[str]:
         """Up to `limit` ids of conversations after `after`, in their order; those erased too."""
@@ -246,6 +263,13 @@ class Log:
         async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
             await cursor.execute(query, parameters)
             return [LogEntry(*row) for row in await cursor.fetchall()]
+
+
+async def _settled(conn: Connection) -> int:
+    """A statement of its own: the next one sees all that is at or below it."""
+    row = await (await conn.execute("SELECT settled_position()")).fetchone()
+    assert row is not None, "a function gives one row"
+    return int(row[0])
 
 
 @contextlib.asynccontextmanager
@@ -313,7 +337,7 @@ _PAGE = sql.SQL(
     "SELECT notification_id, originator_id, originator_version, topic,"
     "       CASE WHEN topic = ANY(%s) THEN ''::bytea ELSE state END FROM ("
     "  SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before"
-    "    FROM (SELECT * FROM {table} WHERE notification_id > %s AND {visible}"
+    "    FROM (SELECT * FROM {table} WHERE notification_id > %s AND notification_id <= %s AND {visible}"
     "           ORDER BY notification_id LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY notification_id"
 )

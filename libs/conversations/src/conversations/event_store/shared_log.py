@@ -34,9 +34,12 @@ class SharedLog(Log):
         """There may be more than what was read."""
         self._appends += 1
 
-    async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
+    async def read(
+        self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
+    ) -> list[LogEntry]:
         """As `Log.read`, but with every state: another follower may need what this one does not."""
-        del without
+        if until is not None:
+            return await super().read(after, limit, without=without, until=until)
         async with self._reading:
             page = self._page
             if page is None or not self._serves(page, after, limit):

@@ -2,11 +2,12 @@
 
 Appends to one conversation never go together; one that cannot be stored fails alone.
 
-A large append takes the log's lock for tens of milliseconds, so it goes alone, and never twice in a row while
+A large append takes the writer for tens of milliseconds, so it goes alone, and never twice in a row while
 small ones wait: a short chat waits for one large append of others at most.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import accumulate
 from typing import TypeVar
@@ -34,6 +35,8 @@ writer itself has given up by then.
 """
 PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
 """Another: whatever is in the arrays, plans are the same. Verifying an agent was planned at each call."""
+NOTIFY_SECONDS = 0.02
+"""Appends after a notification share the next one: followers gather for so long (`leadership`)."""
 _RETRY_SECONDS = 0.1
 _LARGE_BYTES = 64 * 1024
 """One that is larger goes alone. 900 KB of text take 30 ms, most of it for compression."""
@@ -54,6 +57,7 @@ class Writer:
         self._batcher: Batcher[Item, str | None] = Batcher(
             self._store, seconds=APPEND_SECONDS, select=self._select
         )
+        self._notifier = _Notifier(pool)
         self._large_next = False
 
     async def append(self, item: Item) -> str | None:
@@ -70,6 +74,7 @@ class Writer:
     async def aclose(self) -> None:
         """Store what waits; for some seconds at most."""
         await self._batcher.aclose(_CLOSE_SECONDS)
+        await self._notifier.aclose()
 
     def _select(self, waiting: Sequence[Item]) -> Sequence[int]:
         """What to store next: one large append, or small ones in their order, one of each conversation."""
@@ -108,6 +113,7 @@ class Writer:
         cursor = await conn.execute(
             self._statements[begins is not None], parameters(items, begins), prepare=True
         )
+        self._notifier.appended()
         return dict(await cursor.fetchall())
 
     async def _failed(self, item: Item, end: float, error: Exception) -> Outcome:
@@ -151,6 +157,47 @@ class Writer:
                 await asyncio.sleep(_RETRY_SECONDS)
 
 
+class _Notifier:
+    """Notifies the followers of the log, at once and then not again for NOTIFY_SECONDS.
+
+    By a statement of its own: a transaction that notifies holds one lock of the database until its commit is
+    on the disk, and on the standby, unless it does nothing else. Followers look by themselves if one is lost.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._due = False
+        self._task: asyncio.Task[None] | None = None
+
+    def appended(self) -> None:
+        """There may be something new."""
+        self._due = True
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def aclose(self) -> None:
+        """Send what is due."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._due:
+            await self._notify()
+
+    async def _run(self) -> None:
+        try:
+            while self._due:
+                await self._notify()
+                await asyncio.sleep(NOTIFY_SECONDS)
+        finally:
+            self._task = None
+
+    async def _notify(self) -> None:
+        with contextlib.suppress(DatabaseUnavailable, psycopg.Error):
+            async with connection(self._pool, seconds=CALL_SECONDS) as conn:
+                self._due = False
+                await conn.execute(_NOTIFY)
+
+
 async def _stored(conn: Connection, items: Sequence[Item]) -> list[tuple[str, bytes]]:
     """What is stored at the versions of an append."""
     item = items[0]
@@ -167,6 +214,8 @@ def events_of(conversation_id: str, version: int, facts: Sequence[tuple[str, byt
         for number, (topic, state) in enumerate(facts, start=version + 1)
     ]
 
+
+_NOTIFY = sql.SQL("NOTIFY {}").format(sql.Identifier(EVENTS_TABLE))
 
 _STORED = sql.SQL(
     "SELECT topic, state FROM {} WHERE originator_id = %s AND originator_version > %s"

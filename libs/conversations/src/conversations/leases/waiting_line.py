@@ -120,7 +120,10 @@ class WaitingLine:
         """Give up the place, because it is this trace's turn or it waits no more."""
         self.keep(trace_id)
         async with connection(self._pool) as conn:
-            await conn.execute(_LEAVE, [trace_id, _CHANNEL])
+            left = await (await conn.execute(_LEAVE, [trace_id])).fetchone()
+            if left is not None:
+                # After the commit: see `event_store.writer`. Others look by themselves if it is lost.
+                await conn.execute(_NOTIFY, [_CHANNEL, left[0]])
 
     def keep(self, trace_id: str) -> None:
         """Leave the place to the worker that takes the request up next; until it has expired it counts."""
@@ -219,10 +222,9 @@ SELECT asked.trace_id FROM unnest(%s::text[], %s::text[]) AS asked (trace_id, co
           AND (mine.trace_id IS NULL OR (other.place, other.trace_id) < (mine.place, mine.trace_id)))
 """  # noqa: S608 - a constant of this library
 
-_LEAVE = """
-WITH gone AS (DELETE FROM waiting_line WHERE trace_id = %s RETURNING conversation_id)
-SELECT pg_notify(%s, conversation_id) FROM gone
-"""
+_NOTIFY = "SELECT pg_notify(%s, %s)"
+
+_LEAVE = "DELETE FROM waiting_line WHERE trace_id = %s RETURNING conversation_id"
 
 _RENEW = """
 UPDATE waiting_line SET expires_at = clock_timestamp() + make_interval(secs => %s)

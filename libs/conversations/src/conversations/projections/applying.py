@@ -65,13 +65,11 @@ class FactReader:
         self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
 
     async def read(self, after: int, limit: int, until: int | None = None) -> LogPage | None:
-        """Up to `limit` entries after `after`, none after `until`; None where there are none.
+        """Up to `limit` entries after `after`, none after `until` (it is settled); None where there are none.
 
         Raises DatabaseUnavailable.
         """
-        entries = await self._log.read(after, limit, without=self._unwanted)
-        if until is not None and entries and entries[-1].position > until:
-            entries = [entry for entry in entries if entry.position <= until]
+        entries = await self._log.read(after, limit, without=self._unwanted, until=until)
         if not entries:
             return None
         accounts = await self._owners.of(entries)

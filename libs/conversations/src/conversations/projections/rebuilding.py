@@ -182,9 +182,9 @@ async def rebuild(
 
     async with alone(pool, "rebuilding", projections):
         await build.prepare()
-        await build.advance(await log.head())
+        await build.advance(await log.settled())
         for each in projections:
-            build.positions[each.name] = await build.end(each, log.head, partial(swap, projection=each))
+            build.positions[each.name] = await build.end(each, log.settled, partial(swap, projection=each))
             watch.swapped(each.name, build.positions[each.name])
     return min(build.positions.values())
 

@@ -90,7 +90,7 @@ def audit(
         raise SetupError("choose what to audit: conversations, or an account, or the log")
 
     async def scope(pool: Pool, log: Log) -> Scope:
-        end = await log.head()
+        end = min(await log.settled(), await log.head())
         if not of_some:
             return Scope(first=first, last=min(end, last or end))
         ids = await chosen_ids(pool, log, chosen, account)

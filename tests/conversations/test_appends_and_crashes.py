@@ -1,0 +1,138 @@
+"""What a crash of Postgres under load leaves of appends, and what one that waits for its standby holds up."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import psycopg
+import pytest
+
+from contracts.ids import new_id
+from conversations.event_store.log import Log, LogEntry, open_log
+from conversations.event_store.store import ConversationStore, open_store
+from conversations.leases.waiting_line import WaitingLine
+from runtime.postgres import DatabaseUnavailable, Pool, open_pool
+from tests.conversations.postgres_server import PostgresServer
+from webhooks.outbox import changing
+
+pytestmark = pytest.mark.requirement("EVENT-STORE-POSITIONS")
+
+_CRASHES = 3
+_WRITERS = 12
+_BETWEEN = 150
+"""Appends that are confirmed between two crashes."""
+
+
+class Appending:
+    """Writers that append one event after the other, each to a conversation of its own."""
+
+    def __init__(self) -> None:
+        self.confirmed: dict[str, int] = {}
+        self.ended = False
+
+    @property
+    def count(self) -> int:
+        return sum(self.confirmed.values())
+
+    async def write(self, store: ConversationStore) -> None:
+        conversation_id, version = new_id(), 0
+        while not self.ended:
+            with contextlib.suppress(DatabaseUnavailable):  # tried again: to append the same is safe
+                await store.append_stored(conversation_id, version, [(f"event-{version}.v1", b"{}")])
+                version += 1
+                self.confirmed[conversation_id] = version
+
+    async def follow(self, log: Log, seen: list[LogEntry]) -> None:
+        while not self.ended:
+            with contextlib.suppress(DatabaseUnavailable):
+                seen += await log.read(seen[-1].position if seen else 0, 100)
+            await asyncio.sleep(0.01)
+
+    async def until(self, count: int) -> None:
+        while self.count < count:  # noqa: ASYNC110 - each writer counts
+            await asyncio.sleep(0.01)
+
+
+async def test_a_crash_under_load_loses_nothing_confirmed_and_no_position_is_used_twice(
+    frail_postgres: PostgresServer,
+) -> None:
+    appending, seen = Appending(), list[LogEntry]()
+    async with contextlib.AsyncExitStack() as stack, asyncio.timeout(120):
+        log = await stack.enter_async_context(open_log(frail_postgres.url))
+        stores = [await stack.enter_async_context(open_store(frail_postgres.url)) for _ in range(4)]
+        tasks = [asyncio.create_task(appending.write(stores[each % len(stores)])) for each in range(_WRITERS)]
+        tasks.append(asyncio.create_task(appending.follow(log, seen)))
+        for _ in range(_CRASHES):
+            await appending.until(appending.count + _BETWEEN)
+            await frail_postgres.crash()
+            await frail_postgres.start()
+        await appending.until(appending.count + _BETWEEN)
+        appending.ended = True
+        await asyncio.gather(*tasks)
+        while page := await log.read(seen[-1].position, 1000):
+            seen += page
+        stored = await log.read_all(0, 100_000)
+        assert seen == stored, "what was read before a crash is there after it, at its position"
+        versions = {entry.conversation_id: entry.version for entry in stored}
+        assert {id_: versions[id_] for id_ in appending.confirmed} == appending.confirmed
+        assert len(stored) == sum(versions.values())
+
+
+@contextlib.asynccontextmanager
+async def without_its_standby(server: PostgresServer) -> AsyncIterator[psycopg.AsyncConnection]:
+    """The server's commits wait for a standby that is away; but those of the session given do not."""
+    await server.stop()
+    await server.start("synchronous_standby_names=away")
+    options = "-c synchronous_commit=local -c statement_timeout=2s"
+    async with await psycopg.AsyncConnection.connect(server.url, options=options, autocommit=True) as other:
+        yield other
+
+
+async def _until_one_waits(session: psycopg.AsyncConnection) -> None:
+    query = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    async with asyncio.timeout(20):
+        while await (await session.execute(query)).fetchone() is None:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def _append(url: str, _: Pool) -> None:
+    async with open_store(url) as store:
+        await store.append_stored(new_id(), 0, [("a.v1", b"{}")])
+
+
+async def _leave(_: str, pool: Pool) -> None:
+    await WaitingLine(pool, "worker").leave("a")
+
+
+async def _change(_: str, pool: Pool) -> None:
+    async with changing(pool) as (conn, notify):
+        await conn.execute("DELETE FROM waiting_line")
+        notify("endpoint")
+
+
+@pytest.mark.parametrize("durable", [_append, _leave, _change])
+async def test_a_commit_that_waits_for_the_standby_holds_up_no_notification_and_no_other_append(
+    frail_postgres: PostgresServer, durable: Callable[[str, Pool], Coroutine[Any, Any, None]]
+) -> None:
+    """A transaction that notifies holds a lock for all until its commit has ended. Readers do not pass it."""
+    url = frail_postgres.url
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
+        await conn.execute(_WAITER)
+    async with without_its_standby(frail_postgres) as other, open_pool(url) as pool, open_log(url) as log:
+        waiting = asyncio.create_task(durable(url, pool))
+        await _until_one_waits(other)
+        await other.execute("NOTIFY conversation_events")
+        await other.execute(_INSERT, [new_id()])
+        assert len(await log.read(0, 10)) == (0 if durable is _append else 1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+_WAITER = """
+INSERT INTO waiting_line (trace_id, conversation_id, place, worker, expires_at) OVERRIDING SYSTEM VALUE
+VALUES ('a', 'conversation', 1, 'worker', clock_timestamp() + interval '1 hour')
+"""
+_INSERT = """
+INSERT INTO conversation_events (originator_id, originator_version, topic, state) VALUES (%s, 1, 'b.v1', '{}')
+"""
