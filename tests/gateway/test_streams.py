@@ -82,6 +82,16 @@ async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker:
 
 
 @pytest.mark.requirement("CHAT-STREAM-FORM1")
+async def test_form_1_ends_after_a_tool_without_a_read_of_the_log(client: Client, worker: Worker) -> None:
+    """Nothing of the run is in the log here, so an end that waited for it would not come."""
+    async with accepted(client, worker, form=1) as (turn, events):
+        await turn.tool("find", "{}")
+        await turn.delta("ok")
+        await turn.complete(tool_calls=1)
+        assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
+
+
+@pytest.mark.requirement("CHAT-STREAM-FORM1")
 async def test_form_1_tells_no_tools_and_form_2_no_sources(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:

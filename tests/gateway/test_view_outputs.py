@@ -44,6 +44,15 @@ def test_outputs_that_the_log_could_not_tell_come_before_the_end() -> None:
     assert view.ended
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_end_without_calls_does_not_wait_for_the_log(lost: bool) -> None:
+    view = View(calls_at_end=False)
+    frames = (ACCEPTED, delta(2, "He", 0), called(3), returned(4), completed(5, "He", tool_calls=1))
+    told = view.feed_all(frames) if lost else feed(view, *frames)
+    assert told[-1] == Finished(message("He"), ())
+    assert (view.ended, view.wants_log) == (True, False)
+
+
 def test_what_traces_repeat_is_told_with_outputs_too() -> None:
     view = View(outputs=True)
     frames = (ACCEPTED, delta(2, "He", 0), called(3), returned(4), delta(5, "llo", 2))

@@ -51,6 +51,7 @@ async def launched(
     *,
     streaming: bool,
     outputs: bool = False,
+    calls_at_end: bool = True,
     fork: Fork | None = None,
 ) -> AsyncIterator[tuple[Claim, RunFollower]]:
     """Follow the run that answers `request`, from when its message is saved until the block ends.
@@ -69,6 +70,7 @@ async def launched(
             claim.conversation_id,
             streaming=streaming,
             outputs=outputs,
+            calls_at_end=calls_at_end,
             from_beginning=not (claim.mine and claim.publication == 1),
             publication=claim.publication,
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,
@@ -240,6 +242,7 @@ async def launch(request: AdmittedRequest, requested: RunRequest) -> tuple[Claim
         request.slot,
         streaming=requested.streamed,
         outputs=requested.outputs,
+        calls_at_end=requested.calls_at_end,
         fork=requested.fork,
     )
     claim, run = await exchange.enter(following)

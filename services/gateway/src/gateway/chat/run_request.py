@@ -34,7 +34,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     `conversation_id` is None for a new conversation, which no list shows where it is `unlisted`. `streamed`:
     the answer goes out as the run goes on; otherwise it is one document, once that has ended.
 
-    `outputs`: the answer has the outputs of tools as they return.
+    `outputs`: the answer has the outputs of tools as they return. `calls_at_end`: its end has the tool calls
+    with their outputs, which have to be read from the log.
 
     `form` is the name that stored events have for its protocol.
 
@@ -53,6 +54,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     streamed: bool
     outputs: bool = False
+    calls_at_end: bool = True
     conversation_id: str | None = None
     prompt: str | None = None
     unlisted: bool = False

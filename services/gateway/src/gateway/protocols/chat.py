@@ -81,6 +81,7 @@ def run_request(request: AdmittedRequest, body: http.ChatBody, form: str) -> Run
         agent_id=request.agent_id,
         message=body.message,
         streamed=form in sse.FORMS,
+        calls_at_end=form != "form1",
         conversation_id=conversation_id,
         prompt=body.prompt,
     )

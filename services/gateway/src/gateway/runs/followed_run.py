@@ -42,6 +42,7 @@ class RunKey(NamedTuple):
     trace_id: str
     streaming: bool
     outputs: bool
+    calls_at_end: bool
     publication: int
 
 
@@ -54,7 +55,12 @@ class FollowedRun:
 
     def __init__(self, traces: Traces, run_reader: RunReader, key: RunKey, *, from_beginning: bool) -> None:
         self.key = key
-        self.view = View(streaming=key.streaming, outputs=key.outputs, publication=key.publication)
+        self.view = View(
+            streaming=key.streaming,
+            outputs=key.outputs,
+            calls_at_end=key.calls_at_end,
+            publication=key.publication,
+        )
         self.updates = UpdateHistory() if from_beginning else UpdateQueue()
         self.followers: list[RunFollower] = []
         self._traces = traces

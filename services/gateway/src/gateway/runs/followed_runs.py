@@ -57,6 +57,7 @@ class Runs:
         *,
         streaming: bool,
         outputs: bool = False,
+        calls_at_end: bool = True,
         after_pause: AfterPause | None = None,
         from_beginning: bool = False,
         cursor: Cursor | None = None,
@@ -68,12 +69,13 @@ class Runs:
         beginning a run is followed once, however many followers it has, and a follower may have a `cursor`.
 
         With `outputs` each ToolEnded has its output, and all updates come in the order of the canonical
-        stream; only those `after_pause`, where it is given. `after_version`: where in the conversation the
-        run begins, as far as that is known. Raises Stopping, where `drain` would not see the run;
-        BusUnavailable.
+        stream; only those `after_pause`, where it is given. Without `calls_at_end` the last update may lack
+        tool calls; from its beginning a run always has them, as its followers share them. `after_version`:
+        where in the conversation the run begins, as far as that is known. Raises Stopping, where `drain`
+        would not see the run; BusUnavailable.
         """
         self.check()
-        key = RunKey(trace_id, streaming, outputs, publication)
+        key = RunKey(trace_id, streaming, outputs, calls_at_end or from_beginning, publication)
         run = self._shared.get(key) if from_beginning else None
         if run is None or not run.can_be_joined:
             reader = RunReader(self._log, conversation_id, trace_id, after_version)

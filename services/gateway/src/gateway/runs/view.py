@@ -38,14 +38,22 @@ class View:
     the saved message shows where it belongs.
 
     A view that is not `streaming` gives the end and no Text, so that no text can be wrong. With `outputs` a
-    ToolEnded has its output, which only the log has. `publication`: how often the request was published by
-    now; what became of earlier ones does not count.
+    ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls with their
+    outputs, for which the end waits. `publication`: how often the request was published by now; what became
+    of earlier ones does not count.
 
     `waiting`: the request is in line. `refused`: a worker has ended it before its start, and it never begins.
     `paused`: its attempt has ended to wait for a person.
     """
 
-    def __init__(self, *, streaming: bool = True, outputs: bool = False, publication: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        streaming: bool = True,
+        outputs: bool = False,
+        calls_at_end: bool = True,
+        publication: int = 1,
+    ) -> None:
         self.waiting = False
         self.started = False
         self.ended = False
@@ -55,6 +63,7 @@ class View:
         self.wants_log = False
         self._streaming = streaming
         self._outputs = outputs
+        self._calls_at_end = calls_at_end
         self._publication = publication
         self._attempt = 0
         self._next = 1
@@ -101,7 +110,9 @@ class View:
         self.wants_repair = False
         if self.ended:
             return updates
-        known = View(streaming=self._streaming, publication=self._publication)
+        known = View(
+            streaming=self._streaming, calls_at_end=self._calls_at_end, publication=self._publication
+        )
         replayed = [update for frame in found for update in known.feed(frame)]
         known._skip_gap(replayed)
         if self._text.begins("".join(update.text for update in replayed if isinstance(update, Text))):
@@ -327,7 +338,7 @@ class View:
             updates.append(NextRound(number))
 
     def _complete(self, frame: frames.Completed, updates: list[Update]) -> None:
-        if len(self._tools) < frame.tool_calls:
+        if self._calls_at_end and len(self._tools) < frame.tool_calls:
             self._completed = frame
             self.wants_log = True
         else:

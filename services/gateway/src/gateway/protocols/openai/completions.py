@@ -78,6 +78,7 @@ async def run_request(request: AdmittedRequest, body: ChatCompletion) -> RunRequ
         agent_id=agent_id,
         model=model,
         streamed=bool(body.stream),
+        calls_at_end=False,
         unlisted=key is None,
         attempted=attempt_of(request, body_hash, key),
         is_task=is_task,
