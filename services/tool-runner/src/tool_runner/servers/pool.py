@@ -25,8 +25,7 @@ from tool_runner.http.transport import ToolServerTransport
 from tool_runner.redaction import secrets_of
 from tool_runner.servers.agent_servers import AuthorizedServer
 from tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, InputRequired
-from tool_runner.servers.mcp_session import ToolSession
-from tool_runner.servers.server_connection import MakeSession, ServerConnection
+from tool_runner.servers.mcp_session import MakeSession, ServerConnection, ToolSession
 from tool_runner.servers.server_failures import GRACE_SECONDS
 from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.server_tool import LeftOut, OfferedTool, checked_tools
