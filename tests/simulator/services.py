@@ -42,9 +42,8 @@ from tests.simulator.plan import Request
 from tests.simulator.postgres import Postgres
 from tests.simulator.process import Process
 from tests.simulator.world import World
-from tool_runner.calls.call_slots import ResultQuota
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler, ResultQuota
 from tool_runner.time_limit import DatabaseClock
 
 _SLOTS = 4

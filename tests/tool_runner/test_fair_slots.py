@@ -20,9 +20,8 @@ from runtime.fair_slots import SlotsClosed
 from runtime.postgres import open_pool
 from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.calls.call_slots import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota, Slots
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import CallHandler
+from tool_runner.calls.handler import ACCOUNT_BYTES, WINDOW_SECONDS, CallHandler, ResultQuota, Slots
 from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.time_limit import DatabaseClock

@@ -21,9 +21,8 @@ from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, pi
 from tool_runner.authorization.authorization_links import AuthorizationLinks
 from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AT_ONCE, Authorizations
-from tool_runner.calls.call_slots import ResultQuota
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler, ResultQuota
 from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.settings import ToolRunnerSettings

@@ -1,20 +1,82 @@
-"""What a tool's result becomes for model and callers: a string that parses as JSON (docs/change/design.md 6).
+"""A call's ToolFinished, and what a tool's result becomes in it: a string that parses as JSON
+(docs/change/design.md 6).
 
 structuredContent as JSON; else a single text block that parses as JSON, as it is; else {"text": ...}; errors
 {"error": ...}. Over 256 KiB it is cut, with a notice, and is still JSON.
 """
 
 import contextlib
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import mcp_types
 import msgspec
+from opentelemetry.trace import StatusCode, get_current_span
 
+from contracts import tool_messages
 from contracts.text import cleaned, cleaned_json
+from runtime import genai, logs, metrics
+from tool_runner.faults import ToolFault
+from tool_runner.redaction import redacted_json
+from tool_runner.servers.elicitation import InputRequired
 
 MAX_BYTES = 256 * 1024
 MAX_ERROR_CHARS = 16_000
 _NOTICE_BYTES = 256
+
+
+def finished_call(
+    request: tool_messages.ToolRequested,
+    outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
+    began: float,
+    secrets: Sequence[str] = (),
+) -> tool_messages.ToolFinished:
+    """What to report, in words that a model may read; `began` is on `time.perf_counter()`.
+
+    `secrets` are not among them, whatever the server answered.
+    """
+    seconds = time.perf_counter() - began
+    asked: InputRequired | None = None
+    match outcome:
+        case InputRequired():
+            asked, fault, detail = outcome, "", ""
+            output = error_output(ToolFault("input").words)
+        case ToolFault():
+            output = error_output(outcome.words)
+            fault, detail = str(outcome.kind), outcome.detail
+        case mcp_types.CallToolResult():
+            output = rendered(outcome)
+            fault, detail = ("tool_error" if outcome.is_error else ""), ""
+    output = redacted_json(output, secrets)
+    if fault:
+        span = get_current_span()
+        span.set_attribute(genai.ERROR_TYPE, fault)
+        span.set_status(StatusCode.ERROR)
+    ended = fault or ("asks" if asked else "ok")
+    metrics.TOOL_CALLS.record(seconds, server=request.server, outcome=ended)
+    ms = round(seconds * 1000)
+    logs.get_logger("execute").info(
+        "tool_finished",
+        call_id=request.call_id,
+        server=request.server,
+        tool=request.tool,
+        ms=ms,
+        chars=len(output),
+        fault=fault,
+        detail=detail,
+        asks=0 if asked is None else len(asked.requests),
+    )
+    return tool_messages.ToolFinished(
+        trace_id=request.trace_id,
+        call_id=request.call_id,
+        output=output,
+        is_error=bool(fault) or asked is not None,
+        ms=ms,
+        leg=request.leg,
+        input_requests=() if asked is None else asked.requests,
+        request_state=None if asked is None else asked.request_state,
+    )
 
 
 def rendered(result: mcp_types.CallToolResult) -> str:

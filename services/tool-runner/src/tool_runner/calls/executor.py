@@ -1,20 +1,18 @@
-"""A ToolRequested becomes a ToolFinished: find the tool, call it, render what came back."""
+"""Makes one tool call: finds its server and its tool, and ends it where it is interrupted or cancelled."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from mcp_types import CallToolResult
-from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
+from msgspec.structs import replace
+from opentelemetry.trace import SpanKind, StatusCode
 
 from contracts import messages, tool_messages
-from runtime import genai, logs, metrics, telemetry
+from runtime import genai, logs, telemetry
 from runtime.bounded import BoundedMap
-from tool_runner.calls.call_output import error_output, rendered
 from tool_runner.faults import Kind, ToolFailed, ToolFault
-from tool_runner.redaction import redacted_json
 from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.elicitation import MAX_CALL_ATTEMPTS, CallAttempt, InputRequired
 from tool_runner.servers.pool import ServerPool, ToolServer
@@ -74,24 +72,39 @@ class Executor:
                 return self._servers.get(request.account_id, config)
         raise ToolFailed("not_offered", "no such server, or not allowed")
 
-    async def tool(
-        self, server: ToolServer, request: tool_messages.ToolRequested, deadline: float
-    ) -> OfferedTool:
-        """The tool as the server lists it now. Raises ToolFailed."""
+    async def outcome(
+        self,
+        server: ToolServer,
+        request: tool_messages.ToolRequested,
+        limit: TimeLimit,
+        begin: Callable[[], Awaitable[bool]],
+    ) -> CallToolResult | InputRequired | ToolFault | None:
+        """What came of the call, by `limit`; None if `begin`, which is asked before a call that must not run
+        twice, returns False.
+
+        Raises ToolFailed where it did not begin here, or was stopped and may be repeated; DatabaseUnavailable
+        where `begin` does.
+        """
         async with self._boundary(request):
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(limit.until):
                     tool = (await server.tools()).get(request.tool)
             except TimeoutError as error:
                 raise ToolFailed("timeout", "no listing") from error
         if tool is None:
             raise ToolFailed("not_offered", "not listed by the server")
-        return tool
+        try:
+            if not tool.repeatable and not await begin():
+                return None
+            return await self._call(server, tool, request, limit)
+        except ToolFailed as failed:
+            if failed.fault.kind == "stopped" and tool.repeatable:
+                raise
+            return replace(failed.fault, writing=not tool.repeatable)
 
-    async def run(
+    async def _call(
         self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, limit: TimeLimit
     ) -> CallToolResult | InputRequired:
-        """Call the tool, until `limit`. Raises ToolFailed."""
         attempt = CallAttempt(request.leg, request.responses, request.request_state)
         with _span(server, request):
             async with self._boundary(request):
@@ -99,57 +112,6 @@ class Executor:
             if isinstance(outcome, InputRequired) and attempt.number >= MAX_CALL_ATTEMPTS:
                 raise ToolFailed("asks_again")
             return outcome
-
-    def finished(
-        self,
-        request: tool_messages.ToolRequested,
-        outcome: CallToolResult | InputRequired | ToolFault,
-        began: float,
-        secrets: Sequence[str] = (),
-    ) -> tool_messages.ToolFinished:
-        """What to report, in words that a model may read; `began` is on `time.perf_counter()`.
-
-        `secrets` are not among them, whatever the server answered.
-        """
-        seconds = time.perf_counter() - began
-        asked: InputRequired | None = None
-        match outcome:
-            case InputRequired():
-                asked, fault, detail = outcome, "", ""
-                output = error_output(ToolFault("input").words)
-            case ToolFault():
-                output = error_output(outcome.words)
-                fault, detail = str(outcome.kind), outcome.detail
-            case CallToolResult():
-                output = rendered(outcome)
-                fault, detail = ("tool_error" if outcome.is_error else ""), ""
-        output = redacted_json(output, secrets)
-        if fault:
-            _mark(get_current_span(), fault)
-        ended = fault or ("asks" if asked else "ok")
-        metrics.TOOL_CALLS.record(seconds, server=request.server, outcome=ended)
-        ms = round(seconds * 1000)
-        self._log.info(
-            "tool_finished",
-            call_id=request.call_id,
-            server=request.server,
-            tool=request.tool,
-            ms=ms,
-            chars=len(output),
-            fault=fault,
-            detail=detail,
-            asks=0 if asked is None else len(asked.requests),
-        )
-        return tool_messages.ToolFinished(
-            trace_id=request.trace_id,
-            call_id=request.call_id,
-            output=output,
-            is_error=bool(fault) or asked is not None,
-            ms=ms,
-            leg=request.leg,
-            input_requests=() if asked is None else asked.requests,
-            request_state=None if asked is None else asked.request_state,
-        )
 
     @asynccontextmanager
     async def _boundary(self, request: tool_messages.ToolRequested) -> AsyncIterator[None]:
@@ -175,7 +137,7 @@ class Executor:
 
 
 @contextmanager
-def _span(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[Span]:
+def _span(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[None]:
     """The MCP client's span; its context goes to the server, in the call's `_meta`."""
     attributes = {
         genai.MCP_METHOD_NAME: "tools/call",
@@ -187,12 +149,8 @@ def _span(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[
         f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes
     ) as span:
         try:
-            yield span
+            yield
         except ToolFailed as failed:
-            _mark(span, failed.fault.kind)
+            span.set_attribute(genai.ERROR_TYPE, failed.fault.kind)
+            span.set_status(StatusCode.ERROR)
             raise
-
-
-def _mark(span: Span, fault: str) -> None:
-    span.set_attribute(genai.ERROR_TYPE, fault)
-    span.set_status(StatusCode.ERROR)

@@ -7,7 +7,9 @@ that may be repeated is then run again. Any other has a row in the journal from 
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Sequence
+from functools import partial
 
 from mcp_types import CallToolResult
 from msgspec.structs import replace
@@ -19,8 +21,8 @@ from journal import Execution, Journal
 from runtime import failpoints, genai, logs, metrics, telemetry
 from runtime.fair_slots import FairSlots, SlotsClosed
 from runtime.postgres import DatabaseUnavailable
+from tool_runner.calls.call_output import finished_call
 from tool_runner.calls.call_progress import earlier_news, progress_told
-from tool_runner.calls.call_slots import ResultQuota, Slots
 from tool_runner.calls.executor import Executor
 from tool_runner.faults import ToolFailed, ToolFault
 from tool_runner.servers.elicitation import InputRequired
@@ -35,6 +37,76 @@ _WAITED_SECONDS = 0.1
 # What an account has beyond its share of the messages in hand goes back to the queue, so many times.
 _PUT_BACK_SECONDS = (0.5, 1.0, 2.0, 4.0)
 _LOOK_AGAIN_SECONDS = 5.0
+WINDOW_SECONDS = 60.0
+ACCOUNT_BYTES = 128 * 1024 * 1024
+"""In a window, by one tool-runner: an eighth of RESULTS (bus/streams.py)."""
+
+
+class Slots:
+    """The `slots` of this process. An account gets half of them at most, and one server half of that.
+
+    So servers that do not answer hold up neither another account nor, as long as two are sound, their own.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._accounts = FairSlots(slots)
+        self._servers: dict[str, FairSlots] = {}
+
+    async def take(self, account_id: str, server: Hashable) -> None:
+        """Wait for a place, and give it back with `release`. Raises SlotsClosed."""
+        servers = self._servers.setdefault(account_id, FairSlots(max(1, self._slots // 2)))
+        try:
+            await servers.take(server)
+            try:
+                await self._accounts.take(account_id)
+            except BaseException:
+                servers.release(server)
+                raise
+        finally:
+            self._forget(account_id)
+
+    def release(self, account_id: str, server: Hashable) -> None:
+        self._accounts.release(account_id)
+        self._servers[account_id].release(server)
+        self._forget(account_id)
+
+    def close(self) -> None:
+        self._accounts.close()
+        for servers in self._servers.values():
+            servers.close()
+
+    def _forget(self, account_id: str) -> None:
+        servers = self._servers.get(account_id)
+        if servers is not None and servers.idle:  # `close` ends many waits, of which the first one forgets
+            del self._servers[account_id]
+
+
+class ResultQuota:
+    """Bytes of results by account, over the last minute, so that no account fills RESULTS for all others.
+
+    A large result leaves RESULTS when the log has it: at the end of its round, after some 35 s at most. So
+    what an account published in the last minute is about what it holds there. Times are the caller's, in
+    seconds.
+    """
+
+    def __init__(self, account_bytes: int = ACCOUNT_BYTES) -> None:
+        self._account_bytes = account_bytes
+        self._taken: deque[tuple[float, str, int]] = deque()
+        self._sums: Counter[str] = Counter()
+
+    def take(self, account_id: str, size: int, now: float) -> bool:
+        """Count `size` bytes that the account publishes; False if that is more than it may."""
+        while self._taken and self._taken[0][0] < now - WINDOW_SECONDS:
+            _, account, bytes_before = self._taken.popleft()
+            self._sums[account] -= bytes_before
+            if not self._sums[account]:
+                del self._sums[account]
+        if self._sums[account_id] + size > self._account_bytes:
+            return False
+        self._taken.append((now, account_id, size))
+        self._sums[account_id] += size
+        return True
 
 
 class CallHandler:
@@ -110,10 +182,10 @@ class CallHandler:
         if outcome is not None:
             # Read now: a token may have been obtained for this very call.
             secrets: Sequence[str] = () if server is None else server.secrets
-            finished = self._executor.finished(request, outcome, began, secrets)
+            finished = finished_call(request, outcome, began, secrets)
             size = len(wire.encode(finished))
             if not self._quota.take(request.account_id, size, time.monotonic()):
-                finished = self._executor.finished(request, ToolFault("crowded"), began)
+                finished = finished_call(request, ToolFault("crowded"), began)
             failpoints.reach("tool-runner-called")
             await self._publish(finished)
             failpoints.reach("tool-runner-published")
@@ -155,7 +227,13 @@ class CallHandler:
                 self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
             limit = await self._limit(request, ends)
             async with progress_told(self._bus.traces, request, limit, ends):
-                return await self._outcome(delivery, request, server, limit)
+                begin = partial(self._begin, delivery, request, limit.until)
+                return await self._executor.outcome(server, request, limit, begin)
+        except ToolFailed as failed:
+            if failed.fault.kind != "stopped":
+                raise
+            await delivery.nak()
+            return None
         finally:
             self._slots.release(request.account_id, server)
 
@@ -170,30 +248,6 @@ class CallHandler:
         if request.deadline is not None and request.ends_by is not None:
             latest += await self._clock.seconds_until(request.ends_by)
         return TimeLimit(min(now + seconds, ends), seconds=seconds, latest=latest)
-
-    async def _outcome(
-        self, delivery: Delivery, request: tool_messages.ToolRequested, server: ToolServer, limit: TimeLimit
-    ) -> CallToolResult | InputRequired | ToolFault | None:
-        """What came of the call, by `limit`; None if another process reports it.
-
-        Raises ToolFailed where it did not begin here.
-        """
-        try:
-            tool = await self._executor.tool(server, request, limit.until)
-        except ToolFailed as failed:
-            if failed.fault.kind != "stopped":
-                raise
-            await delivery.nak()
-            return None
-        try:
-            if not tool.repeatable and not await self._begin(delivery, request, limit.until):
-                return None
-            return await self._executor.run(server, tool, request, limit)
-        except ToolFailed as failed:
-            if failed.fault.kind == "stopped" and tool.repeatable:
-                await delivery.nak()
-                return None
-            return replace(failed.fault, writing=not tool.repeatable)
 
     async def _begin(self, delivery: Delivery, request: tool_messages.ToolRequested, until: float) -> bool:
         """Claim a call that must not run twice; False if its outcome is known, or somebody may be at it.
@@ -264,7 +318,7 @@ class CallHandler:
             busy = ToolFault("busy", f"put back {delivery.attempt - 1} times")
             fault = await self._unless_begun(delivery, request, busy)
             if fault is not None:
-                await self._publish(self._executor.finished(request, fault, time.perf_counter()))
+                await self._publish(finished_call(request, fault, time.perf_counter()))
 
     async def _publish(self, finished: tool_messages.ToolFinished) -> None:
         """Publish a result, through a NATS outage too: what is not published here is lost."""
