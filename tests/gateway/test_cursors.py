@@ -16,8 +16,8 @@ from contracts.updates import Broken, Finished, RetrievedSources, Started, Text,
 from contracts.values import Message
 from conversations.event_store.log import open_log
 from conversations.event_store.store import ConversationStore
+from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import SHUTDOWN, Runs
-from gateway.runs.run_follower import RunFollower
 from gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import asked

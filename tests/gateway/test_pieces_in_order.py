@@ -13,7 +13,7 @@ from gateway.http.exchange import ATTRIBUTE, Exchange
 from gateway.http.strict_protocol import StrictProtocol
 from gateway.protocols import wording_at
 from gateway.runs.event_stream import EventStream
-from gateway.runs.run_follower import RunFollower
+from gateway.runs.followed_run import RunFollower
 from gateway.runs.run_updates import UpdateQueue
 from gateway.runs.view import View
 from runtime.web import serve

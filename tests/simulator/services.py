@@ -15,8 +15,8 @@ from conversations.leases.waiting_line import WaitingLine
 from gateway.chat.idempotency_key import IdempotencyKey
 from gateway.chat.launch_run import launched
 from gateway.http.problem_responses import Refusal
+from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import Runs
-from gateway.runs.run_follower import RunFollower
 from journal import Journal
 from orchestrator.heartbeat import beat
 from orchestrator.inbox.inbox import Inbox

@@ -23,8 +23,8 @@ from gateway.chat.run_request import Fork, RunRequest
 from gateway.gateway_services import GatewayServices
 from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problem_responses import Refusal
+from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import Stopping
-from gateway.runs.run_follower import RunFollower
 from runtime import failpoints, logs
 
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS

@@ -16,7 +16,7 @@ from gateway.chat.run_request import RunRequest
 from gateway.gateway_services import GatewayServices
 from gateway.http.problem_responses import Refusal
 from gateway.runs.after_pause import AfterPause, PausePoint
-from gateway.runs.run_follower import RunFollower
+from gateway.runs.followed_run import RunFollower
 from gateway.traces.owned_run import follow
 
 REFUSALS = ("not_found", "approval_forbidden", "approval_decided", "approval_expired")

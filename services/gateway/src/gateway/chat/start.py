@@ -8,7 +8,7 @@ from gateway.chat.launch_run import launch
 from gateway.chat.resume_run import resume
 from gateway.chat.run_request import RunRequest
 from gateway.runs.after_pause import AfterPause
-from gateway.runs.run_follower import RunFollower
+from gateway.runs.followed_run import RunFollower
 
 
 class StartedRun(msgspec.Struct, frozen=True):

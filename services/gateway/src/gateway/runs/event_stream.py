@@ -10,7 +10,7 @@ from contracts import sse
 from contracts.timings import PING_SECONDS
 from gateway.http.exchange import SEND_SECONDS, Exchange
 from gateway.http.http_responses import DirectResponse
-from gateway.runs.run_follower import RunFollower
+from gateway.runs.followed_run import RunFollower
 from runtime import failpoints
 
 

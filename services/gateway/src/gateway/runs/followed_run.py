@@ -5,7 +5,7 @@ time, first from TRACES, then from the log.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import NamedTuple
 
 from bus import BusUnavailable, Traces
@@ -15,7 +15,6 @@ from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from contracts.updates import Broken, Text, Update
 from gateway.runs.after_pause import AfterPause
 from gateway.runs.call_order import CallOrder
-from gateway.runs.run_follower import RunFollower
 from gateway.runs.run_reader import RunReader
 from gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
 from gateway.runs.view import View
@@ -87,7 +86,7 @@ class FollowedRun:
         """Whether a new follower gets all of it: one that ended for a reason of this gateway may continue."""
         return isinstance(self.updates, UpdateHistory) and not self.updates.is_local
 
-    def join(self, cursor: Cursor | None, after_pause: AfterPause | None) -> RunFollower:
+    def join(self, cursor: Cursor | None, after_pause: AfterPause | None) -> "RunFollower":
         """One follower more; the only one, where the run is not followed from its beginning."""
         history = self.updates
         place = ReadPosition(history, cursor) if isinstance(history, UpdateHistory) else history
@@ -243,3 +242,80 @@ class FollowedRun:
         elif self._look_again and not self._closed:
             self._look_again = False
             self._look()
+
+
+class RunFollower:
+    """`take` what there is, `wait` for more. `gone` is set when its client has left.
+
+    `on_tick` is called about once a second. `on_updates` is called when there is something to take before the
+    end: it returns whether it has been taken, so that nothing has to be woken.
+    """
+
+    __slots__ = ("_after_pause", "_is_set", "_updates", "_view", "_waiter", "gone", "on_tick", "on_updates")
+
+    def __init__(
+        self, view: View, updates: UpdateQueue | ReadPosition, after_pause: AfterPause | None = None
+    ) -> None:
+        self.gone = False
+        self.on_tick: Callable[[float], None] | None = None
+        self.on_updates: Callable[[], bool] | None = None
+        self._view = view
+        self._updates = updates
+        self._after_pause = after_pause
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None  # asyncio.Event is for many: 0.8 KiB
+
+    @property
+    def started(self) -> bool:
+        """Whether the user's message is saved."""
+        return self._view.started
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the request is in line before its conversation."""
+        return self._view.waiting
+
+    @property
+    def refused(self) -> bool:
+        """Whether a worker has refused the request, so that its run never begins."""
+        return self._view.refused
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last update is there to take, or was taken."""
+        return self._updates.ended
+
+    @property
+    def position(self) -> ReadPosition:
+        """Its place, in a run that is followed from the beginning."""
+        assert isinstance(self._updates, ReadPosition)
+        return self._updates
+
+    def take(self) -> list[Update]:
+        """What has come since the last call."""
+        updates = self._updates.take()
+        return updates if self._after_pause is None else self._after_pause.rest(updates)
+
+    async def wait(self) -> None:
+        """Return when there may be something to take, or `gone` was set, or `nudge` was called."""
+        if not self._is_set:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        self._is_set = False
+
+    def notify(self) -> None:
+        if self.ended or self.on_updates is None or not self.on_updates():
+            self.nudge()
+
+    def nudge(self) -> None:
+        """End the wait that is under way, or the next one."""
+        self._is_set = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def leave(self) -> None:
+        self.gone = True
+        self.nudge()

@@ -15,8 +15,7 @@ from gateway.http.exchange import Connection
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 from gateway.runs.after_pause import AfterPause
-from gateway.runs.followed_run import FollowedRun, RunKey
-from gateway.runs.run_follower import RunFollower
+from gateway.runs.followed_run import FollowedRun, RunFollower, RunKey
 from gateway.runs.run_reader import RunReader
 
 TICK_SECONDS = 1.0

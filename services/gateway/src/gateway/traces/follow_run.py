@@ -27,8 +27,8 @@ from gateway.http.strict_json import without_body
 from gateway.openapi.described import described, parameter
 from gateway.openapi.openapi_schemas import EVENT
 from gateway.runs.event_stream import EventStream
+from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import accepts_runs
-from gateway.runs.run_follower import RunFollower
 from gateway.runs.run_updates import UpdateHistory
 from gateway.traces.owned_run import TraceId, follow, no_such_run, run_of
 

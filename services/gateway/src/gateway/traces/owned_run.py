@@ -14,7 +14,7 @@ from gateway.gateway_request import GatewayRequest
 from gateway.gateway_services import GatewayServices
 from gateway.http.problem_responses import Refusal
 from gateway.runs.after_pause import AfterPause
-from gateway.runs.run_follower import RunFollower
+from gateway.runs.followed_run import RunFollower
 
 TraceId = Annotated[
     str,
