@@ -13,8 +13,8 @@ from conversations.errors import UnknownEvent
 from gateway.admin.handlers import router
 from gateway.gateway_request import GatewayRequest
 from gateway.gateway_services import GatewayServices
-from gateway.http.exchange import ClientGone
-from gateway.http.http_responses import DirectResponse, JsonAnswer, ProblemAnswer
+from gateway.http.exchange import ClientGone, DirectResponse
+from gateway.http.http_responses import JsonAnswer, ProblemAnswer
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.problem_responses import Refusal, refusal_of
 from gateway.openapi.document import document

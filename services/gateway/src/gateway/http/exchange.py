@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
 
+from litestar import Response
 from litestar.connection import ASGIConnection
 
 from directory.caller import AgentSummary
@@ -166,3 +167,19 @@ def of(scope: Any) -> Exchange:
     exchange = scope["state"][ATTRIBUTE]
     assert isinstance(exchange, Exchange)
     return exchange
+
+
+class DirectResponse(Response[T]):
+    """Base of what handlers return: `send_to` sends the answer on the request's own connection."""
+
+    def to_asgi_response(self, *_: Any, **settled: Any) -> Any:
+        """The application that sends it; `settled` is what the handler's decorator says."""
+        self._settled = settled
+
+        async def send(scope: Scope, *_: Any, **__: Any) -> None:
+            await self.send_to(of(scope))
+
+        return send
+
+    async def send_to(self, exchange: Exchange) -> None:
+        """Send it. Here: nothing, as nobody waits for an answer."""

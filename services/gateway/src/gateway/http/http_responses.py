@@ -1,32 +1,9 @@
-"""What handlers return, sent on the request's own connection."""
-
-from typing import Any, TypeVar
-
-from litestar import Response
-from litestar.types import Scope
+"""Answers that handlers return complete, sent on the request's own connection."""
 
 from contracts import wire
 from gateway.http import problem_responses
-from gateway.http.exchange import Exchange, of
+from gateway.http.exchange import DirectResponse, Exchange, T
 from gateway.http.problem_responses import Refusal
-
-T = TypeVar("T")
-
-
-class DirectResponse(Response[T]):
-    """Base of all: `send_to` sends the answer."""
-
-    def to_asgi_response(self, *_: Any, **settled: Any) -> Any:
-        """The application that sends it; `settled` is what the handler's decorator says."""
-        self._settled = settled
-
-        async def send(scope: Scope, *_: Any, **__: Any) -> None:
-            await self.send_to(of(scope))
-
-        return send
-
-    async def send_to(self, exchange: Exchange) -> None:
-        """Send it. Here: nothing, as nobody waits for an answer."""
 
 
 class JsonAnswer(DirectResponse[T]):

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from contracts import sse
 from contracts.timings import PING_SECONDS
-from gateway.http.exchange import SEND_SECONDS, Exchange
-from gateway.http.http_responses import DirectResponse
+from gateway.http.exchange import SEND_SECONDS, DirectResponse, Exchange
 from gateway.runs.followed_run import RunFollower
 from runtime import failpoints
 
