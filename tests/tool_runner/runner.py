@@ -80,11 +80,12 @@ async def end_run(database_url: str, trace_id: str) -> None:
         await conn.execute(_APPEND, ["run_completed.v1", [trace_id]])
 
 
-# A conversation for each event: a runner is to look at the trace alone.
+# A conversation for each event: a runner is to look at the trace alone. In the order of their locks.
 _APPEND = """
 INSERT INTO conversation_events (originator_id, originator_version, topic, state)
-SELECT gen_random_uuid()::text, 1, %s, convert_to(json_build_object('trace_id', trace_id)::text, 'UTF8')
-  FROM unnest(%s::text[]) AS trace_id
+SELECT id, 1, %s, convert_to(json_build_object('trace_id', trace_id)::text, 'UTF8')
+  FROM (SELECT gen_random_uuid()::text AS id, trace_id FROM unnest(%s::text[]) AS trace_id OFFSET 0) AS new
+ ORDER BY hashtext(id) & 4095
 """
 
 
