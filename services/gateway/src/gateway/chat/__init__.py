@@ -1,4 +1,5 @@
-"""How a run is requested: `admitted_request` has the guards, `start` begins the run or resumes one.
+"""How a run is requested: `admitted_request` has the guards, `launch_run` begins the run, `start` begins or
+resumes one.
 
 A protocol (`gateway.protocols`) reads a request into a `RunRequest`.
 """

@@ -1,7 +1,7 @@
 """The protocols in which clients start runs: our own in `chat`, the others each in a folder, and a line here.
 
 The guards of a handler check key and limits, its `data` is the body; it reads both into a `RunRequest`, and
-starts the run (`gateway.chat.start`).
+starts the run (`launch`; `start`, where clients send decisions about tool calls too).
 
 `wording_at` says how refusals are worded at an address, whether there is anything or not; `canonical`
 which path a handler has, where clients know it by another.

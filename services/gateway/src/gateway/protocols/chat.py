@@ -2,27 +2,36 @@
 JSON or as server-sent events in the form that X-Stream-Form chooses.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from litestar import Request, Router, post
 from litestar.handlers.base import BaseRouteHandler
 
 from contracts import http, ids, sse, wire
 from contracts.examples import CONVERSATION, MESSAGE, SOURCE, TOOL_CALL, TRACE
+from contracts.values import Form
+from directory.caller import Caller
 from gateway.access.auth import KEY, check_agent, has_key_and_agent
 from gateway.chat import chat_body
 from gateway.chat.admitted_request import AdmittedRequest, admitted_request, within_run_limits
 from gateway.chat.chat_body import ChatData
-from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
-from gateway.chat.launch_run import RUN_REFUSALS, whole
+from gateway.chat.launch_run import RUN_REFUSALS, launch, whole
 from gateway.chat.run_request import RunRequest
-from gateway.chat.start import start
-from gateway.http.exchange import Connection
-from gateway.http.problem_responses import Refusal
+from gateway.http.exchange import Connection, Exchange
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.http.query import known_query
-from gateway.openapi.described import described
+from gateway.openapi.described import described, parameter
 from gateway.openapi.openapi_schemas import EVENT
 from gateway.runs.event_stream import EventStream
+
+_FORM_HEADER = "X-Stream-Form"
+STREAM_FORM = parameter(
+    "header",
+    _FORM_HEADER,
+    "The form of the stream's events, 2 on some plans only; without it the deployment's.",
+    enum=["1", "2"],
+)
+_FORMS: dict[bytes, sse.Form] = {b"1": "form1", b"2": "form2"}
 
 REPLIES = {
     "text": http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE),
@@ -49,6 +58,27 @@ _EVENTS: dict[str, tuple[http.StreamEvent, ...]] = {
 
 STREAMS = {name: b"".join(map(wire.encode_sse, events)).decode() for name, events in _EVENTS.items()}
 """As they are on the wire. Form 1 has sources, form 2 tools: see `contracts.sse`."""
+
+
+def form_of(exchange: Exchange) -> sse.Form | None:
+    """The form that is asked for; None where none is. Raises Refusal."""
+    asked = exchange.header(_FORM_HEADER.lower().encode())
+    if not asked:
+        return None
+    if len(asked) > 1 or asked[0] not in _FORMS:
+        raise invalid(_FORM_HEADER, "This header must be 1 or 2, or be left out.")
+    return _FORMS[asked[0]]
+
+
+def default_form(number: Literal[1, 2]) -> sse.Form:
+    """The form of streams whose request asks for none."""
+    return _FORMS[b"%d" % number]
+
+
+def check_plan(form: Form | None, caller: Caller) -> None:
+    """Raises Refusal where the caller's plan does not have this form."""
+    if form == "form2" and not caller.plan.form2_streaming:
+        raise Refusal("plan_upgrade_required", f"The plan {caller.plan.name} has no streaming in form 2.")
 
 
 @described("agent_not_found")
@@ -96,10 +126,10 @@ def run_request(request: AdmittedRequest, body: http.ChatBody, form: str) -> Run
 )
 @described(*RUN_REFUSALS, examples=REPLIES)
 async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
-    started = await start(request, run_request(request, data, "json"))
-    finished, _ = await whole(started.run)
+    claim, run = await launch(request, run_request(request, data, "json"))
+    finished, _ = await whole(run)
     return http.ChatReply(
-        conversation_id=started.claim.conversation_id,
+        conversation_id=claim.conversation_id,
         message=finished.message,
         tool_calls=finished.tool_calls or None,
     )
@@ -120,8 +150,7 @@ async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
 @described(*RUN_REFUSALS, content={"text/event-stream": EVENT}, examples=STREAMS)
 async def stream_chat(request: AdmittedRequest, data: ChatData) -> EventStream:
     form = _form_of(request)
-    started = await start(request, run_request(request, data, form))
-    claim, run = started.claim, started.run
+    claim, run = await launch(request, run_request(request, data, form))
     encoder = sse.Encoder(form, claim.conversation_id, claim.trace_id)
     return EventStream(run, lambda: encoder.encode(run.take()))
 

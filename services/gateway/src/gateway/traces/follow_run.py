@@ -16,7 +16,6 @@ from contracts.updates import Broken, Finished, Started, Text, ToolStarted, Upda
 from conversations.queries.find_run import FoundRun
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key
-from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
 from gateway.chat.launch_run import TURN_SECONDS, refused_by, wait_for
 from gateway.gateway_request import GatewayRequest
 from gateway.http import query
@@ -26,6 +25,7 @@ from gateway.http.query import known_query
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described, parameter
 from gateway.openapi.openapi_schemas import EVENT
+from gateway.protocols.chat import STREAM_FORM, check_plan, default_form, form_of
 from gateway.runs.event_stream import EventStream
 from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import accepts_runs

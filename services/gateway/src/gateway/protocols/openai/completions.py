@@ -14,9 +14,8 @@ from conversations.queries import shown_history
 from gateway.access.auth import REFUSALS, authenticate, bearer_or
 from gateway.chat.admitted_request import AdmittedRequest, admit, run_limits
 from gateway.chat.client_history import ClientHistory, as_shown, storable
-from gateway.chat.launch_run import RUN_REFUSALS, whole
+from gateway.chat.launch_run import RUN_REFUSALS, launch, whole
 from gateway.chat.run_request import RunRequest
-from gateway.chat.start import start
 from gateway.http.exchange import Connection, of
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal
@@ -156,8 +155,8 @@ async def complete(
     request: AdmittedRequest, data: CompletionData
 ) -> JsonAnswer[wire.Completion] | EventStream:
     requested = await run_request(request, data)
-    started = await start(request, requested)
-    claim, run, model = started.claim, started.run, requested.model or ""
+    claim, run = await launch(request, requested)
+    model = requested.model or ""
     request.exchange.headers.append((b"x-conversation-id", claim.conversation_id.encode()))
     completion_id = f"chatcmpl-{claim.trace_id}"
     created = int(datetime.fromisoformat(claim.now).timestamp())
