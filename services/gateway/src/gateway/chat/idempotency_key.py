@@ -59,13 +59,11 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
         if not self.valid:
             raise invalid(NAME, _WRONG)
 
-    async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim:
-        """Claim the key for `request` and `seconds`, or find what it stands for; without a key, go ahead.
+    async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim | None:
+        """Claim the key for `request` and `seconds`, or find what it stands for; only where there is one.
 
         Raises Refusal: 409 where it stands for another request; DatabaseUnavailable.
         """
-        if self.text is None:
-            return _claim_of(request)
         return await self._claim(
             claims, request.account_id, _hash(request), request.trace_id, request.conversation_id, seconds
         )
@@ -128,16 +126,15 @@ class Tried(IdempotencyKey, frozen=True, kw_only=True):
 
     attempted: Try
 
-    async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim:
-        """That of the other tries, or one of its own. Raises DatabaseUnavailable."""
-        found = await tries.claim_try(
+    async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim | None:
+        """That of the other tries; None where it goes ahead on its own. Raises DatabaseUnavailable."""
+        return await tries.claim_try(
             claims,
             self.attempted,
             trace_id=request.trace_id,
             conversation_id=request.conversation_id,
             seconds=seconds,
         )
-        return found or _claim_of(request)
 
     async def answered(self, claims: Claims, claim: Claim) -> None:
         """No try comes after this one."""
@@ -164,19 +161,6 @@ def parse(value: bytes) -> str | None:
     if quoted := _QUOTED.match(value):
         text = _ESCAPED.sub(rb"\1", quoted[1]).decode()
     return text if 1 <= len(text) <= MAX_LENGTH else None
-
-
-def _claim_of(request: ChatRequested) -> Claim:
-    return Claim(
-        account_id=request.account_id,
-        key_hash="",
-        trace_id=request.trace_id,
-        conversation_id=request.conversation_id,
-        publication=1,
-        mine=True,
-        seconds=0.0,
-        now=request.requested_at,
-    )
 
 
 def _hash(request: ChatRequested) -> bytes:

@@ -64,7 +64,10 @@ async def launched(
     attempt = _Launch(services, request, key, slot, fork)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     while asyncio.get_running_loop().time() < end:
-        claim = await key.claim(services.claims, request, ACCEPT_SECONDS)
+        claim = None
+        if key.text is not None or isinstance(key, Tried):
+            claim = await key.claim(services.claims, request, ACCEPT_SECONDS)
+        claim = claim or _own_claim(request)
         following = services.runs.follow(
             claim.trace_id,
             claim.conversation_id,
@@ -92,6 +95,20 @@ async def launched(
                 await key.give_up(services.pool, claim, refused=True)
             raise
     raise Refusal("overloaded", _NOT_TAKEN)
+
+
+def _own_claim(request: ChatRequested) -> Claim:
+    """Of a request that no other repeats."""
+    return Claim(
+        account_id=request.account_id,
+        key_hash="",
+        trace_id=request.trace_id,
+        conversation_id=request.conversation_id,
+        publication=1,
+        mine=True,
+        seconds=0.0,
+        now=request.requested_at,
+    )
 
 
 class _Launch(msgspec.Struct):
