@@ -13,8 +13,7 @@ from contracts.values import ShownMessage
 from conversations.aggregate.compaction import Compact, due, once_more, through_version
 from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.aggregate.forking import fork
-from conversations.aggregate.history import prompt_for, summary_prompt
-from conversations.aggregate.kept_histories import KeptHistories
+from conversations.aggregate.history import KeptHistories, prompt_for, summary_prompt
 from tests.conversations.given import (
     ACCOUNT,
     AT,

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from contracts.values import ShownMessage
 from conversations.aggregate.conversation import Conversation
-from conversations.aggregate.history import Prompt, prompt_for
-from conversations.aggregate.kept_histories import KeptHistories
+from conversations.aggregate.history import KeptHistories, Prompt, prompt_for
 from tests.conversations.given import asked, began, failed, given, started, trace, turn
 from tests.conversations.test_history import conversations
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from conversations.aggregate.history import prompt_for
-from conversations.aggregate.kept_histories import KeptHistories
+from conversations.aggregate.history import KeptHistories, prompt_for
 from orchestrator.models import ModelCall
 from orchestrator.models.anthropic.client import body_of, json_of
 from tests.conversations.given import asked, began, given, replied, trace, turn

@@ -13,7 +13,7 @@ from contracts.timings import (
     TOOL_SECONDS,
     TOOL_SLACK_SECONDS,
 )
-from conversations.aggregate.kept_histories import KeptHistories
+from conversations.aggregate.history import KeptHistories
 from conversations.event_store.load_budget import LoadBudget
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore

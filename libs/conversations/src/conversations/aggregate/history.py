@@ -5,7 +5,7 @@ answered by a tool_result with its id at the head of the next message; no text b
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -15,9 +15,14 @@ from conversations.aggregate.approvals import NOT_RUN
 from conversations.aggregate.compaction import Compact, Opening, opening_of, place_of
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.rounds import Call, Round
+from runtime.bounded import BoundedMap
 
 Block = dict[str, Any]
 Message = dict[str, Any]
+_Key = tuple[str, str, bool]
+
+MAX_HISTORIES = 1000
+MAX_BYTES = 32 * 1024 * 1024
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
 _SUMMARISED = """\
@@ -96,8 +101,16 @@ class Settled(msgspec.Struct, frozen=True):
         return self.history.json(self.count, encode)
 
 
-class Histories(Protocol):
-    """Where histories are kept."""
+class KeptHistories:
+    """Histories of the conversations that were asked about last: what a model has seen is not rendered again.
+
+    Bounded by their number and by the bytes of the runs that are in them. Of 970 messages before the new one,
+    rendering all takes 0.8 ms, and copying what is kept 0.01 ms. A provider may keep the JSON of the messages
+    with them (`Settled.json`), which is about as large as the runs in them.
+    """
+
+    def __init__(self, max_histories: int = MAX_HISTORIES, max_bytes: int = MAX_BYTES) -> None:
+        self._kept: BoundedMap[_Key, History] = BoundedMap(max_histories, max_bytes)
 
     def up_to(
         self,
@@ -108,7 +121,17 @@ class Histories(Protocol):
         *,
         tools_offered: bool,
     ) -> History:
-        """The history of those of the conversation's `runs` that come after `opening`."""
+        """The history of those `runs` behind `opening`: what is kept, if it is of these, and the rest."""
+        key = (conversation.conversation_id, provider, tools_offered)
+        # Taken out: one whose rendering fails half way is not to be gone on with.
+        size, history = self._kept.size_of(key), self._kept.pop(key)
+        # Runs that have ended are the same objects from one state of a conversation to the next.
+        if history is None or history.opening != opening or history.runs != runs[: len(history.runs)]:
+            history, size = History(opening, provider, tools_offered=tools_offered), 0
+        size += sum(len(msgspec.json.encode(run)) for run in runs[len(history.runs) :])
+        history.go_on_to(runs)
+        self._kept.put(key, history, size)
+        return history
 
 
 def prompt_for(
@@ -118,7 +141,7 @@ def prompt_for(
     tools_offered: bool,
     documents: str = "",
     provider: str = "anthropic",
-    histories: Histories | None = None,
+    histories: KeptHistories | None = None,
 ) -> Prompt:
     """The messages for the next model call of that run: the seed, all earlier runs, what it has done itself.
 

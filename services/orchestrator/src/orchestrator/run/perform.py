@@ -13,7 +13,7 @@ from conversations.aggregate import turn
 from conversations.aggregate.approvals import Terms, requested
 from conversations.aggregate.compaction import Compact, through_version
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
-from conversations.aggregate.history import Histories, Prompt, prompt_for, summary_prompt
+from conversations.aggregate.history import KeptHistories, Prompt, prompt_for, summary_prompt
 from conversations.aggregate.rounds import Call
 from directory.agents import AgentConfig
 from directory.approval_policy import needs_approval
@@ -59,7 +59,7 @@ class Performer:
     agent: AgentConfig
     replies: Replies
     listings: ToolListings
-    histories: Histories
+    histories: KeptHistories
     tools: Tools
     channel: TraceChannel
     clock: RunClock
