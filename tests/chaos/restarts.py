@@ -35,6 +35,7 @@ def seen_by_clients(history: History) -> Seen:
     """Every answer, judged."""
     leaving = {ask.ask for ask in history.asks if ask.cancels}
     limited = {ask.ask for ask in history.asks if ask.limited}
+    asking = {ask.ask for ask in history.asks if ask.agent == "asking"}
     outcomes: Counter[str] = Counter()
     errors: list[str] = []
     for exchange in history.exchanges:
@@ -43,6 +44,8 @@ def seen_by_clients(history: History) -> Seen:
             outcome = "cancelled by its client"
         elif outcome == "rate_limited" and exchange.ask in limited:
             outcome = "over its limit"
+        elif outcome in ("approval_required", "approval_pending") and exchange.ask in asking:
+            outcome = "waits for a person"
         elif outcome not in _HARMLESS:
             errors.append(
                 f"{outcome}: {exchange.form} at {exchange.gateway}, {exchange.began:.2f} to "

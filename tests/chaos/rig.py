@@ -46,11 +46,16 @@ _PLAN = "Chaos"
 
 
 def described(
-    folder: RunFolder, ports: Ports, settings: UpSettings, added: Mapping[str, str] | None
+    folder: RunFolder,
+    ports: Ports,
+    settings: UpSettings,
+    added: Mapping[str, str] | None,
+    *,
+    notifiers: int = 1,
 ) -> Stack:
     """The stack of `agentchat up`, two of each service. `added` is added to their environment."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-    counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
+    counts = Counts(gateways=2, orchestrators=2, tool_runners=2, notifiers=notifiers)
     return describe(
         folder, ports, folder_secrets.keep(folder.secrets), settings, counts, environ | dict(added or {})
     )
@@ -88,12 +93,14 @@ async def running_rig(
     links: bool = True,
     disks: bool = False,
     added: Mapping[str, str] | None = None,
+    spares: bool = False,
     spawn: Spawn = spawn,
 ) -> AsyncIterator[Rig]:
     """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name.
 
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
     `added` is added to the environment of each service. `spawn` starts the processes.
+    With `spares` there is a second projector, and a second notifier.
     With `disks` some folders are on disks that can be filled, for which the process needs mounts of its own.
     """
     folder = RunFolder(path)
@@ -101,8 +108,11 @@ async def running_rig(
     mounted = _disks(folder) if disks else {}
     with folder.locked(), contextlib.closing(Ports()) as ports:
         tools_port = ports.free()
-        stack = described(folder, ports, UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",)), added)
+        settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
+        stack = described(folder, ports, settings, added, notifiers=2 if spares else 1)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
+        if spares:
+            found["projector-2"] = _second(found["projector-1"], "projector-2", ports.free())
         wiring = _Wiring(found, ports, links=links)
         processes = [wiring.wired(process) for process in found.values()]
         processes = [_launched(process, folder.path / "clocks", replaced or {}) for process in processes]
@@ -170,6 +180,13 @@ class _Wiring:
         return self.proxies[name].port
 
 
+def _second(first: Process, name: str, port: int) -> Process:
+    argv = tuple(name if each == first.name else each for each in first.argv)
+    env = first.env | {"AGENTCHAT_HEALTH_PORT": str(port)}
+    log = first.log.with_name(first.log.name.replace(first.name, name))
+    return msgspec.structs.replace(first, name=name, argv=argv, env=env, log=log, probe=HttpProbe(port))
+
+
 def _port(process: Process) -> int:
     assert isinstance(process.probe, HttpProbe | NatsProbe | PostgresProbe | ValkeyProbe)
     return process.probe.port
@@ -177,11 +194,11 @@ def _port(process: Process) -> int:
 
 def _launched(process: Process, clocks: Path, replaced: Mapping[str, tuple[str, ...]]) -> Process:
     """A service has a wall clock that can be wrong, and perhaps a module in the place of its own."""
+    argv = next((argv for name, argv in replaced.items() if process.name.startswith(name)), process.argv[:3])
     if process.name not in SERVICES:
-        return process
+        return msgspec.structs.replace(process, argv=(*argv, *process.argv[3:]))
     clock = clocks / process.name
     set_offset(clock, 0.0)
-    argv = next((argv for name, argv in replaced.items() if process.name.startswith(name)), process.argv[:3])
     module = argv.index("-m") + 1
     shifted = (*argv[:module], "tests.chaos.wall_clock", str(clock), *argv[module:], *process.argv[3:])
     return msgspec.structs.replace(process, argv=shifted)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ops.process import Spawn, spawn
-from tests.chaos import drain, hostile, redelivered, single, soak
+from tests.chaos import drain, hostile, redelivered, single, soak, upgrade
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import VERSION, Plan, make_plan
@@ -74,8 +74,7 @@ def _faults(given: argparse.Namespace) -> Outcome:
         print(f"no disk is filled: {error.strerror}", file=sys.stderr)
     start = forked.spawn if given.forked else spawn
     work = functools.partial(record, plan, rebuilds=given.rebuilds, disks=disks, spawn=start)
-    history = asyncio.run(work(Path(given.keep))) if given.keep else on_a_stack(work)
-    return outcome_of(f"{given.seed}-{given.requests}", history)
+    return outcome_of(f"{given.seed}-{given.requests}", on_a_stack(work, given.keep))
 
 
 class Mode(NamedTuple):
@@ -106,6 +105,7 @@ MODES = {
     "drain": Mode(drain.run, {"rounds": 50, "streams": 200}),
     "soak": Mode(soak.run, {"requests": 100_000}),
     "hostile": Mode(hostile.run, {"readers": 1000, "heads": 1000, "idle": 5000}),
+    "upgrade": Mode(upgrade.run, upgrade.OPTIONS),
     "step-matrix": Mode(step_matrix.run, {"rounds": len(MATRIX), "at-once": 4, "only": ""}),
 }
 _HELP = {

@@ -34,10 +34,10 @@ def answers_again(view: View) -> Iterator[Violation]:
 
 
 def replays(view: View) -> Iterator[Violation]:
-    """I11: read models that are rebuilt are the same as the live ones."""
+    """I11: the hash chain is whole, and read models that are rebuilt are the same as the live ones."""
     for proof, held in view.history.final.replay.items():
         if not held:
-            yield _v("I11", proof, "the read models differ")
+            yield _v("I11", proof, "it does not hold")
 
 
 def _v(invariant: str, of: str, evidence: str) -> Violation:
