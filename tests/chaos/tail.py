@@ -16,6 +16,7 @@ from tests.chaos.records import Clock, Event
 
 TAG = re.compile(r"\[\[u:([0-9a-f-]{36})\]\]")
 _SECONDS = 2.0
+_NAME = "chaos"
 _QUERY = (
     "SELECT notification_id, originator_id, originator_version, topic, convert_from(state, 'UTF8')"
     " FROM conversation_events WHERE notification_id > %s ORDER BY notification_id"
@@ -69,7 +70,7 @@ class Tail:
     async def _rows(self, after: int) -> list[tuple[int, str, int, str, str]]:
         if self._connection is None or self._connection.closed:
             self._connection = await psycopg.AsyncConnection.connect(
-                self._url, autocommit=True, connect_timeout=2
+                self._url, autocommit=True, connect_timeout=2, application_name=_NAME
             )
         try:
             return await (await self._connection.execute(_QUERY, (after,))).fetchall()
@@ -91,7 +92,9 @@ class Tail:
 
 async def read_events(database_url: str, clock: Clock) -> list[Event]:
     """Every row there is."""
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(
+        database_url, autocommit=True, application_name=_NAME
+    ) as connection:
         rows = await (await connection.execute(_QUERY, (0,))).fetchall()
     events = []
     for position, conversation, version, topic, text in rows:

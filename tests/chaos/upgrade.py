@@ -63,9 +63,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """What clients saw of a step, in seconds.
 
-    `pause`: the longest time in which no reply began at any client; `slowest`: the longest from a message to its
-    text, attempts that failed included. `outcomes`: what became of requests, but for `done`. `errors`: those
-    that no client may see.
+    `pause`: the longest time in which no reply began at any client; `slowest`: the longest from a message to
+    its text, failed attempts included. `outcomes`: what became of requests, but for `done`. `errors`: what no
+    client may see.
     """
 
     step: Step
