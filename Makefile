@@ -139,5 +139,5 @@ lock: $(READY) ## resolve requirements.lock again from the members' pyproject.to
 	  --no-emit-index-url --no-emit-find-links --group site -o docs/requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
-	rm -rf $(VENV) dist .run .site .bench .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
+	rm -rf $(VENV) dist .run .site .bench .cache .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,11 +16,8 @@ BEFORE = "b62a4105b644b4d8575c9951fc3a0e99ce2efa7f"
 STAY = ("notifier",)
 """Services that do not go back to it (docs/operate/production.md, Upgrades)."""
 
-FINISH: tuple[tuple[str, ...], ...] = ()
-"""Commands of this version, such as `("migrate", "--finish")`, once all processes run it."""
-
-REOPEN: tuple[tuple[str, ...], ...] = ()
-"""Its commands before processes go back."""
+FINISH, REOPEN = "", ""
+"""Commands of `agentchat` of this version: when all processes run it, and before they go back."""
 
 _FOLDER = Path(".cache/releases")
 

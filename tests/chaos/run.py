@@ -115,6 +115,11 @@ _HELP = {
     "plan": "the version of the plan",
     "rebuilds": "of the read models, at the end",
     "keep": "a folder to keep the stack's data and logs in",
+    "aside": "seconds for which both versions run at each step",
+    "before": "the commit of the earlier version",
+    "after": "the commit of the later version; else this tree",
+    "finish": "a command of agentchat when all processes are of the later version",
+    "reopen": "one before they go back",
     "again": "a history.json to judge again, instead of a run",
     "forked": "fork the services, which start faster",
 }

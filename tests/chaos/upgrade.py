@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import msgspec
@@ -41,8 +42,8 @@ ORDER = ("projector", "notifier", "gateway", "tool-runner", "orchestrator")
 KILLS = "forward with kills"
 """The phase in which services are killed."""
 _MODULES = {each: each.replace("-", "_") for each in ORDER} | {"database": "ops.prepare"}
-_PLAIN = ("short", "long", "slow")
-"""Agents whose first text waits for nothing but us."""
+_PLAIN = ("short", "long")
+"""Agents whose text waits for nothing but us: not for a person, nor for a slow reply before it."""
 _ANSWERS = ("200", "503", "ConnectError", "ReadError", "RemoteProtocolError")
 """To other requests: a client knows to ask again, which a load balancer does for it."""
 _KILL_SECONDS = (3.0, 6.0)
@@ -75,16 +76,25 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     errors: list[str]
 
 
+class Pair(NamedTuple):
+    """The interpreters of the two versions, and the commands of the later (`release`)."""
+
+    before: str
+    after: str
+    finish: str
+    reopen: str
+
+
 class Upgrade:
     """Replaces the processes of a rig whose services run the release before."""
 
-    def __init__(self, rig: Rig, load: Load, history: History, *, before: str, aside: float) -> None:
+    def __init__(self, rig: Rig, load: Load, history: History, pair: Pair, aside: float) -> None:
         self.steps: list[Step] = []
         self.restarts: list[Restart] = []
         self._rig = rig
         self._load = load
         self._history = history
-        self._before = before
+        self._pair = pair
         self._aside = aside
         self._replaced = ""
         """The process that is being replaced: it is not killed meanwhile."""
@@ -93,15 +103,15 @@ class Upgrade:
         """Forward, back, and forward again. Raises TimeoutError where a process does not stop or start."""
         async with self._step("before", "no change"):
             await asyncio.sleep(self._aside)
-        await self._commands("forward", [("migrate",)])
-        await self._replace("forward", ORDER, sys.executable)
-        await self._commands("forward", FINISH)
-        await self._commands("back", REOPEN)
+        await self._command("forward", "migrate")
+        await self._replace("forward", ORDER, self._pair.after)
+        await self._command("forward", self._pair.finish)
+        await self._command("back", self._pair.reopen)
         back = [each for each in reversed(ORDER) if each not in STAY]
-        await self._replace("back", back, self._before)
+        await self._replace("back", back, self._pair.before)
         async with self._kills():
-            await self._replace(KILLS, [each for each in ORDER if each in back], sys.executable)
-        await self._commands("after", FINISH)
+            await self._replace(KILLS, [each for each in ORDER if each in back], self._pair.after)
+        await self._command("after", self._pair.finish)
         async with self._step("after", "no change"):
             await asyncio.sleep(self._aside)
 
@@ -117,11 +127,11 @@ class Upgrade:
                 self._replaced = ""
                 await asyncio.sleep(self._aside)
 
-    async def _commands(self, phase: str, commands: Sequence[tuple[str, ...]]) -> None:
-        """By this version, as the owner of the database."""
-        for command in commands:
-            async with self._step(phase, " ".join(command)):
-                argv = (sys.executable, "-m", "ops.main", *command)
+    async def _command(self, phase: str, command: str) -> None:
+        """By the later version, as the owner of the database; "" is none."""
+        if command:
+            async with self._step(phase, command):
+                argv = (self._pair.after, "-m", "ops.main", *command.split())
                 output = await run_command(argv, env=self._rig.kin.kept["database"].process.env)
                 assert output.code == 0, output.text
                 await asyncio.sleep(self._aside)
@@ -197,22 +207,26 @@ async def _ask_other_things(rig: Rig, load: Load, answers: Counter[str]) -> None
     headers = {"X-Api-Key": rig.access[ACCOUNTS[0]].api_key}
     async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=60) as http:
         for number in itertools.count():
+            await asyncio.sleep(0.2)
+            own = [
+                e for e in load.exchanges if e.account == ACCOUNTS[0] and e.conversation and e.status == 200
+            ]
+            if not own:
+                continue
             base = f"http://127.0.0.1:{rig.client_ports[number % 2]}/v1"
-            own = [each for each in load.exchanges if each.account == ACCOUNTS[0] and each.conversation]
-            path = f"{base}/conversations/{own[-1].conversation}" if own else base
-            traces = [each.headers["x-trace-id"] for each in own if each.status == 200]
-            for what, method, url, body in (
-                ("list", "GET", f"{base}/conversations", None),
-                ("messages", "GET", f"{path}/messages", None),
-                ("title", "PATCH", path, {"title": f"number {number}"}),
-                ("join", "GET", f"{base}/chat/{traces[-1]}/events" if traces else base, None),
+            path, trace = f"{base}/conversations/{own[-1].conversation}", own[-1].headers["x-trace-id"]
+            for what, method, url in (
+                ("list", "GET", f"{base}/conversations"),
+                ("messages", "GET", f"{path}/messages"),
+                ("title", "PATCH", path),
+                ("join", "GET", f"{base}/chat/{trace}/events"),
             ):
+                body = {"title": f"number {number}"} if method == "PATCH" else None
                 try:
                     answered = str((await http.request(method, url, json=body)).status_code)
                 except httpx.HTTPError as error:
                     answered = type(error).__name__
-                answers[f"{what} {answered}"] += bool(own and traces)
-            await asyncio.sleep(0.2)
+                answers[f"{what} {answered}"] += 1
 
 
 async def _endpoint(rig: Rig, receiver: Receiver) -> None:
@@ -261,13 +275,13 @@ async def _feed(rig: Rig) -> list[str]:
 
 
 async def _upgraded(
-    given: argparse.Namespace, before: str, folder: Path
+    given: argparse.Namespace, pair: Pair, folder: Path
 ) -> tuple[Upgrade, History, list[str], str]:
-    replaced = {name: (before, "-m", module) for name, module in _MODULES.items()}
+    replaced = {name: (pair.before, "-m", module) for name, module in _MODULES.items()}
     running = recorded(folder, given.seed, replaced=replaced, links=False, spares=True)
     async with receiving() as receiver, running as (rig, load, history):
         await _endpoint(rig, receiver)
-        upgrade = Upgrade(rig, load, history, before=before, aside=given.aside)
+        upgrade = Upgrade(rig, load, history, pair, given.aside)
         mixes = [MIX_OF_3 if number % 2 else {"slow": 1} for number in range(given.streams)]
         answers: Counter[str] = Counter()
         others = asyncio.create_task(_ask_other_things(rig, load, answers))
@@ -301,8 +315,9 @@ def text_of(figures: Sequence[Figures]) -> str:
 
 def run(given: argparse.Namespace) -> Outcome:
     """It has failed too where a client saw an error that no kill explains, or something is missing."""
-    before = python_of(given.before)
-    upgrade, history, wrong, webhooks = on_a_stack(partial(_upgraded, given, before), given.keep)
+    after = python_of(given.after) if given.after else sys.executable
+    pair = Pair(python_of(given.before), after, given.finish, given.reopen)
+    upgrade, history, wrong, webhooks = on_a_stack(partial(_upgraded, given, pair), given.keep)
     figures = [figures_of(step, history) for step in upgrade.steps]
     errors = [error for each in figures if each.step.phase != KILLS for error in each.errors]
     late = late_exits(upgrade.restarts)
@@ -316,5 +331,12 @@ def run(given: argparse.Namespace) -> Outcome:
     )
 
 
-OPTIONS: dict[str, object] = {"streams": 24, "aside": 4.0, "before": BEFORE, "keep": ""}
-"""`aside`: seconds for which both versions run at each step."""
+OPTIONS: dict[str, object] = {
+    "streams": 24,
+    "aside": 4.0,
+    "keep": "",
+    "before": BEFORE,
+    "after": "",
+    "finish": FINISH,
+    "reopen": REOPEN,
+}

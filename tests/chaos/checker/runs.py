@@ -13,6 +13,7 @@ from tests.chaos.records import Item, Violation
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
 _CHANGED = "A person changed the input of this call before it ran."
+_OF_NO_RUN = ("conversation_started", "conversation_described", "conversation_erased")
 _NOT_RUN = "The call was not run: nobody had approved it."
 
 
@@ -21,7 +22,7 @@ def one_at_a_time(view: View) -> Iterator[Violation]:
     for conversation, events in view.conversations.items():
         active: str | None = None
         for event in events:
-            if event.kind in ("conversation_started", "conversation_erased"):
+            if event.kind in _OF_NO_RUN:
                 continue
             if active not in (None, event.trace):
                 yield _v("I8", conversation, f"version {event.version} is of {event.trace}, within {active}")
