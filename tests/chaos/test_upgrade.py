@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.chaos.records import Ask, Exchange, Fault, History
-from tests.chaos.upgrade import Step, figures_of
+from tests.chaos.upgrade import KILLS, Step, figures_of, unexplained
 
 STEP = Step(phase="forward", of="gateway-1", began=100.0, ended=110.0)
 DELTA = 'data: {"type":"meta"}\n\ndata: {"type":"delta","content":"x"}\n\n'
@@ -63,3 +63,13 @@ def test_what_a_stopping_gateway_refuses_is_no_error_but_is_counted() -> None:
     figures = figures_of(STEP, history)
     assert figures.outcomes == {"refused by a stopped gateway": 1}
     assert figures.errors == []
+
+
+def test_errors_count_before_and_after_the_phase_in_which_services_are_killed() -> None:
+    kills = Step(phase=KILLS, of="gateway-1", began=110.0, ended=120.0)
+    before, between, within, after = (
+        _stream(str(began), began, ended - 1, end="reset", body=DELTA)
+        for began, ended in ((101.0, 103.0), (109.0, 111.0), (112.0, 113.0), (121.0, 123.0))
+    )
+    assert unexplained([STEP, kills], _history(between, within)) == []
+    assert len(unexplained([STEP, kills], _history(before, between, within, after))) == 2

@@ -161,7 +161,8 @@ class Upgrade:
             yield
         finally:
             killing.cancel()
-            await asyncio.gather(killing, return_exceptions=True)
+            with contextlib.suppress(asyncio.CancelledError):
+                await killing
             await nemesis.heal()
             self._history.faults += nemesis.faults
 
@@ -171,9 +172,7 @@ def figures_of(step: Step, history: History) -> Figures:
     begun = sorted(at for at in map(reply_began, history.exchanges) if step.began <= at <= step.ended)
     places = [step.began, *begun, step.ended]
     own = [each for each in history.exchanges if step.began <= each.began < step.ended]
-    seen = seen_by_clients(
-        History(seed=history.seed, exchanges=own, faults=history.faults, asks=history.asks)
-    )
+    seen = seen_by_clients(msgspec.structs.replace(history, exchanges=own))
     return Figures(
         step=step,
         pause=round(max(after - at for at, after in itertools.pairwise(places)), 2),
@@ -181,6 +180,14 @@ def figures_of(step: Step, history: History) -> Figures:
         outcomes={name: count for name, count in seen.outcomes.items() if name != "done"},
         errors=seen.errors,
     )
+
+
+def unexplained(steps: Sequence[Step], history: History) -> list[str]:
+    """Errors of requests that were over before the kills began, or began after them."""
+    kills = [step for step in steps if step.phase == KILLS]
+    began, ended = kills[0].began, kills[-1].ended
+    own = [each for each in history.exchanges if each.ended < began or each.began > ended]
+    return seen_by_clients(msgspec.structs.replace(history, exchanges=own)).errors
 
 
 def reply_began(exchange: Exchange) -> float:
@@ -288,7 +295,8 @@ async def _upgraded(
         async with talking(rig, load, history, mixes):
             await upgrade.run()
         others.cancel()
-        await asyncio.gather(others, return_exceptions=True)
+        with contextlib.suppress(asyncio.CancelledError):
+            await others
         await closing.settle(rig, history.final, load.people.decide_all)
         again, wrong = await _webhooks(rig, receiver)
         webhooks = f"{len(receiver.received)} webhooks, {again} of them again"
@@ -319,7 +327,7 @@ def run(given: argparse.Namespace) -> Outcome:
     pair = Pair(python_of(given.before), after, given.finish, given.reopen)
     upgrade, history, wrong, webhooks = on_a_stack(partial(_upgraded, given, pair), given.keep)
     figures = [figures_of(step, history) for step in upgrade.steps]
-    errors = [error for each in figures if each.step.phase != KILLS for error in each.errors]
+    errors = unexplained(upgrade.steps, history)
     late = late_exits(upgrade.restarts)
     return outcome_of(
         f"upgrade-{given.seed}",
