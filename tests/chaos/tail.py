@@ -1,11 +1,13 @@
 """A reader that follows the event store during the run, and answers what is committed now.
 
-It asks for what is behind the last position that it saw, as every follower of the log does: a commit that
-becomes visible after it would be missed, and the checker compares what it saw with all there is (I9).
+It reads up to the settled position, as every follower of the log does: a commit that becomes visible after it
+would be missed, and the checker compares what it saw with all there is (I9). What is committed now it sees
+above that position too.
 """
 
 import asyncio
 import contextlib
+import math
 import re
 from typing import Any
 
@@ -21,6 +23,11 @@ _QUERY = (
     "SELECT notification_id, originator_id, originator_version, topic, convert_from(state, 'UTF8')"
     " FROM conversation_events WHERE notification_id > %s ORDER BY notification_id"
 )
+
+
+_SETTLED = "SELECT settled_position()"
+
+_Row = tuple[int, str, int, str, str]
 
 
 class Tail:
@@ -60,20 +67,23 @@ class Tail:
     async def _read(self) -> bool:
         with contextlib.suppress(psycopg.Error, OSError, TimeoutError):
             async with asyncio.timeout(_SECONDS), self._lock:
-                rows = await self._rows(self.positions[-1] if self.positions else 0)
+                settled, rows = await self._rows(self.positions[-1] if self.positions else 0)
                 for position, _, _, topic, state in rows:
-                    self.positions.append(position)
+                    if position <= settled:
+                        self.positions.append(position)
                     self._note(topic, state)
                 return True
         return False
 
-    async def _rows(self, after: int) -> list[tuple[int, str, int, str, str]]:
+    async def _rows(self, after: int) -> tuple[float, list[_Row]]:
+        """The settled position, and then what is committed."""
         if self._connection is None or self._connection.closed:
             self._connection = await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, connect_timeout=2, application_name=_NAME
             )
         try:
-            return await (await self._connection.execute(_QUERY, (after,))).fetchall()
+            settled = await _settled(self._connection)
+            return settled, await (await self._connection.execute(_QUERY, (after,))).fetchall()
         except BaseException:
             connection, self._connection = self._connection, None
             with contextlib.suppress(Exception):
@@ -88,6 +98,15 @@ class Tail:
             self._replies.add(message["trace_id"])
         elif found := TAG.search(message["content"]):
             self._users.add(found[1])
+
+
+async def _settled(connection: psycopg.AsyncConnection[Any]) -> float:
+    """Of release 0.9.0, whose appends take turns, every position that is seen is settled."""
+    try:
+        row = await (await connection.execute(_SETTLED)).fetchone()
+    except psycopg.errors.UndefinedFunction:
+        return math.inf
+    return float(row[0]) if row else 0.0
 
 
 async def read_events(database_url: str, clock: Clock) -> list[Event]:
