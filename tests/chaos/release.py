@@ -16,7 +16,7 @@ BEFORE = "b62a4105b644b4d8575c9951fc3a0e99ce2efa7f"
 STAY = ("notifier",)
 """Services that do not go back to it (docs/operate/production.md, Upgrades)."""
 
-FINISH, REOPEN = "", ""
+FINISH, REOPEN = "migrate --finish", "migrate --reopen"
 """Commands of `agentchat` of this version: when all processes run it, and before they go back."""
 
 _FOLDER = Path(".cache/releases")
