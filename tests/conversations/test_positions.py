@@ -1,4 +1,4 @@
-"""Appends that run at the same time, and readers that miss none of their events (`event_store.positions`)."""
+"""Appends that run at the same time, and readers that miss none of their events."""
 
 import asyncio
 import contextlib

@@ -7,8 +7,8 @@ snapshots, its `repository`, `notification_log` and subscriptions, and so its pr
 
 What is ours: an advisory lock, by which those who append by the library take turns, in the place of a lock on
 the table; notifications end at the settled position, since services do not wait for them
-(`event_store.positions`); rows of erased conversations, and of forks that are being written, are not shown;
-topics are the tags of events, and states their JSON, by msgspec.
+(`event_store.settled_position`); rows of erased conversations, and of forks that are being written, are not
+shown; topics are the tags of events, and states their JSON, by msgspec.
 """
 
 from collections.abc import Iterable, Sequence

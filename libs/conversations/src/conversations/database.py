@@ -14,8 +14,8 @@ from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, co
 EVENTS_TABLE = "conversation_events"
 
 APPEND_LOCK = 0x6167636800000001
-"""The advisory lock by which all appends take turns until an upgrade from 0.9.0 is finished (`positions`).
-After that, only those by the eventsourcing library do (`application`).
+"""The advisory lock by which all appends take turns until an upgrade from 0.9.0 is finished
+(`settled_position`). After that, only those by the eventsourcing library do (`application`).
 """
 
 CONVERSATION_LOCKS = 0x61676364

@@ -10,7 +10,7 @@ from conversations import compacted_erasures, erased_rows, erasures
 from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import VISIBLE_TEXT
-from conversations.event_store import appending, feed_reader, positions, snapshots
+from conversations.event_store import appending, feed_reader, settled_position, snapshots
 from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
     approvals_table,
@@ -116,7 +116,7 @@ STEPS = (
     BASELINE,
     waiting_line.MODEL_STEP,
     compacted_erasures.DROP_LEAVES_STEP,
-    positions.STEP,
+    settled_position.STEP,
 )
 
 _FINISHED = "conversations finished"
@@ -131,7 +131,7 @@ async def migrate(database_url: str, *, finish: bool = False) -> None:
     async with migrations.migrating(database_url) as conn:
         applied = await migrations.apply(conn, "conversations", STEPS)
         if finish or applied == len(STEPS):
-            await migrations.apply(conn, _FINISHED, positions.FINISH_STEPS)
+            await migrations.apply(conn, _FINISHED, settled_position.FINISH_STEPS)
     await migrations.build_indexes(
         database_url,
         shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | compacted_erasures.INDEXES,
@@ -141,5 +141,5 @@ async def migrate(database_url: str, *, finish: bool = False) -> None:
 async def reopen(database_url: str) -> None:
     """Undo what `finish` has done, before a process of the release before runs again. Safe to repeat."""
     async with migrations.migrating(database_url) as conn:
-        await conn.execute(positions.REOPEN.encode())
+        await conn.execute(settled_position.REOPEN.encode())
         await conn.execute("DELETE FROM schema_migrations WHERE component = %s", [_FINISHED])

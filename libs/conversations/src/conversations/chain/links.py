@@ -21,8 +21,8 @@ ERASED = events.tag_of(events.ConversationErased)
 # A trigger, so that whoever appends is chained, and nobody names its own link. It sees the rows before in the
 # same statement.
 # The position is drawn here, under the conversation's lock, whatever the insert says: nobody puts an event
-# between those that were read already, or below them (`event_store.positions`). An event follows the one
-# before it in its conversation, and an erasure follows what it erases. Only an import brings an erasure
+# between those that were read already, or below them (`event_store.settled_position`). An event follows the
+# one before it in its conversation, and an erasure follows what it erases. Only an import brings an erasure
 # alone, and no service acts as its role. The names are qualified: a temporary table of whoever inserts would
 # be found first.
 def _chain_function(create: str, turn: str) -> str:

@@ -1,7 +1,7 @@
 """The log of all conversations, for readers: in the order of its positions, and by conversation.
 
-Pages end at the settled position, below which nothing is appended any more (`positions`): so nobody who reads
-what comes after a position misses an event. Positions are not contiguous: appends that failed and
+Pages end at the settled position, below which nothing is appended any more (`settled_position`): so nobody
+who reads what comes after a position misses an event. Positions are not contiguous: appends that failed and
 conversations that were erased leave gaps.
 """
 
