@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ops.errors import NotRunningError
 from ops.folder import RunFolder, write_private
 from ops.probes import Probe
 
@@ -51,6 +52,14 @@ def read(path: Path) -> Record | None:
         return msgspec.json.decode(path.read_bytes(), type=Record)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
+
+
+def running(folder: RunFolder, elsewhere: str = "") -> Record:
+    """What runs in the folder. Raises NotRunningError; `elsewhere` explains how to reach another system."""
+    kept = read(folder.processes) if folder.in_use() else None
+    if kept is None:
+        raise NotRunningError(f"nothing runs in {folder.path}{elsewhere}")
+    return kept
 
 
 async def end_survivors(folder: RunFolder, seconds: float = 5.0) -> list[str]:

@@ -9,6 +9,7 @@ Names are dotted, as OpenTelemetry has them; Prometheus shows `agentchat.runs.en
 """
 
 import asyncio
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -22,7 +23,6 @@ if TYPE_CHECKING:  # a command that holds no metrics does not load the SDK
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 _EXPORT_MILLISECONDS = 10_000
 _LAG_SECONDS = 1.0
-_PAGE_BYTES = 4096
 _SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _LONG = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
@@ -186,7 +186,7 @@ async def watch_loop() -> None:
 def resident_bytes() -> float:
     """The memory that this process has in RAM; 0 where the system has no /proc."""
     try:
-        return float(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+        return float(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:
         return 0.0
 

@@ -5,8 +5,9 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -20,6 +21,7 @@ from ops.environment import given
 from ops.errors import RefusedError
 from ops.folder import write_private
 from ops.folder_secrets import login_password
+from ops.process import Output
 from ops.servers.postgres_server import BACKUP, NAME
 from ops.servers.server_files import postgres_install, server_environment
 
@@ -137,26 +139,18 @@ def _server() -> Server:
 
 
 def _run(server: Server, program: str, *arguments: str) -> None:
-    reason = _completed(_program(program), *_connection(server), *arguments, env=_environment(server))
-    if reason is not None:
-        raise RefusedError(f"{program} failed: {reason}")
-
-
-def _completed(*argv: str, env: dict[str, str] | None = None) -> str | None:
-    """Run it to its end; the last line of what it wrote where it failed. Raises KeyboardInterrupt."""
-    import subprocess
-
+    """To its end, however long that takes. Raises RefusedError, KeyboardInterrupt."""
     done = subprocess.run(
-        argv, env=env or server_environment(), check=False, capture_output=True, text=True, errors="replace"
+        (_program(program), *_connection(server), *arguments),
+        env=_environment(server),
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
-    if done.returncode == 0:
-        return None
-    lines = list(_lines(done.stderr + done.stdout))
-    return lines[-1] if lines else f"exit code {done.returncode}"
-
-
-def _lines(text: str) -> Iterator[str]:
-    return (line.strip() for line in text.splitlines() if line.strip())
+    if done.returncode != 0:
+        reason = Output(done.returncode, done.stdout + done.stderr).last_line
+        raise RefusedError(f"{program} failed: {reason}")
 
 
 def _connection(server: Server) -> Sequence[str]:

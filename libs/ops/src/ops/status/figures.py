@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -20,6 +18,7 @@ from ops.environment import Environment
 from ops.errors import StackError
 from ops.folder import RunFolder
 from ops.stack_report import readable
+from ops.status.server_logs import server_line
 from runtime.postgres import DatabaseUnavailable, open_pool
 from webhooks import outbox
 from webhooks.outbox import EndpointFigures
@@ -112,9 +111,7 @@ async def _ask_bus(url: str, figures: SystemFigures, head: int | None) -> None:
 _TAIL_BYTES = 262_144
 """Only the end of each log is searched."""
 
-_AT = r"(?P<at>\d{4}.\d\d.\d\d \d\d:\d\d:\d\d\.\d+)"
-_POSTGRES = re.compile(_AT + r" UTC \[\d+\] (?P<text>(?:ERROR|FATAL|PANIC): .+)")
-_NATS = re.compile(r"\[\d+\] " + _AT + r" (?P<text>\[(?:ERR|FTL)\] .+)")
+_ERRORS = ("error", "critical")
 
 
 class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,14 +144,13 @@ def _problem(service: str, line: str) -> LoggedError | None:
             head = msgspec.json.decode(line, type=_Line)
         except msgspec.DecodeError:
             return None
-        if head.level not in ("error", "critical"):
+        if head.level not in _ERRORS:
             return None
         return LoggedError(at=head.timestamp, service=service, text=readable(line))
-    for pattern in (_POSTGRES, _NATS):
-        if found := pattern.match(line):
-            at = datetime.fromisoformat(found["at"].replace("/", "-")).replace(tzinfo=UTC)
-            return LoggedError(at=at.isoformat().replace("+00:00", "Z"), service=service, text=found["text"])
-    return None
+    found = server_line(line)
+    if found is None or found.level not in _ERRORS:
+        return None
+    return LoggedError(at=found.at, service=service, text=found.text)
 
 
 def _tail(log: Path) -> list[str]:

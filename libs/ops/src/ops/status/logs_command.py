@@ -1,11 +1,10 @@
 """`agentchat logs`: the services' logs in the order of time, filtered, and followed with `--follow`."""
 
 import heapq
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,12 @@ from rich.text import Text
 from ops import environment, printing
 from ops.errors import NotRunningError, SetupError
 from ops.output import one_line
+from ops.status.server_logs import server_line
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _EVERY_SECONDS = 0.2
 _STYLES = {"warning": "yellow", "error": "red", "critical": "red", "debug": "dim"}
 _NOT_SHOWN = {"timestamp", "level", "event", "service", "component"}
-_POSTGRES = re.compile(
-    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) UTC \[\d+\] (?P<level>[A-Z]+\d?): +(?P<text>.+)"
-)
-_NATS = re.compile(r"\[\d+\] (?P<at>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d+) \[(?P<level>[A-Z]+)\] (?P<text>.+)")
-_SERVERS_LEVELS = {
-    **dict.fromkeys(("ERROR", "ERR"), "error"),
-    **dict.fromkeys(("FATAL", "PANIC", "FTL"), "critical"),
-    **dict.fromkeys(("WARNING", "WRN"), "warning"),
-    **dict.fromkeys(("DEBUG", "DBG", "TRC"), "debug"),
-}
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,13 +120,10 @@ def parse(service: str, line: str) -> LogLine | None:
             )
         except (msgspec.DecodeError, KeyError):
             return None
-    if found := _POSTGRES.match(line) or _NATS.match(line):
-        at = datetime.fromisoformat(found["at"].replace("/", "-")).replace(tzinfo=UTC)
-        level = _SERVERS_LEVELS.get(found["level"], "info")
-        return LogLine(
-            at=at.isoformat().replace("+00:00", "Z"), service=service, level=level, event=found["text"]
-        )
-    return None
+    found = server_line(line)
+    return (
+        None if found is None else LogLine(at=found.at, service=service, level=found.level, event=found.event)
+    )
 
 
 def _write(lines: Iterable[LogLine], *, as_json: bool) -> None:

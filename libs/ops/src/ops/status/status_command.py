@@ -124,9 +124,7 @@ def status(*, as_json: bool, watch: bool) -> bool:
 
 
 async def _status(folder: RunFolder) -> Status:
-    kept = record.read(folder.processes) if folder.in_use() else None
-    if kept is None:
-        raise NotRunningError(f"nothing runs in {folder.path}")
+    kept = record.running(folder)
     entries = [entry for entry in kept.processes if entry.probe is not None]
     services = await asyncio.gather(*map(_service, entries))  # within the time of one probe
     away = [each.name for each in services if each.state != "ready" and each.name in ("postgres", "nats")]

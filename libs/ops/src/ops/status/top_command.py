@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.table import Table
 
 from ops import environment, printing, record
-from ops.errors import NotRunningError
 
 EVERY_SECONDS = 2.0
 _SCRAPE_SECONDS = 2.0
@@ -125,10 +124,7 @@ def _targets(urls: Sequence[str]) -> dict[str, str]:
     """Addresses of metrics by name: these, or those of the running stack. Raises NotRunningError."""
     if urls:
         return {url: url for url in urls}
-    folder = environment.run_folder()
-    kept = record.read(folder.processes) if folder.in_use() else None
-    if kept is None:
-        raise NotRunningError(f"nothing runs in {folder.path}; --url names the services of another system")
+    kept = record.running(environment.run_folder(), "; --url names the services of another system")
     return {each.name: each.metrics_url for each in kept.processes if each.metrics_url}
 
 
