@@ -31,13 +31,13 @@ from conversations.queries.under_way import UnderWay
 from directory.agents import AgentSettings
 from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
+from experiments.comparison import ComparedRun, RunFigures, RunOutput
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
 from ops.admin.database_commands import show_verified
 from ops.admin.printed_answers import show_answer, show_lines
 from ops.replay import rebuild_command
 from ops.replay.what_if_command import print_runs
-from ops.replay.what_if_compare import ComparedRun, RunFigures
 from ops.status.figures import Lag, LoggedError, QueueStatus, SystemFigures
 from ops.status.status_command import ServiceStatus, State, Status, show
 from webhooks.outbox import EndpointFigures
@@ -192,6 +192,8 @@ def _what_if(*, priced: bool) -> None:
         sources_missed=False,
         recorded=before,
         replayed=after,
+        before=RunOutput(content="", calls=()),
+        after=RunOutput(content="", calls=()),
     )
     print_runs([run], priced=priced)
 

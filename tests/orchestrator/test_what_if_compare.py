@@ -10,8 +10,9 @@ from contracts.messages import AskedTool, WhatIfAnswered
 from contracts.values import Message, Usage
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Call, Round
-from ops.errors import SetupError
-from ops.replay.what_if_compare import Price, Prices, compared, read_prices, summarised
+from experiments.comparison import compared, summarised
+from experiments.prices import Price, Prices, UnreadablePrices, read_prices
+from experiments.text_diff import CallPair, Piece, call_pairs, unified, word_diff
 
 pytestmark = pytest.mark.requirement("WHAT-IF")
 
@@ -53,7 +54,7 @@ def answer(**changes: Any) -> WhatIfAnswered:
 
 
 def test_the_order_of_calls_that_run_side_by_side_is_no_divergence() -> None:
-    done = compared("c", _RUN, _SAME, None, diff=True)
+    done = compared("c", _RUN, _SAME, Prices())
     assert (done.same_tools, done.same_answer, done.diverges) == (True, True, False)
     assert done.alike == 1.0
     assert done.recorded.seconds == 1.6  # the slower one of two tools at a time is left out
@@ -63,12 +64,12 @@ def test_the_order_of_calls_that_run_side_by_side_is_no_divergence() -> None:
 
 def test_the_time_that_a_person_took_is_left_out() -> None:
     waited = replace(_RUN, ended_at="2026-11-21T09:30:30.000000Z", paused_seconds=27.0)
-    assert compared("c", waited, _SAME, None, diff=False).recorded.seconds == 2.1
+    assert compared("c", waited, _SAME, Prices()).recorded.seconds == 2.1
 
 
 def test_a_run_that_failed_and_completes_now_came_out_otherwise() -> None:
     failed = replace(_RUN, state="failed", code="provider_error", reply=None)
-    done = compared("c", failed, _SAME, None, diff=False)
+    done = compared("c", failed, _SAME, Prices())
     assert (done.recorded_end, done.diverges) == ("failed", True)
 
 
@@ -83,29 +84,26 @@ def test_a_run_that_failed_and_completes_now_came_out_otherwise() -> None:
     ],
 )
 def test_every_other_difference_is_one(changes: dict[str, Any], tools: bool, text: bool) -> None:
-    done = compared("c", _RUN, answer(**changes), None, diff=True)
+    done = compared("c", _RUN, answer(**changes), Prices())
     assert (done.same_tools, done.same_answer, done.diverges) == (tools, text, True)
-    assert done.diff
+    assert unified(done.before, done.after)
 
 
 def test_the_diff_names_calls_and_sentences() -> None:
     missed = AskedTool(round=1, name="find", input={"q": "cups"}, missed=True)
-    done = compared(
-        "c", _RUN, answer(calls=(missed, _SAME.calls[0]), content="Yes. We did."), None, diff=True
-    )
+    done = compared("c", _RUN, answer(calls=(missed, _SAME.calls[0]), content="Yes. We did."), Prices())
     assert done.missed == ('find {"q":"cups"}',)
-    assert done.diff is not None
-    lines = done.diff.splitlines()
+    lines = unified(done.before, done.after).splitlines()
     assert {'-find {"q":"mugs"}', '+find {"q":"cups"}', "-We do.", "+We did."} <= set(lines)
     assert 0 < done.alike < 1
 
 
 def test_costs_are_told_only_where_every_price_is() -> None:
     prices = Prices(models={"one": Price(input=1.0, output=10.0)})
-    known = compared("c", _RUN, _SAME, prices, diff=False)
+    known = compared("c", _RUN, _SAME, prices)
     assert known.recorded.cost == pytest.approx(0.00012)
-    other = compared("c", _RUN, answer(model="two"), prices, diff=False)
-    cached = compared("c", _RUN, answer(usage=Usage(cache_read_tokens=5)), prices, diff=False)
+    other = compared("c", _RUN, answer(model="two"), prices)
+    cached = compared("c", _RUN, answer(usage=Usage(cache_read_tokens=5)), prices)
     assert other.replayed.cost is None
     assert cached.replayed.cost is None
     summary = summarised([known, other])
@@ -116,8 +114,8 @@ def test_costs_are_told_only_where_every_price_is() -> None:
 
 
 def test_what_was_not_replayed_counts_for_nothing() -> None:
-    lost = compared("c", _RUN, WhatIfAnswered(outcome="unavailable"), None, diff=False)
-    summary = summarised([lost, compared("c", _RUN, _SAME, None, diff=False)])
+    lost = compared("c", _RUN, WhatIfAnswered(outcome="unavailable"), Prices())
+    summary = summarised([lost, compared("c", _RUN, _SAME, Prices())])
     assert (summary.replayed, summary.not_replayed, summary.diverging) == (1, 1, 0)
 
 
@@ -127,7 +125,45 @@ def test_what_was_not_replayed_counts_for_nothing() -> None:
 def test_a_price_table_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.json"
     file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(SetupError, match="is no price table"):
+    with pytest.raises(UnreadablePrices, match="is no price table"):
         read_prices(file)
-    with pytest.raises(SetupError, match="cannot be read"):
+    with pytest.raises(UnreadablePrices, match="cannot be read"):
         read_prices(tmp_path / "none.json")
+
+
+def test_words_that_differ_are_pieces_of_the_two_texts() -> None:
+    assert word_diff("We ship on Monday.\nBye", "We ship on Tuesday.\n\nBye now") == [
+        Piece("same", "We ship on "),
+        Piece("removed", "Monday.\n"),
+        Piece("added", "Tuesday.\n\n"),
+        Piece("same", "Bye "),
+        Piece("added", "now"),
+    ]
+    assert word_diff("same", "same") == [Piece("same", "same")]
+    assert word_diff("", "") == []
+
+
+def test_long_texts_are_compared_by_sentences() -> None:
+    before = "".join(f"It is number {number}. " for number in range(3_000))
+    after = before.replace("number 7.", "no 7.", 1)
+    assert [each for each in word_diff(before, after) if each.kind != "same"] == [
+        Piece("removed", "It is number 7. "),
+        Piece("added", "It is no 7. "),
+    ]
+
+
+def test_calls_of_a_round_are_paired() -> None:
+    mugs, cups, order = (
+        AskedTool(round=1, name="find", input={"q": "mugs"}),
+        AskedTool(round=1, name="find", input={"q": "cups"}),
+        AskedTool(round=1, name="order", input={}),
+    )
+    later = AskedTool(round=2, name="order", input={})
+    pairs = call_pairs([cups, mugs, order], [mugs, AskedTool(round=1, name="find", input={}), later])
+    assert pairs == [
+        CallPair(mugs, mugs),
+        CallPair(cups, AskedTool(round=1, name="find", input={})),
+        CallPair(order, None),
+        CallPair(None, later),
+    ]
+    assert [each.same for each in pairs] == [True, False, False, False]

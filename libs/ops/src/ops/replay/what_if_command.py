@@ -9,30 +9,25 @@ import msgspec
 import typer
 from rich.text import Text
 
-from administration import Admin
+from administration import Admin, admin_agents
 from administration.admin import outcomes
 from administration.admin_values import Agent
+from contracts.admin_errors import Invalid, NotFound
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter
+from conversations.queries.time_travel import log_time
+from experiments.chosen_runs import ENDS, MOST, ChosenRun, RunChoice, choose
+from experiments.comparison import ComparedRun, Summary, summarised
+from experiments.experiment import Candidate, Experiment
+from experiments.prices import Prices, UnreadablePrices, read_prices
+from experiments.text_diff import unified
 from ops import printing
 from ops.admin import direct
 from ops.admin.fields import read_file
 from ops.admin.options import AsJson
-from ops.errors import SetupError
+from ops.errors import RefusedError, SetupError
 from ops.output import clean, counted
 from ops.printing import progress
-from ops.replay.what_if_compare import ComparedRun, Summary, read_prices, summarised
-from ops.replay.what_if_runs import (
-    ENDS,
-    MOST,
-    WhatIfOptions,
-    WhatIfReplay,
-    choose,
-    ends_of,
-    find_agent,
-    tags_of,
-    time_of,
-)
 
 _MOST_PROMPT = 65_536
 
@@ -100,48 +95,97 @@ def what_if(
         raise SetupError("choose runs: --conversations with ids, --sample with a number, or a filter")
     if model is not None and not model.strip():
         raise SetupError("--model is blank")
-    wanted = WhatIfOptions(
-        agent_id=agent,
-        version=version,
-        model=model,
-        system_prompt=None if prompt_file is None else _prompt(prompt_file),
+    choice = RunChoice(
         conversations=named,
         sample=sample or 0,
         seed=seed,
         runs=RunFilter(
-            ends=ends_of(ends or []),
-            since=time_of("--from", since),
-            until=time_of("--to", until),
+            ends=_ends(ends or []),
+            since=_time("--from", since),
+            until=_time("--to", until),
             agent_id=answered_by and answered_by.lower(),
-            metadata=tags_of(tags or []),
+            metadata=_tags(tags or []),
         ),
-        seconds=timeout,
-        at_once=concurrency,
-        prices=None if prices is None else read_prices(prices),
-        diff=diff,
     )
-    answering, done = _replayed(wanted)
+    prompt = None if prompt_file is None else _prompt(prompt_file)
+    table = None if prices is None else _prices(prices)
+
+    async def work(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
+        found, chosen = await _found(admin, agent, version, choice)
+        candidate = Candidate(
+            account_id=found.account_id,
+            agent_id=found.id,
+            version=found.version,
+            model=model,
+            system_prompt=prompt,
+        )
+        experiment = Experiment(
+            *(admin.need_bus(), Log(admin.pool), candidate, chosen),
+            prices=table or Prices(),
+            seconds=timeout,
+            at_once=concurrency,
+        )
+        with outcomes(), progress("replaying") as bar:
+            task = bar.add_task("", total=len(chosen))
+            await experiment.run(lambda: bar.advance(task))
+        return found, experiment.done
+
+    stopped = "stopped; active runs end by themselves, and nothing of them is stored"
+    answering, done = direct.run(work, bus="needed", stopped=stopped)
     summary = summarised(done)
     if as_json:
-        _print_json(answering, summary, done)
+        _print_json(answering, summary, done, diff=diff)
     else:
-        _print_table(answering, summary, done, wanted)
+        _print_table(answering, summary, done, table, diff=diff)
     if summary.not_replayed or (fail_on_divergence and summary.diverging):
         raise typer.Exit(1)
 
 
-def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[ComparedRun]]:
-    async def work(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
-        found = await find_agent(admin, wanted)
+async def _found(
+    admin: Admin, agent_id: str, version: int | None, choice: RunChoice
+) -> tuple[Agent, list[ChosenRun]]:
+    """The version that answers, and the runs. Raises RefusedError (exit code 2) where there is none."""
+    try:
+        found = await admin_agents.get(admin, agent_id, version)
         with outcomes():
-            chosen = await choose(admin, found, wanted)
-            with progress("replaying") as bar:
-                task = bar.add_task("", total=len(chosen))
-                replay = WhatIfReplay(admin.need_bus(), Log(admin.pool), found, wanted)
-                return found, await replay.all(chosen, lambda: bar.advance(task))
+            return found, await choose(admin.pool, found.account_id, found.id, choice)
+    except (Invalid, NotFound) as error:
+        raise RefusedError(str(error), 2) from None
 
-    stopped = "stopped; active runs end by themselves, and nothing of them is stored"
-    return direct.run(work, bus="needed", stopped=stopped)
+
+def _time(option: str, text: str | None) -> str | None:
+    """A time as the log has it, of one in ISO 8601; without an offset it is UTC. Raises SetupError."""
+    if text is None:
+        return None
+    try:
+        return log_time(text)
+    except ValueError:
+        raise SetupError(f"{option}: {text!r} is no time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
+
+
+def _tags(given: list[str]) -> dict[str, str]:
+    """`KEY=VALUE` each. Raises SetupError."""
+    found: dict[str, str] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise SetupError(f"--tag: {each!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def _ends(given: list[str]) -> tuple[str, ...]:
+    """How runs ended. Raises SetupError."""
+    if unknown := [each for each in given if each not in ENDS]:
+        raise SetupError(f"--end: {unknown[0]!r} is none of {', '.join(ENDS)}")
+    return tuple(given) or ("completed",)
+
+
+def _prices(path: Path) -> Prices:
+    try:
+        return read_prices(path)
+    except UnreadablePrices as error:
+        raise SetupError(str(error)) from None
 
 
 def _prompt(path: str) -> str:
@@ -156,18 +200,24 @@ _STYLES = {"+": "green", "-": "red", "@": "dim"}
 _MESSAGE_CHARACTERS = 60
 
 
-def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun]) -> None:
+def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun], *, diff: bool) -> None:
     """One object; `runs` is a list with all that is known of each."""
-    runs = [msgspec.structs.asdict(each) | {"diverges": each.diverges} for each in done]
+    runs = [
+        msgspec.structs.asdict(each)
+        | {"diverges": each.diverges, "diff": unified(each.before, each.after) if diff else None}
+        for each in done
+    ]
     printing.as_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
 
 
-def _print_table(agent: Agent, summary: Summary, done: Sequence[ComparedRun], wanted: WhatIfOptions) -> None:
+def _print_table(
+    agent: Agent, summary: Summary, done: Sequence[ComparedRun], prices: Prices | None, *, diff: bool
+) -> None:
     """For people: recorded figures, an arrow, and the replayed ones."""
-    print_runs(done, priced=wanted.prices is not None)
+    print_runs(done, priced=prices is not None)
     for each in done:
-        _print_details(each)
-    currency = wanted.prices.currency if wanted.prices is not None else ""
+        _print_details(each, diff=diff)
+    currency = prices.currency if prices is not None else ""
     sys.stdout.write(f"{_in_one_line(agent, summary, currency)}\n")
     printing.note("nothing was stored or published, and no limit was used; the model was called")
 
@@ -220,7 +270,7 @@ def _money(cost: float | None) -> str:
     return "?" if cost is None else f"{cost:.6f}"
 
 
-def _print_details(run: ComparedRun) -> None:
+def _print_details(run: ComparedRun, *, diff: bool) -> None:
     """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
     for call in run.missed:
         printing.note(f"run {run.trace_id}: the log has no result of {call}; it was not called")
@@ -228,10 +278,11 @@ def _print_details(run: ComparedRun) -> None:
         printing.note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
     if run.outcome != "completed":
         printing.note(f"run {run.trace_id}: {run.detail or run.outcome}")
-    if run.diff:
+    lines = unified(run.before, run.after).splitlines() if diff else []
+    if lines:
         screen = printing.console()
         screen.print(Text(f"\nrun {run.trace_id}", "bold"))
-        for line in run.diff.splitlines():
+        for line in lines:
             screen.print(Text(clean(line), _STYLES.get(line[:1], "")), soft_wrap=True)
 
 

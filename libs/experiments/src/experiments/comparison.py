@@ -1,67 +1,17 @@
 """A recorded run compared with the same run done again: what differs, and what each cost."""
 
-import difflib
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import Annotated, Any
 
 import msgspec
 
 from contracts import wire
 from contracts.messages import AskedTool, WhatIfAnswered, WhatIfOutcome
-from contracts.values import Usage
 from conversations.aggregate.conversation import Run, RunState
-from ops.errors import SetupError
+from experiments.prices import Prices
 
-_MILLION = 1_000_000
-_Amount = Annotated[float, msgspec.Meta(ge=0)]
-
-
-class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a million tokens. Without a price for cached tokens, what used any has no known cost."""
-
-    input: _Amount
-    output: _Amount
-    cache_read: _Amount | None = None
-    cache_write: _Amount | None = None
-
-
-class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """By the name of the model, as agents have it."""
-
-    models: dict[str, Price]
-    currency: str = ""
-
-    def cost(self, model: str, usage: Usage) -> float | None:
-        """None where the table has no price for it."""
-        price = self.models.get(model)
-        if price is None:
-            return None
-        total = price.input * usage.input_tokens + price.output * usage.output_tokens
-        for amount, tokens in (
-            (price.cache_read, usage.cache_read_tokens),
-            (price.cache_write, usage.cache_creation_tokens),
-        ):
-            if tokens and amount is None:
-                return None
-            total += (amount or 0.0) * tokens
-        return total / _MILLION
-
-
-def read_prices(path: Path) -> Prices:
-    """The table in a file of JSON. Raises SetupError."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Prices)
-    except OSError as error:
-        raise SetupError(f"{path} cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SetupError(f"{path} is no price table: {error}") from None
-
-
-_MESSAGE_CHARACTERS = 200
+MESSAGE_CHARACTERS = 200
 
 
 class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,11 +25,18 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class RunOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run did: its tool calls, and its reply, or its text so far where it did not complete."""
+
+    content: str
+    calls: tuple[AskedTool, ...]
+
+
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `alike` is the share of words that the answers have in common, from 0 to 1.
 
-    `recorded_end` is how the recorded run ended; one that did not complete has the text so far as its answer.
-    `missed` are the calls that the log held no result for; none was made. `diff` is there where asked for.
+    `recorded_end` is how the recorded run ended. `missed` are the calls that the log held no result for; none
+    was made.
     """
 
     conversation_id: str
@@ -96,7 +53,8 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     sources_missed: bool
     recorded: RunFigures
     replayed: RunFigures
-    diff: str | None = None
+    before: RunOutput
+    after: RunOutput
 
     @property
     def was_replayed(self) -> bool:
@@ -132,28 +90,26 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     again: FiguresTotal
 
 
-def compared(
-    conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices | None, *, diff: bool
-) -> ComparedRun:
-    before = [
+def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices) -> ComparedRun:
+    before = tuple(
         AskedTool(round=each.number, name=call.name, input=call.input)
         for each in recorded.rounds
         for call in each.calls
-    ]
+    )
     completed = answer.outcome == "completed"
     content = recorded.reply.content if recorded.reply is not None else recorded.text
     return ComparedRun(
         conversation_id=conversation_id,
         trace_id=recorded.trace_id,
-        message=recorded.user_text[:_MESSAGE_CHARACTERS],
+        message=recorded.user_text[:MESSAGE_CHARACTERS],
         recorded_end=recorded.state,
         outcome=answer.outcome,
         code=answer.code,
         detail=answer.detail,
-        same_tools=_tools(before) == _tools(answer.calls),
+        same_tools=_sorted(before) == _sorted(answer.calls),
         same_answer=completed and recorded.state == "completed" and content == answer.content,
         alike=_alike(content, answer.content),
-        missed=tuple(_line(call) for call in answer.calls if call.missed),
+        missed=tuple(call_line(call) for call in answer.calls if call.missed),
         sources_missed=answer.sources_missed,
         recorded=_recorded_figures(recorded, prices),
         replayed=RunFigures(
@@ -161,10 +117,11 @@ def compared(
             rounds=answer.rounds,
             calls=len(answer.calls),
             tokens=answer.usage.total,
-            cost=_cost(prices, answer.model, answer.usage),
+            cost=prices.cost(answer.model, answer.usage),
             seconds=answer.ms / 1000,
         ),
-        diff=_diff(_as_lines(before, content), _as_lines(answer.calls, answer.content)) if diff else None,
+        before=RunOutput(content=content, calls=before),
+        after=RunOutput(content=answer.content, calls=answer.calls),
     )
 
 
@@ -184,6 +141,20 @@ def summarised(done: Sequence[ComparedRun]) -> Summary:
     )
 
 
+def seconds_of(run: Run) -> float:
+    """How long a recorded run took, without its tools and what people took to decide."""
+    tools = sum(max((call.ms for call in each.calls), default=0) for each in run.rounds)  # side by side
+    elapsed = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(
+        run.requested_at
+    )
+    return max(0.0, round(elapsed.total_seconds() - tools / 1000 - run.paused_seconds, 3))
+
+
+def call_line(call: AskedTool) -> str:
+    """A tool call in a line: its name and its input as JSON."""
+    return f"{call.name} {wire.encode_canonical(call.input).decode()}"
+
+
 def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
     costs = [each.cost for each in figures if each.cost is not None]
     return FiguresTotal(
@@ -193,26 +164,18 @@ def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
     )
 
 
-def _recorded_figures(run: Run, prices: Prices | None) -> RunFigures:
-    tools = sum(max((call.ms for call in each.calls), default=0) for each in run.rounds)  # side by side
-    elapsed = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(
-        run.requested_at
-    )
+def _recorded_figures(run: Run, prices: Prices) -> RunFigures:
     return RunFigures(
         model=run.model,
         rounds=len(run.rounds),
         calls=sum(len(each.calls) for each in run.rounds),
         tokens=run.usage.total,
-        cost=_cost(prices, run.model, run.usage),
-        seconds=max(0.0, round(elapsed.total_seconds() - tools / 1000 - run.paused_seconds, 3)),
+        cost=prices.cost(run.model, run.usage),
+        seconds=seconds_of(run),
     )
 
 
-def _cost(prices: Prices | None, model: str, usage: Usage) -> float | None:
-    return prices.cost(model, usage) if prices is not None else None
-
-
-def _tools(calls: Iterable[AskedTool]) -> list[tuple[int, str, bytes]]:
+def _sorted(calls: Iterable[AskedTool]) -> list[tuple[int, str, bytes]]:
     """The calls of a round run side by side, so their order in it says nothing."""
     return sorted((call.round, call.name, wire.encode_canonical(call.input)) for call in calls)
 
@@ -222,22 +185,3 @@ def _alike(one: str, other: str) -> float:
         return 1.0
     left, right = Counter(one.split()), Counter(other.split())
     return round(2 * (left & right).total() / max(1, left.total() + right.total()), 3)
-
-
-def _as_lines(calls: Iterable[AskedTool], content: str) -> list[str]:
-    """A run as lines: its calls, then its answer, a sentence each."""
-    sentences = re.sub(r"(?<=[.!?]) (?=\S)", " \n", content).split("\n")
-    return [*(_line(call) for call in calls), *sentences]
-
-
-def _line(call: AskedTool) -> str:
-    return f"{call.name} {_json(call.input)}"
-
-
-def _json(value: Any) -> str:
-    return wire.encode_canonical(value).decode()
-
-
-def _diff(recorded: Sequence[str], replayed: Sequence[str]) -> str:
-    """In the unified form; "" where both are the same."""
-    return "\n".join(difflib.unified_diff(recorded, replayed, "recorded", "replayed", lineterm="", n=1))
