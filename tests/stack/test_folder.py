@@ -19,6 +19,7 @@ _ENVIRONMENT = Environment(
     base_url="http://127.0.0.1:8080",
     gateway_urls=("http://127.0.0.1:8080", "http://127.0.0.1:18080"),
     mcp_base_url="http://127.0.0.1:8090",
+    console_url="http://127.0.0.1:8085",
     nats_url="nats://127.0.0.1:4222",
     retrieval_agent_id="retrieval",
     openai_agent_id="openai",
@@ -44,7 +45,7 @@ def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: R
     assert sourced["DATABASE_URL"] == _ENVIRONMENT.database_url
     keys = [line.split("=")[0] for line in folder.demo_env.read_text().splitlines()]
     assert keys == [
-        *("BASE_URL", "GATEWAY_URLS", "MCP_BASE_URL", "NATS_URL", "DATABASE_URL", "REDIS_URL"),
+        *("BASE_URL", "GATEWAY_URLS", "MCP_BASE_URL", "CONSOLE_URL", "NATS_URL", "DATABASE_URL", "REDIS_URL"),
         *(
             "API_KEY",
             "AGENT_ID",

@@ -39,6 +39,7 @@ _IMPORTED = {
     "tool_runner": ("tool_runner.worker", *_ALL),
     "projector": ("projector.worker", *_ALL),
     "notifier": ("notifier.dispatching", *_ALL),
+    "console": ("console.service", *_ALL),
     "mcp_demo": ("mcp_demo.app", "runtime.web", *_ALL),
     "model_demo": ("model_demo.app", "runtime.web", *_ALL),
 }

@@ -79,7 +79,7 @@ def _change(stream: str) -> tuple[str, ...]:
     return tuple(f"$JS.API.CONSUMER.{call.format(stream, name)}" for call in calls)
 
 
-_REPLIES = ("_INBOX.>", "_INBOX_gateway.>", f"_INBOX_{OPERATOR}.>")
+_REPLIES = ("_INBOX.>", "_INBOX_gateway.>", "_INBOX_console.>", f"_INBOX_{OPERATOR}.>")
 """Of those who ask the workers: `_INBOX` is an operator's who does not name an inbox."""
 
 USERS: Mapping[str, User] = MappingProxyType(
@@ -124,6 +124,16 @@ USERS: Mapping[str, User] = MappingProxyType(
                 *_delete(EVENTS, DEAD, REQUESTS, TOOLS, RESULTS),
                 f"$JS.API.STREAM.PURGE.{TRACES}",
             ),
+        ),
+        # It serves the administration as a gateway does, and follows runs; it starts none.
+        "console": User(
+            publish=(
+                *("chat.control.cancel.*", "chat.commands.*", TOOLS_CHECK, MODELS_CHECK, WHAT_IF),
+                *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
+                *_read(*(stream["name"] for stream in STREAMS)),
+                *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),
+            ),
+            subscribe=("chat.traces.*",),
         ),
         OPERATOR: User(
             publish=(

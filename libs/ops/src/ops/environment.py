@@ -24,6 +24,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     base_url: str
     gateway_urls: tuple[str, ...]
     mcp_base_url: str
+    console_url: str
     nats_url: str
     database_url: str
     redis_url: str

@@ -187,6 +187,23 @@ class Services:
         metrics = HttpProbe(port, "/metrics")
         return self._process(name, "notifier", env, HttpProbe(port), Rank.PROJECTOR, after, metrics)
 
+    def console(self, port: int, health_port: int, services: tuple[str, ...]) -> Process:
+        """On loopback it is open to everybody there; `services` are what its health page looks at."""
+        own = {
+            "AGENTCHAT_CONSOLE_PORT": str(port),
+            "AGENTCHAT_HEALTH_PORT": str(health_port),
+            "AGENTCHAT_CONSOLE_SERVICES": ",".join(services),
+            "AGENTCHAT_CONSOLE_URL": "",
+            _MODEL_ALLOW: ",".join(self._wiring.model_allow),
+            _MCP_ALLOW: ",".join(self._wiring.mcp_allow),
+            _WEBHOOK_ALLOW: ",".join(self._wiring.webhook_allow),
+        }
+        env = self._servers("console") | self._secret | self._embeddings | own
+        return self._process(
+            *("console-1", "console", env, HttpProbe(port), Rank.GATEWAY),
+            metrics=HttpProbe(health_port, "/metrics"),
+        )
+
     def mcp_demo(self, port: int) -> Process:
         return self._demo("mcp-demo", "mcp_demo", {"AGENTCHAT_MCP_PORT": str(port)}, port)
 

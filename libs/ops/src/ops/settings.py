@@ -11,6 +11,7 @@ AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
 
 GATEWAY_PORT = "AGENTCHAT_PORT"
 MCP_PORT = "AGENTCHAT_MCP_PORT"
+CONSOLE_PORT = "AGENTCHAT_CONSOLE_PORT"
 
 
 class UpSettings(ServiceSettings, frozen=True, kw_only=True):
@@ -22,6 +23,7 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port, Setting(GATEWAY_PORT)] = 8080
     mcp_port: Annotated[Port, Setting(MCP_PORT)] = 0
+    console_port: Annotated[Port, Setting(CONSOLE_PORT)] = 0
     database_url: Annotated[str | None, Setting("AGENTCHAT_DATABASE_URL", secret=True)] = None
     nats_url: Annotated[str | None, Setting("AGENTCHAT_NATS_URL", secret=True)] = None
     redis_url: Annotated[str | None, Setting("AGENTCHAT_REDIS_URL", secret=True)] = None

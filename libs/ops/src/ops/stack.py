@@ -17,7 +17,7 @@ from ops.process import Process
 from ops.servers import nats, valkey
 from ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
 from ops.services import Addresses, ModelServer, Rank, Services, Wiring, numbered, reachable
-from ops.settings import GATEWAY_PORT, MCP_PORT, Counts, UpSettings
+from ops.settings import CONSOLE_PORT, GATEWAY_PORT, MCP_PORT, Counts, UpSettings
 from runtime.roles import OPERATOR, SERVICES, Service, role_of
 
 
@@ -102,10 +102,8 @@ def describe(
     first_port = ports.take(GATEWAY_PORT, settings.port, settings.host)
     gateway_ports = [first_port, *(ports.free(settings.host) for _ in range(counts.gateways - 1))]
     model_port = ports.free()
-    if settings.mcp_port:
-        mcp_port = ports.take(MCP_PORT, settings.mcp_port)
-    else:
-        mcp_port = ports.free(first=_usual_port(folder))
+    mcp_port = _kept_port(ports, MCP_PORT, settings.mcp_port, folder, 20_000)
+    console_port = _kept_port(ports, CONSOLE_PORT, settings.console_port, folder, 10_000)
     servers = describe_servers(folder, ports, secrets.servers_key, settings)
     mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
     model_url = f"http://{LOOPBACK}:{model_port}"
@@ -137,9 +135,7 @@ def describe(
         anthropic_key=settings.anthropic_api_key,
         openai_key=settings.openai_api_key,
     )
-    processes = (
-        *servers.processes,
-        services.prepare(demo_data),
+    serving = (
         services.mcp_demo(mcp_port),
         services.model_demo(model_port),
         services.projector(ports.free()),
@@ -152,7 +148,15 @@ def describe(
             iter(gateway_ports).__next__,
         ),
     )
-    return Stack(processes, _environment(gateway_urls, mcp_base_url, servers.operator, wiring, secrets))
+    watched = tuple(f"{each.name}={each.metrics_url}" for each in serving if each.metrics_url)
+    processes = (
+        *servers.processes,
+        services.prepare(demo_data),
+        *serving,
+        services.console(console_port, ports.free(), watched),
+    )
+    addresses = gateway_urls, mcp_base_url, f"http://{LOOPBACK}:{console_port}"
+    return Stack(processes, _environment(*addresses, servers.operator, wiring, secrets))
 
 
 def _model_server(base_url: str, api_key: str | None, offline_url: str) -> ModelServer:
@@ -169,6 +173,7 @@ def _previous_keys(secrets: Secrets, settings: UpSettings) -> tuple[str, ...]:
 def _environment(
     gateway_urls: tuple[str, ...],
     mcp_base_url: str,
+    console_url: str,
     operator: Addresses,
     wiring: Wiring,
     secrets: Secrets,
@@ -177,6 +182,7 @@ def _environment(
         base_url=gateway_urls[0],
         gateway_urls=gateway_urls,
         mcp_base_url=mcp_base_url,
+        console_url=console_url,
         nats_url=operator.nats_url,
         database_url=operator.database_url,
         redis_url=operator.redis_url,
@@ -192,6 +198,11 @@ def _environment(
     )
 
 
-def _usual_port(folder: RunFolder) -> int:
-    """Of the demo tool server: the same at each start, so that agents keep its address, and their version."""
-    return 20_000 + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000
+def _kept_port(ports: Ports, setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
+    """The port that is wanted; for 0 the same free one at each start, from `lowest` on.
+
+    So agents keep the demo tool server's address, and their version; and a bookmark of the console stays.
+    """
+    if wanted:
+        return ports.take(setting, wanted)
+    return ports.free(first=lowest + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000)

@@ -17,7 +17,7 @@ _APPEND: LiteralString = "SELECT, INSERT"
 _WRITE: LiteralString = "SELECT, INSERT, UPDATE, DELETE"
 _REFILL: LiteralString = "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"
 
-TABLES: dict[str, dict[Service, LiteralString]] = {
+_TABLES: dict[str, dict[Service, LiteralString]] = {
     "schema_migrations": dict.fromkeys(SERVICES, _READ),
     # The log.
     "conversation_events": {
@@ -56,8 +56,8 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "storage": {"gateway": _READ, "projector": _REFILL},
     "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
-    "parked_events": {"projector": _WRITE},
-    "read_models": {"projector": _READ},
+    "parked_events": {"projector": _WRITE, "console": _READ},
+    "read_models": {"projector": _READ, "console": _READ},
     "feed_days": {"projector": _APPEND},
     # The directory. The gateway serves the admin API.
     "plans": {"gateway": _WRITE, "orchestrator": _READ},
@@ -86,9 +86,21 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "chunks": {"gateway": _WRITE, "orchestrator": _READ},
     "chunk_embeddings": {"gateway": _WRITE, "orchestrator": _READ},
 }
-"""Every table, in the order of the libraries that own them."""
 
-READERS: tuple[Service, ...] = ("gateway", "projector", "notifier")
+_NOT_FOR_THE_CONSOLE = ("idempotency_keys",)
+
+TABLES: dict[str, dict[Service, LiteralString]] = {
+    table: rights | {"console": rights["gateway"]}
+    if "gateway" in rights and table not in _NOT_FOR_THE_CONSOLE
+    else rights
+    for table, rights in _TABLES.items()
+}
+"""Every table, in the order of the libraries that own them.
+
+The console reads what a gateway reads, and serves the same administration.
+"""
+
+READERS: tuple[Service, ...] = ("gateway", "projector", "notifier", "console")
 """They follow the log, or begin a follower; operators do too."""
 
 _SCHEMAS = ("public", "rebuilding", "verifying")

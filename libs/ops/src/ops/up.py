@@ -120,6 +120,7 @@ def banner(folder: RunFolder, environment: Environment, seconds: float) -> str:
     return f"""
 Agent Chat Service is up ({seconds:.1f} s).
 
+  console      {environment.console_url}
   chat API     {", ".join(environment.gateway_urls)}
   try it out   {environment.base_url}/docs, or {_shown(Path(sys.argv[0]))} chat
   tool server  {environment.mcp_base_url}/api/mcp

@@ -6,9 +6,16 @@ nothing, and there is no other role that it could go back to. What each may do s
 
 from typing import Literal, TypeAlias
 
-Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "notifier"]
+Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "notifier", "console"]
 
-SERVICES: tuple[Service, ...] = ("gateway", "orchestrator", "tool_runner", "projector", "notifier")
+SERVICES: tuple[Service, ...] = (
+    "gateway",
+    "orchestrator",
+    "tool_runner",
+    "projector",
+    "notifier",
+    "console",
+)
 
 SERVICE_ROLE = "agentchat_service"
 """What the operator's commands act as: it reads everything and changes no event."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from bus import BusUnavailable
+from bus import Bus, BusUnavailable
 from bus.queues import Queue
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log
@@ -19,7 +19,7 @@ from ops.errors import StackError
 from ops.folder import RunFolder
 from ops.stack_report import readable
 from ops.status.server_logs import server_line
-from runtime.postgres import DatabaseUnavailable, open_pool
+from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from webhooks import outbox
 from webhooks.outbox import EndpointFigures
 
@@ -62,50 +62,61 @@ async def gather(environment: Environment, away: Collection[str]) -> SystemFigur
     figures = SystemFigures(unknown=[f"{server} is down" for server in away])
     head: int | None = None
     if "postgres" not in away:
-        with _noted(figures, "postgres"):
+        with _noted(figures, "postgres"), failures_in_one_line():
             async with asyncio.timeout(_SECONDS):
-                head = await _ask_database(environment.database_url, figures)
+                await reached(environment.database_url)
+                async with open_pool(environment.database_url) as pool:
+                    head = await _ask_database(pool, figures)
     if "nats" not in away:
         with _noted(figures, "nats"):
-            async with asyncio.timeout(_SECONDS):
-                await _ask_bus(environment.nats_url, figures, head)
+            async with asyncio.timeout(_SECONDS), connected(environment.nats_url, "agentchat status") as bus:
+                await _ask_bus(bus, figures, head)
+    return figures
+
+
+async def gather_from(pool: Pool, bus: Bus) -> SystemFigures:
+    """The same of a process that is connected."""
+    figures = SystemFigures()
+    head: int | None = None
+    with _noted(figures, "postgres"):
+        async with asyncio.timeout(_SECONDS):
+            head = await _ask_database(pool, figures)
+    with _noted(figures, "nats"):
+        async with asyncio.timeout(_SECONDS):
+            await _ask_bus(bus, figures, head)
     return figures
 
 
 @contextlib.contextmanager
 def _noted(figures: SystemFigures, server: str) -> Iterator[None]:
     try:
-        with failures_in_one_line():
-            yield
+        yield
     except _FAULTS as error:
         reason = str(error).partition("\n")[0] or "no answer in time"
         figures.unknown.append(f"{server}: {reason}")
 
 
-async def _ask_database(url: str, figures: SystemFigures) -> int:
+async def _ask_database(pool: Pool, figures: SystemFigures) -> int:
     """Returns the last position of the log, read before those of the followers."""
-    await reached(url)
-    async with open_pool(url) as pool:
-        head = await Log(pool).head()
-        figures.runs = await under_way(pool)
-        figures.lags = [
-            Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
-            for each in await read_models(pool)
-        ]
-        figures.webhooks = await outbox.figures(pool)
+    head = await Log(pool).head()
+    figures.runs = await under_way(pool)
+    figures.lags = [
+        Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
+        for each in await read_models(pool)
+    ]
+    figures.webhooks = await outbox.figures(pool)
     return head
 
 
-async def _ask_bus(url: str, figures: SystemFigures, head: int | None) -> None:
-    async with connected(url, "agentchat status") as bus:
-        figures.queues = [
-            QueueStatus(name=name, waiting=found.waiting, oldest_seconds=round(found.oldest_seconds, 1))
-            for name in _QUEUES
-            if (found := await bus.queues.backlog(name))
-        ]
-        if head is not None:
-            end = await bus.feed.end()
-            figures.lags.append(Lag(name="EVENTS", behind=max(0, head - end.position)))
+async def _ask_bus(bus: Bus, figures: SystemFigures, head: int | None) -> None:
+    figures.queues = [
+        QueueStatus(name=name, waiting=found.waiting, oldest_seconds=round(found.oldest_seconds, 1))
+        for name in _QUEUES
+        if (found := await bus.queues.backlog(name))
+    ]
+    if head is not None:
+        end = await bus.feed.end()
+        figures.lags.append(Lag(name="EVENTS", behind=max(0, head - end.position)))
 
 
 _TAIL_BYTES = 262_144

@@ -59,7 +59,7 @@ async def _service(entry: Entry) -> ServiceStatus:
         metrics_url=entry.metrics_url,
         version=entry.version,
         state=state,
-        reason=None if reason is None else _failing(reason),
+        reason=None if reason is None else failing_checks(reason),
         started_at=started_at if runs else None,
         up_seconds=round(time.time() - entry.started_at, 1) if runs else None,
         restarts=entry.restarts,
@@ -73,7 +73,7 @@ class _Readiness(msgspec.Struct):
     checks: dict[str, str] = {}
 
 
-def _failing(reason: str) -> str:
+def failing_checks(reason: str) -> str:
     """The failed checks of an answer of `/readyz`; another reason unchanged."""
     try:
         checks = msgspec.json.decode(reason, type=_Readiness).checks

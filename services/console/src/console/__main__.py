@@ -1,0 +1,33 @@
+"""`python -m console --name console-1 --run-dir .run`: serve on AGENTCHAT_HOST:AGENTCHAT_CONSOLE_PORT."""
+
+import asyncio
+
+from console.settings import ConsoleSettings
+from runtime import worker
+from runtime.settings import SettingsError, load_or_exit, refuse
+
+
+def main() -> None:
+    name = worker.parse_process_args().name or "console"
+    settings = load_or_exit(ConsoleSettings)
+    try:
+        settings.check()
+    except SettingsError as error:
+        refuse(error)
+
+    from runtime import logs, metrics, telemetry
+
+    logs.configure(name, settings.log_level)
+    telemetry.configure("console", settings.otlp_endpoint)
+    metrics.start("console", name, settings.otlp_endpoint)
+
+    async def serve(stop: asyncio.Event) -> None:
+        from console import service
+
+        await service.run(settings, name, stop)
+
+    worker.run(serve)
+
+
+if __name__ == "__main__":
+    main()

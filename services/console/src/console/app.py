@@ -1,0 +1,29 @@
+"""The routes of the console, and how what they raise is shown."""
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.plugins.htmx import HTMXRequest
+
+from console.console_services import ConsoleServices
+from console.frame import access, assets, failures, rendering, status
+from console.frame.outer import OuterLayer
+from console.pages import health
+from runtime.imports import without
+
+PAGES = (health.HANDLERS,)
+
+
+@without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
+def build(services: ConsoleServices) -> OuterLayer:
+    """The ASGI application over `services`."""
+    app = Litestar(
+        [*assets.HANDLERS, *status.HANDLERS, *(each for page in PAGES for each in page)],
+        before_request=access.check,
+        exception_handlers=failures.HANDLERS,
+        logging_config=None,  # runtime.logs
+        openapi_config=None,
+        request_class=HTMXRequest,
+        template_config=rendering.template_config(services.assets),
+        state=State({"services": services}, deep_copy=False),
+    )
+    return OuterLayer(app)

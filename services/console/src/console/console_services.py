@@ -1,0 +1,34 @@
+"""What the pages of one console share; put together in `service`."""
+
+from typing import Any
+
+import msgspec
+from litestar.connection import ASGIConnection
+
+from administration import Admin
+from bus import Bus
+from console.frame.assets import Assets
+from console.frame.sessions import Sessions
+from console.settings import ConsoleSettings
+from runtime.health import HealthChecks
+from runtime.postgres import Pool
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
+    """`admin` has the console itself as actor: `frame.acting.admin_of` gives the one of a request."""
+
+    settings: ConsoleSettings
+    pool: Pool
+    bus: Bus
+    admin: Admin
+    assets: Assets
+    sessions: Sessions
+    health: HealthChecks
+
+
+def services_of(connection: Connection) -> ConsoleServices:
+    services = connection.app.state.services
+    assert isinstance(services, ConsoleServices)
+    return services

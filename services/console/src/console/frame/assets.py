@@ -1,0 +1,66 @@
+"""The files of `static/`: served under an address that changes with any of them, so that browsers keep them.
+
+ES modules import each other by relative addresses, so all files have the same hash in theirs.
+"""
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.datastructures import State
+from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
+
+FOLDER = Path(__file__).parents[1] / "static"
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_IMMUTABLE = "public, max-age=31536000, immutable"
+
+
+class Asset(msgspec.Struct, frozen=True):
+    """A file, compressed: every browser takes gzip."""
+
+    gzipped: bytes
+    media_type: str
+
+
+class Assets(msgspec.Struct, frozen=True):
+    """By name, relative to the folder; `digest` is of all of them."""
+
+    digest: str
+    files: dict[str, Asset]
+
+    @classmethod
+    def read(cls, folder: Path = FOLDER) -> "Assets":
+        paths = sorted(path for path in folder.rglob("*") if path.suffix in _TYPES)
+        digest, files = hashlib.sha256(), {}
+        for path in paths:
+            name, data = path.relative_to(folder).as_posix(), path.read_bytes()
+            digest.update(name.encode() + b"\0" + data)
+            files[name] = Asset(gzip.compress(data, mtime=0), _TYPES[path.suffix])
+        return cls(digest.hexdigest()[:16], files)
+
+    def url(self, name: str) -> str:
+        """The address of a file. Raises KeyError: a template names one that is not there."""
+        self.files[name]
+        return f"/static/{self.digest}/{name}"
+
+
+@get("/static/{digest:str}/{name:path}")
+async def get_asset(
+    request: Request[None, None, State], digest: FromPath[str], name: FromPath[str]
+) -> Response[bytes]:
+    assets: Assets = request.app.state.services.assets
+    found = assets.files.get(name.lstrip("/"))
+    if found is None or digest != assets.digest:
+        raise NotFoundException
+    headers = {"cache-control": _IMMUTABLE, "content-encoding": "gzip"}
+    return Response(found.gzipped, media_type=found.media_type, headers=headers)
+
+
+HANDLERS = (get_asset,)

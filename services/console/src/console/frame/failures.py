@@ -1,0 +1,71 @@
+"""Errors as pages: what it was, and what to do next."""
+
+from typing import Any
+
+from litestar import Response
+from litestar.exceptions import HTTPException
+from litestar.response import Template
+
+from bus import BusUnavailable
+from console.frame.access import AnyRequest
+from console.frame.rendering import page
+from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
+from runtime import logs, telemetry
+from runtime.postgres import DatabaseUnavailable
+
+_STATUS: dict[type[AdminError], int] = {NotFound: 404, Conflict: 409, Invalid: 400}
+_TITLES = {
+    400: "That cannot be done as asked",
+    403: "Refused",
+    404: "Not found",
+    405: "Not found",
+    409: "That has changed meanwhile",
+    413: "Too large",
+    503: "A part of the service does not answer",
+}
+
+
+def problem(request: AnyRequest, status: int, reason: str) -> Template:
+    """A page that says what is wrong, in one sentence, with the trace's id."""
+    title = _TITLES.get(status, "Something went wrong here")
+    return page(
+        request,
+        "problem.html",
+        status_code=status,
+        title=title,
+        reason=reason,
+        trace_id=telemetry.current_trace_id(),
+    )
+
+
+def _router_error(request: AnyRequest, error: HTTPException) -> Response[Any]:
+    reason = error.detail
+    if error.status_code == 404 and reason in ("", "Not Found"):
+        reason = f"There is no page {request.url.path[:100]}."
+    return problem(request, error.status_code, reason)
+
+
+def _admin_error(request: AnyRequest, error: AdminError) -> Response[Any]:
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 503)
+    return problem(request, status, str(error))
+
+
+def _part_is_away(request: AnyRequest, error: Exception) -> Response[Any]:
+    logs.get_logger("console").warning("unavailable", reason=str(error))
+    away = "The database" if isinstance(error, DatabaseUnavailable) else "NATS"
+    return problem(request, 503, f"{away} does not answer: {error}")
+
+
+def _failure(request: AnyRequest, error: Exception) -> Response[Any]:
+    """A fault of ours: the log has it."""
+    logs.get_logger("console").error("request_failed", exc_info=error)
+    return problem(request, 500, "This is a fault of the console; its log has the details.")
+
+
+HANDLERS: dict[type[Exception] | int, Any] = {
+    HTTPException: _router_error,
+    AdminError: _admin_error,
+    DatabaseUnavailable: _part_is_away,
+    BusUnavailable: _part_is_away,
+    Exception: _failure,
+}

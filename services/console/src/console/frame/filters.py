@@ -1,0 +1,102 @@
+"""Filters of the templates: how times, ids, numbers, tokens, money and long texts look on every page."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from markupsafe import Markup
+
+NONE = Markup('<span class="none">&ndash;</span>')
+_ID_CHARACTERS = 8
+_FOLD_LINES, _FOLD_CHARACTERS = 6, 600
+
+
+def when(at: datetime | None) -> Markup:
+    """A time: UTC as text; a script makes it relative, in the reader's zone, with the exact one on hover."""
+    if at is None:
+        return NONE
+    exact = at.astimezone(UTC)
+    stamp = exact.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{}" title="{}">{} UTC</time>').format(
+        stamp, stamp, exact.strftime("%d %b %H:%M:%S")
+    )
+
+
+def short_id(value: object, kind: str = "id") -> Markup:
+    """Its last eight characters, which differ where those of one time begin alike, and a button that copies
+    all of it.
+    """
+    text = str(value)
+    return Markup(
+        '<span class="id" title="{0}"><code>{1}</code>'
+        '<button type="button" class="copy" data-copy="{0}" aria-label="Copy {2}">⧉</button></span>'
+    ).format(text, text[-_ID_CHARACTERS:], kind)
+
+
+def number(value: float | None, digits: int = 0) -> Markup:
+    """With thousands separated."""
+    return NONE if value is None else Markup("{}").format(f"{value:,.{digits}f}")
+
+
+def tokens(value: int | None) -> Markup:
+    """A count that is read at a glance: 812, 1.2k, 3.4M; the exact one on hover."""
+    if value is None:
+        return NONE
+    if value < 1000:
+        return Markup("{}").format(value)
+    short = f"{value / 1000:.1f}k" if value < 999_950 else f"{value / 1_000_000:.1f}M"
+    return Markup('<span title="{}">{}</span>').format(f"{value:,}", short)
+
+
+def money(value: Decimal | float | None, currency: str = "$") -> Markup:
+    """At least two digits of what is small."""
+    if value is None:
+        return NONE
+    amount = Decimal(str(value))
+    digits = 2 if not amount or abs(amount) >= 1 else min(6, 1 - amount.adjusted())
+    return Markup("{}").format(f"{currency}{amount:,.{digits}f}")
+
+
+def duration(seconds: float | None) -> Markup:
+    """`85 ms`, `4.1 s`, `2 m 05 s`, `2 h 10 m`, `3 d 4 h`."""
+    if seconds is None:
+        return NONE
+    return Markup("{}").format(_duration(seconds))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02} m"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def folded(text: str) -> Markup:
+    """A text as it is, its lines kept; a long one folds, and opens without a script."""
+    lines = text.split("\n")
+    if len(lines) <= _FOLD_LINES and len(text) <= _FOLD_CHARACTERS:
+        return Markup('<div class="text">{}</div>').format(text)
+    head = "\n".join(lines[:_FOLD_LINES])[:_FOLD_CHARACTERS]
+    return Markup(
+        '<details class="text fold"><summary><span class="head">{}…</span>'
+        '<span class="more">{} lines, {} characters</span></summary>{}</details>'
+    ).format(head, f"{len(lines):,}", f"{len(text):,}", text)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "when": when,
+    "short_id": short_id,
+    "number": number,
+    "tokens": tokens,
+    "money": money,
+    "duration": duration,
+    "folded": folded,
+}

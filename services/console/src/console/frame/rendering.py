@@ -1,0 +1,77 @@
+"""Pages and parts of pages from templates."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from litestar.datastructures import Cookie
+from litestar.plugins.jinja import JinjaTemplateEngine
+from litestar.response import Template
+from litestar.template import TemplateConfig
+
+from console.console_services import services_of
+from console.frame.access import TOKEN_FIELD, AnyRequest
+from console.frame.assets import Assets
+from console.frame.filters import FILTERS
+from console.frame.sessions import COOKIE, ConsoleSession
+
+FOLDER = Path(__file__).parents[1] / "templates"
+
+
+class NavigationEntry(msgspec.Struct, frozen=True):
+    """A page in the navigation."""
+
+    path: str
+    name: str
+    icon: str
+
+
+NAVIGATION = (NavigationEntry("/health", "Health", "♥"),)
+
+
+def environment(assets: Assets) -> Environment:
+    """Jinja over our templates. Everything is escaped; a name that is not given is an error."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(FILTERS)
+    made.globals.update(asset=assets.url, navigation=NAVIGATION, token_field=TOKEN_FIELD)
+    return made
+
+
+def template_config(assets: Assets) -> TemplateConfig[JinjaTemplateEngine]:
+    return TemplateConfig(instance=JinjaTemplateEngine.from_environment(environment(assets)))
+
+
+def page(request: AnyRequest, template: str, *, status_code: int = 200, **context: Any) -> Template:
+    """A page, or a part of one. `title` is in the context of a page; the frame's own values are added.
+
+    Pages are never stored by a browser: they hold what customers have said.
+    """
+    sessions = services_of(request).sessions
+    session = getattr(request.state, "session", None) or sessions.local()
+    return Template(
+        template,
+        context={
+            "path": request.url.path,
+            "actor": session.actor,
+            "form_token": sessions.form_token(session),
+            **context,
+        },
+        status_code=status_code,
+        headers={"cache-control": "no-store", "vary": "hx-request"},
+        cookies=_cookies(request, session),
+    )
+
+
+def _cookies(request: AnyRequest, session: ConsoleSession) -> list[Cookie]:
+    if not getattr(request.state, "is_new_session", False):
+        return []
+    value = services_of(request).sessions.cookie(session)
+    return [Cookie(COOKIE, value=value, path="/", httponly=True, samesite="strict")]

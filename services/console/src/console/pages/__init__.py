@@ -1,0 +1,1 @@
+"""The pages: each has its routes as `HANDLERS`, which `console.app` lists."""

@@ -1,0 +1,53 @@
+"""The console's process: opens what the pages need, serves until it is stopped, drains."""
+
+import asyncio
+import contextlib
+
+from msgspec.structs import replace
+
+from administration import Admin
+from bus import Bus
+from console import app
+from console.console_services import ConsoleServices
+from console.frame.assets import Assets
+from console.frame.sessions import Sessions
+from console.settings import ConsoleSettings
+from knowledge.embedding.configured import embedder_of
+from runtime import postgres, web
+from runtime.health import HealthChecks, serve_health
+from runtime.postgres import acting_as
+
+POSTGRES_CONNECTIONS = 6
+_ACTOR = "console"
+
+
+async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None:
+    """Serve until `stop` is set; requests under way have 3 s."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "console"))
+    async with contextlib.AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        bus, pool, embedder = await asyncio.gather(
+            enter(Bus.connect(settings.nats_url, name=name, on_lost=stop.set)),
+            enter(postgres.open_pool(settings.database_url, min_size=1, max_size=POSTGRES_CONNECTIONS)),
+            enter(embedder_of(settings)),
+        )
+        services = ConsoleServices(
+            settings=settings,
+            pool=pool,
+            bus=bus,
+            admin=Admin(
+                pool=pool,
+                sealer=settings.sealer(),
+                actor=_ACTOR,
+                bus=bus,
+                embedder=embedder,
+                model_hosts=settings.model_hosts(),
+                tool_hosts=settings.tool_hosts(),
+            ),
+            assets=Assets.read(),
+            sessions=Sessions(settings.secret_key),
+            health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
+        )
+        if settings.health_port is not None:
+            await enter(serve_health(services.health, settings.host, settings.health_port))
+        await web.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)

@@ -1,0 +1,88 @@
+"""The console's settings, all from the environment."""
+
+import ipaddress
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from contracts.webhooks import PORTS
+from directory.secrets import Sealer, sealer_of
+from knowledge.settings import EmbedderSettings
+from net_guard import Guard
+from net_guard.guard import guard_of
+from runtime.settings import Setting, SettingsError
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
+    """Port 0 is any free one. It listens on loopback alone.
+
+    `services` are the processes that the health page looks at, each as `name=http://host:port/metrics`.
+    """
+
+    database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
+    nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
+    secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    port: Annotated[Port, Setting("AGENTCHAT_CONSOLE_PORT")] = 8085
+    health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
+    services: Annotated[tuple[str, ...], Setting("AGENTCHAT_CONSOLE_SERVICES")] = ()
+    model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
+    mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
+    webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
+    otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def check(self) -> None:
+        """What a type does not say. Raises SettingsError."""
+        if not is_loopback(self.host):
+            raise SettingsError(
+                f"AGENTCHAT_HOST {self.host!r} cannot be used: the console is open to whoever reaches it, "
+                "so it listens on loopback alone"
+            )
+        self.sealer()
+        self.model_hosts()
+        self.tool_hosts()
+        self.webhook_hosts()
+        self.watched()
+
+    def watched(self) -> dict[str, str]:
+        """The addresses of metrics by the names of processes. Raises SettingsError."""
+        found = dict(each.partition("=")[::2] for each in self.services)
+        for name, url in found.items():
+            if not name or urlsplit(url).scheme != "http":
+                raise SettingsError(
+                    f"AGENTCHAT_CONSOLE_SERVICES {name!r}: must be name=http://host:port/metrics"
+                )
+        return found
+
+    def model_hosts(self) -> Guard:
+        """What judges the agents' base URLs. Raises SettingsError."""
+        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
+
+    def tool_hosts(self) -> Guard:
+        """What judges the addresses of the agents' tool servers. Raises SettingsError."""
+        return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
+
+    def webhook_hosts(self) -> Guard:
+        """What judges the addresses of webhook endpoints. Raises SettingsError."""
+        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
+
+    def sealer(self) -> Sealer:
+        """What seals the secrets of agents. Raises SettingsError."""
+        return sealer_of(self.secret_key, self.previous_secret_keys)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,14 @@
+// What every page has: times in the reader's zone, copy buttons, keys.
+import { showTimes } from "./times.js";
+import { listen } from "./keys.js";
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  const before = button.textContent;
+  button.textContent = "✓";
+  setTimeout(() => { button.textContent = before; }, 1000);
+});
+showTimes();
+listen();

@@ -1,0 +1,58 @@
+"""A browser without scripts: it follows links, keeps cookies and sends forms with their hidden fields."""
+
+import re
+from html.parser import HTMLParser
+from types import TracebackType
+
+import httpx
+
+
+class Browser:
+    """Closed at the end of its block."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.http = httpx.AsyncClient(base_url=url, timeout=30, follow_redirects=True)
+
+    async def __aenter__(self) -> "Browser":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.http.aclose()
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        return await self.http.get(path, headers=headers)
+
+    async def page(self, path: str) -> str:
+        """The text of a page as a person reads it."""
+        response = await self.get(path)
+        assert response.status_code == 200, response.text
+        return text_of(response.text)
+
+    async def form_token(self, path: str = "/health") -> str:
+        found = re.search(r'"x-form-token": "([0-9a-f]+)"', (await self.get(path)).text)
+        assert found is not None
+        return found[1]
+
+    async def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
+        """A form of our own pages, with the session's token."""
+        data = {"form_token": await self.form_token(), **fields}
+        return await self.http.post(path, data=data, headers={"origin": self.url, **headers})
+
+
+class _Text(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append(data)
+
+
+def text_of(html: str) -> str:
+    """Without tags, and each run of blanks as one."""
+    parser = _Text()
+    parser.feed(html)
+    return " ".join(" ".join(parser.parts).split())

@@ -1,0 +1,41 @@
+"""Files of others are listed with where they come from, and are what they were."""
+
+import gzip
+import hashlib
+
+import msgspec
+import pytest
+
+from console.frame.assets import FOLDER
+
+pytestmark = pytest.mark.requirement("CONSOLE-ASSETS")
+
+_VENDORED = FOLDER / "vendor"
+_MOST_SCRIPT_BYTES = 60_000
+_LICENCES = ("0BSD", "MIT")
+
+
+class _Listed(msgspec.Struct, forbid_unknown_fields=True):
+    file: str
+    package: str
+    version: str
+    licence: str
+    path: str
+    sha256: str
+
+
+_LIST = msgspec.json.decode((_VENDORED / "vendored.json").read_bytes(), type=list[_Listed])
+
+
+def test_each_file_of_others_is_listed_once_and_is_what_it_was() -> None:
+    files = sorted(path.name for path in _VENDORED.iterdir() if path.suffix != ".json")
+    assert files == sorted(each.file for each in _LIST)
+    for each in _LIST:
+        data = (_VENDORED / each.file).read_bytes()
+        assert (each.file, hashlib.sha256(data).hexdigest()) == (each.file, each.sha256)
+        assert each.licence in _LICENCES
+
+
+def test_all_scripts_together_are_small_as_they_are_sent() -> None:
+    scripts = [path.read_bytes() for path in FOLDER.rglob("*.js")]
+    assert sum(len(gzip.compress(each)) for each in scripts) < _MOST_SCRIPT_BYTES
