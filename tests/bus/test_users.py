@@ -30,17 +30,17 @@ pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
 KEY = "a-key"
 EVENT = "chat.events.account.RunCompleted"
 PUBLISHES = {
-    "chat.requests.account": {"gateway", "orchestrator", "projector"},
+    "chat.requests.account": {"gateway", "orchestrator", "projector", "console"},
     "chat.tools.requests.trace": {"orchestrator"},
     "chat.tools.results.trace.call": {"orchestrator", "tool-runner", "provisioner"},
     "chat.tools.results.trace.call:progress": {"orchestrator", "tool-runner", "provisioner"},
     "chat.traces.trace": {"orchestrator"},
-    "chat.control.cancel.trace": {"gateway", "orchestrator", "provisioner"},
-    "chat.commands.account": {"gateway", "operator"},
+    "chat.control.cancel.trace": {"gateway", "orchestrator", "provisioner", "console"},
+    "chat.commands.account": {"gateway", "operator", "console"},
     subjects.TOOLS_LIST: {"orchestrator"},
-    subjects.TOOLS_CHECK: {"gateway", "operator"},
-    subjects.MODELS_CHECK: {"gateway", "operator"},
-    subjects.WHAT_IF: {"operator"},
+    subjects.TOOLS_CHECK: {"gateway", "operator", "console"},
+    subjects.MODELS_CHECK: {"gateway", "operator", "console"},
+    subjects.WHAT_IF: {"operator", "console"},
     EVENT: {"projector", "provisioner"},
     "chat.dead.REQUESTS": {"orchestrator", "tool-runner"},
     "_INBOX_provisioner.x": set[str](),
@@ -52,7 +52,7 @@ SUBSCRIBES = {
     "chat.requests.>": {"operator"},
     "chat.tools.requests.>": {"operator"},
     "chat.tools.results.*.*": {"orchestrator", "operator"},
-    "chat.traces.*": {"gateway", "orchestrator", "operator"},
+    "chat.traces.*": {"gateway", "orchestrator", "operator", "console"},
     "chat.control.cancel.*": {"orchestrator", "tool-runner", "operator"},
     "chat.commands.*": {"orchestrator", "operator"},
     subjects.TOOLS_LIST: {"tool-runner", "operator"},
@@ -64,13 +64,13 @@ SUBSCRIBES = {
     ">": set[str](),
 }
 READS = {  # of one stream
-    subjects.REQUESTS: {"orchestrator", "projector", "operator", "provisioner"},
-    subjects.TOOLS: {"orchestrator", "projector", "operator", "provisioner"},
-    subjects.TRACES: {"gateway", "orchestrator", "projector", "operator", "provisioner"},
-    subjects.RESULTS: {"orchestrator", "tool-runner", "projector", "operator", "provisioner"},
-    subjects.CANCELS: {"orchestrator", "tool-runner", "projector", "operator", "provisioner"},
-    subjects.EVENTS: {"projector", "operator", "provisioner"},
-    subjects.DEAD: {"projector", "operator", "provisioner"},
+    subjects.REQUESTS: {"orchestrator", "projector", "operator", "provisioner", "console"},
+    subjects.TOOLS: {"orchestrator", "projector", "operator", "provisioner", "console"},
+    subjects.TRACES: {"gateway", "orchestrator", "projector", "operator", "provisioner", "console"},
+    subjects.RESULTS: {"orchestrator", "tool-runner", "projector", "operator", "provisioner", "console"},
+    subjects.CANCELS: {"orchestrator", "tool-runner", "projector", "operator", "provisioner", "console"},
+    subjects.EVENTS: {"projector", "operator", "provisioner", "console"},
+    subjects.DEAD: {"projector", "operator", "provisioner", "console"},
 }
 DELETES = {
     subjects.REQUESTS: {"orchestrator", "projector", "provisioner"},

@@ -67,13 +67,13 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
 async def found(
     conn: Connection, agent_id: str, version: int | None = None, *, lock: bool = False
 ) -> AgentRow:
-    """A version of the agent, disabled or not; without `version` the current one.
+    """A version of the agent or a draft, disabled or not; without `version` the current one.
 
     `lock` holds the agent's row until the transaction ends. It is locked first and read then: one statement
     would read the version of before the wait for the lock. Raises NotFound for the agent and for the version.
     """
     agent_id = identifier("agent", agent_id)
-    if version is not None and not 1 <= version < 2**31:
+    if version is not None and not -(2**31) <= version < 2**31:
         raise NotFound("version", str(version)[:20])
     held = " FOR UPDATE" if lock else ""
     cursor = await conn.execute(f"SELECT FROM agents WHERE agent_id = %s{held}", [agent_id])

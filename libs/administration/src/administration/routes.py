@@ -15,6 +15,7 @@ from administration import (
     admin_knowledge,
     admin_mcp_servers,
     admin_plans,
+    admin_runs,
     admin_usage,
 )
 from administration.route import Route, route
@@ -61,6 +62,8 @@ ROUTES: tuple[Route, ...] = (
     route("GET", _VERSION, admin_agents.get),
     route("POST", f"{_VERSION}/restore", admin_agents.restore),
     route("POST", f"{_AGENT}/check", admin_agents.check),
+    route("POST", f"{_AGENT}/drafts", admin_agents.draft, status=201),
+    route("POST", f"{_AGENT}/messages", admin_runs.say, status=202),
     route("GET", f"{_AGENT}/mcp_servers", admin_mcp_servers.all),
     route("POST", f"{_AGENT}/mcp_servers", admin_mcp_servers.add, status=201),
     route("GET", _SERVER, admin_mcp_servers.get),
@@ -91,6 +94,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/conversations/search", admin_conversations.search),
     route("GET", "/conversations/deletions", admin_conversations.deletions),
     route("DELETE", _CONVERSATION, admin_conversations.delete),
+    route("POST", f"{_CONVERSATION}/cancel", admin_runs.cancel, status=202),
 )
 
 BY_NAME = {each.name: each for each in ROUTES}

@@ -125,10 +125,11 @@ USERS: Mapping[str, User] = MappingProxyType(
                 f"$JS.API.STREAM.PURGE.{TRACES}",
             ),
         ),
-        # It serves the administration as a gateway does, and follows runs; it starts none.
+        # It serves the administration as a gateway does, and follows runs.
         "console": User(
             publish=(
-                *("chat.control.cancel.*", "chat.commands.*", TOOLS_CHECK, MODELS_CHECK, WHAT_IF),
+                *("chat.requests.*", "chat.control.cancel.*", "chat.commands.*", WHAT_IF),
+                *(TOOLS_CHECK, MODELS_CHECK),
                 *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
                 *_read(*(stream["name"] for stream in STREAMS)),
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),

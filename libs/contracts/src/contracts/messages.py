@@ -31,6 +31,9 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     of an earlier release replies as the agent is set.
 
     `requested_model`: the agent as the caller named it, where the API calls it a model.
+
+    `agent_version`: an operator asks this version of the agent, or a draft. No gateway has taken a slot among
+    the account's runs for it: the worker does. A worker of an earlier release takes the current version.
     """
 
     trace_id: str
@@ -52,6 +55,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     is_task: bool = False
     output_schema: dict[str, Any] | None = None
     requested_model: str | None = None
+    agent_version: int | None = None
 
 
 class CheckModel(BusMessage, frozen=True, kw_only=True):

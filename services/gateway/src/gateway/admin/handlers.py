@@ -217,6 +217,6 @@ def _part(each: Parameter, text: str) -> Any:
     """A part of the path. Raises NotFound for a number that is none."""
     if each.schema["type"] != "integer":
         return text
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 10):
         raise NotFound(each.name, text[:20])
     return int(text)

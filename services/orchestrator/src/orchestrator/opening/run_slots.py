@@ -29,9 +29,10 @@ class NoSlot(msgspec.Struct, frozen=True):
 async def take_slot(parts: Parts, taken: Taken, *, waited: bool) -> NoSlot | None:
     """Have a slot for the request, taken here if it had none; NoSlot where none is to be had.
 
-    What came straight from its gateway has one and is not asked. Raises DatabaseUnavailable.
+    What came straight from its gateway has one and is not asked; an operator's has none. Raises
+    DatabaseUnavailable.
     """
-    if not waited and is_fresh(taken, taken.clock):
+    if not waited and taken.request.agent_version is None and is_fresh(taken, taken.clock):
         return None
     return await _admitted(parts, taken)
 

@@ -12,6 +12,7 @@ from conversations.aggregate.turn import Begin, open_turn
 from conversations.errors import UnreadableEvent
 from conversations.event_store.appending import Beginning
 from conversations.leases.leases import Lease
+from directory.agents import AgentConfig
 from orchestrator.opening.decide_request import begins
 from orchestrator.opening.run_slots import is_fresh
 from orchestrator.orchestrator_services import Parts
@@ -64,9 +65,10 @@ def _known(parts: Parts, request: ChatRequested) -> Conversation | None:
 
 
 def _comes_first(received: Received, clock: RunClock) -> bool:
-    """Whether it has its slot still, is in time, and was in nobody's hands before."""
+    """Whether it asks the agent as it is now, has its slot still, is in time and was in nobody's hands."""
     return (
         received.request.attempt == 1
+        and received.request.agent_version is None
         and is_fresh(received, clock)
         and clock.seconds_since(received.request.deadline) <= 0
     )
@@ -85,7 +87,7 @@ async def take(parts: Parts, received: Received) -> Taken:
     request = received.request
     lease, agent, cancelled, read = await asyncio.gather(
         _lease(parts, request.trace_id),
-        parts.agents.current(request.account_id, request.agent_id),
+        _agent(parts, request),
         is_cancelled(parts.bus.traces, request.trace_id),
         _read(parts, received),
         return_exceptions=True,
@@ -113,6 +115,12 @@ def taken_up(parts: Parts, taken: Taken) -> Taken:
     if taken.found.agent is not None:
         parts.listings.fetch(taken.found.agent)
     return taken
+
+
+async def _agent(parts: Parts, request: ChatRequested) -> AgentConfig | None:
+    if request.agent_version is None:
+        return await parts.agents.current(request.account_id, request.agent_id)
+    return await parts.agents.at_version(request.account_id, request.agent_id, request.agent_version)
 
 
 async def _lease(parts: Parts, trace_id: str) -> tuple[Lease, RunClock] | None:

@@ -1,0 +1,99 @@
+"""Operators talk with agents and with drafts of them, in conversations of the account that say so."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.admin import AdminClient
+from tests.harness import RunningStack
+from tests.system.calling import Caller, MakeAgent
+
+pytestmark = pytest.mark.requirement("PLAYGROUND")
+
+
+@pytest.fixture
+def admin(stack: RunningStack, http: httpx.AsyncClient) -> AdminClient:
+    return AdminClient(http, stack.environment.gateway_urls[0], stack.environment.admin_token)
+
+
+async def say(admin: AdminClient, agent: str, message: str, **body: Any) -> str:
+    """Its conversation, once the reply is saved."""
+    run = await admin.post(f"/agents/{agent}/messages", {"message": message, **body}, status=202)
+    return str(run["conversation_id"])
+
+
+async def replies(caller: Caller, conversation_id: str, number: int) -> list[dict[str, Any]]:
+    """The messages, once there are so many."""
+    async with asyncio.timeout(20):
+        while len(found := await caller.messages(conversation_id)) < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def test_a_draft_answers_and_is_no_version(admin: AdminClient, make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-shop-1")
+    agent = caller.headers["X-Agent-Id"]
+    draft = await admin.post(f"/agents/{agent}/drafts", {"model": "demo-echo"}, status=201)
+    assert draft["version"] == -1
+    first = await say(admin, agent, "Say it again", version=-1)
+    assert await say(admin, agent, "And that", version=-1, conversation_id=first) == first
+    texts = [each["content"] for each in await replies(caller, first, 4)]
+    assert texts[0::2] == ["Say it again", "And that"]
+    assert "Say it again" in texts[1]
+    shown = (await caller.get(f"/v1/conversations/{first}")).json()
+    assert shown["metadata"] == {"playground": "admin-api"}
+    assert [each["version"] for each in (await admin.get(f"/agents/{agent}/versions"))["data"]] == [1]
+    assert (await caller.chat("Hello")).json()["message"]["content"] != "Hello"
+    audited = (await admin.get("/audit", kind="conversation", subject=first))["data"]
+    assert [each["action"] for each in audited] == ["say", "say"]
+    assert (await admin.post(f"/agents/{agent}/versions/-1/restore", status=200))["version"] == 2
+
+
+async def test_a_conversation_of_a_customer_is_forked_and_never_gone_on_with(
+    admin: AdminClient, make_agent: MakeAgent
+) -> None:
+    caller = await make_agent("demo-echo")
+    agent = caller.headers["X-Agent-Id"]
+    theirs = (await caller.chat("One")).json()["conversation_id"]
+    await caller.chat("Two", conversation_id=theirs)
+    asked, reply, _, _ = await replies(caller, theirs, 4)
+    path = f"/agents/{agent}/messages"
+    body = {"message": "Mine", "conversation_id": theirs}
+    await admin.refused("POST", path, body=body, status=409, code="conflict")
+    for at, before in ((reply["id"], ["One", reply["content"]]), (asked["id"], [])):
+        mine = await say(admin, agent, "Mine", conversation_id=theirs, fork_at=at)
+        assert mine != theirs
+        texts = [each["content"] for each in await replies(caller, mine, len(before) + 2)]
+        assert texts[:-1] == [*before, "Mine"]
+        assert await say(admin, agent, "More", conversation_id=mine) == mine
+    assert len(await caller.messages(theirs)) == 4
+    unknown = {"message": "Mine", "conversation_id": theirs, "fork_at": theirs}
+    await admin.refused("POST", path, body=unknown, status=400, code="invalid_request")
+
+
+async def test_what_cannot_be_said_is_refused(
+    stack: RunningStack, admin: AdminClient, make_agent: MakeAgent, starter: Caller
+) -> None:
+    agent = (await make_agent("demo-echo")).headers["X-Agent-Id"]
+    theirs = (await starter.chat("Hello")).json()["conversation_id"]
+    path = f"/agents/{agent}/messages"
+    for body, status, code in (
+        ({"message": ""}, 400, "invalid_request"),
+        ({"message": "Hello", "version": -7}, 404, "not_found"),
+        ({"message": "Hello", "fork_at": theirs}, 400, "invalid_request"),
+        ({"message": "Hello", "conversation_id": theirs}, 404, "not_found"),
+    ):
+        await admin.refused("POST", path, body=body, status=status, code=code)
+
+
+async def test_a_run_is_cancelled_by_its_conversation(admin: AdminClient, make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-echo")
+    agent = caller.headers["X-Agent-Id"]
+    await admin.post(f"/agents/{agent}/drafts", {"model": "demo-load?deltas=500&delay_ms=100"})
+    slow = await say(admin, agent, "Tell me a story.", version=-1)
+    await admin.post(f"/conversations/{slow}/cancel", status=202)
+    async with asyncio.timeout(20):
+        while (await admin.send("POST", f"/conversations/{slow}/cancel")).status_code != 409:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
