@@ -10,7 +10,7 @@ import nats
 
 async def main() -> None:
     inbox = os.environ.get("NATS_INBOX", "_INBOX")  # a user with an inbox of its own names it
-    connection = await nats.connect(os.environ["NATS_URL"], inbox_prefix=inbox)
+    connection = await nats.connect(os.environ["NATS_URL"].split(","), inbox_prefix=inbox)
     durable = os.environ.get("CONSUMER", "example-messages")  # the server keeps its place by this name
     messages = await connection.jetstream().pull_subscribe(
         "chat.events.*.MessageSaved", durable=durable, stream="EVENTS"

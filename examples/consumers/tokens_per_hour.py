@@ -90,7 +90,8 @@ async def consume(jetstream: JetStreamContext, database: sqlite3.Connection, *, 
 
 async def main(path: str, *, once: bool) -> None:
     inbox = os.environ.get("NATS_INBOX", "_INBOX")  # a user with an inbox of its own names it
-    connection = await nats.connect(os.environ["NATS_URL"], inbox_prefix=inbox, max_reconnect_attempts=-1)
+    servers = os.environ["NATS_URL"].split(",")
+    connection = await nats.connect(servers, inbox_prefix=inbox, max_reconnect_attempts=-1)
     with closing(sqlite3.connect(path)) as database:
         database.executescript(TABLES)
         while True:

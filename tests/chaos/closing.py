@@ -67,7 +67,7 @@ async def _unsettled(environment: Environment) -> list[str]:
 
 
 async def _pending(nats_url: str) -> list[str]:
-    client = await nats.connect(nats_url)
+    client = await nats.connect(nats_url.split(","))
     found = []
     try:
         jetstream = client.jetstream()

@@ -22,6 +22,7 @@ from ops.stack import Stack, describe
 from tests.chaos.disk import Disk
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
+from tests.chaos.nats_nodes import joined
 from tests.chaos.plan import (
     ACCOUNTS,
     CONCURRENT_RUNS,
@@ -29,7 +30,6 @@ from tests.chaos.plan import (
     LIMITED,
     MODELS,
     RATE_PER_MINUTE,
-    SERVERS,
     SERVICES,
     WRITES,
 )
@@ -52,10 +52,11 @@ def described(
     added: Mapping[str, str] | None,
     *,
     notifiers: int = 1,
+    nats_nodes: int = 1,
 ) -> Stack:
     """The stack of `agentchat up`, two of each service. `added` is added to their environment."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-    counts = Counts(gateways=2, orchestrators=2, tool_runners=2, notifiers=notifiers)
+    counts = Counts(gateways=2, orchestrators=2, tool_runners=2, notifiers=notifiers, nats_nodes=nats_nodes)
     return describe(
         folder, ports, folder_secrets.keep(folder.secrets), settings, counts, environ | dict(added or {})
     )
@@ -94,6 +95,7 @@ async def running_rig(
     disks: bool = False,
     added: Mapping[str, str] | None = None,
     spares: bool = False,
+    nats_nodes: int = 1,
     spawn: Spawn = spawn,
 ) -> AsyncIterator[Rig]:
     """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name.
@@ -101,6 +103,7 @@ async def running_rig(
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
     `added` is added to the environment of each service. `spawn` starts the processes.
     With `spares` there is a second projector, and a second notifier.
+    Each of several `nats_nodes` reaches each other by a proxy too.
     With `disks` some folders are on disks that can be filled, for which the process needs mounts of its own.
     """
     folder = RunFolder(path)
@@ -109,12 +112,12 @@ async def running_rig(
     with folder.locked(), contextlib.closing(Ports()) as ports:
         tools_port = ports.free()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
-        stack = described(folder, ports, settings, added, notifiers=2 if spares else 1)
+        stack = described(folder, ports, settings, added, notifiers=2 if spares else 1, nats_nodes=nats_nodes)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
         if spares:
             found["projector-2"] = _second(found["projector-1"], "projector-2", ports.free())
         wiring = _Wiring(found, ports, links=links)
-        processes = [wiring.wired(process) for process in found.values()]
+        processes = await joined([wiring.wired(process) for process in found.values()], wiring.link)
         processes = [_launched(process, folder.path / "clocks", replaced or {}) for process in processes]
         clock = Clock()
         rig = Rig(folder, stack.environment, Kin(processes, clock, spawn), clock)
@@ -153,10 +156,11 @@ class _Wiring:
         self.model_port = _port(processes["model-demo"])
         self.model_log_port = ports.free()
         self._ports = ports
-        self._targets = {_port(processes[name]): (name, _port(processes[name])) for name in SERVERS}
+        servers = [each for each in processes.values() if each.is_server]
+        self._targets = {_port(each): (each.name, _port(each)) for each in servers}
         self._targets[self.model_port] = ("model", self.model_log_port)
         self.client_ports = [
-            self._link(f"client>{name}", _port(processes[name])) for name in ("gateway-1", "gateway-2")
+            self.link(f"client>{name}", _port(processes[name])) for name in ("gateway-1", "gateway-2")
         ]
 
     def wired(self, process: Process) -> Process:
@@ -169,10 +173,11 @@ class _Wiring:
         for port, (server, target) in self._targets.items():
             address = re.compile(rf"\b{re.escape(LOOPBACK)}:{port}\b")
             if address.search(value):
-                value = address.sub(f"{LOOPBACK}:{self._link(f'{service}>{server}', target)}", value)
+                value = address.sub(f"{LOOPBACK}:{self.link(f'{service}>{server}', target)}", value)
         return value
 
-    def _link(self, name: str, target: int) -> int:
+    def link(self, name: str, target: int) -> int:
+        """The port by which it is reached."""
         if not self._links:
             return target
         if name not in self.proxies:

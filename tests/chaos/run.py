@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ops.process import Spawn, spawn
-from tests.chaos import drain, hostile, redelivered, single, soak, upgrade
+from tests.chaos import cluster, drain, hostile, redelivered, single, soak, upgrade
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import VERSION, Plan, make_plan
@@ -106,6 +106,7 @@ MODES = {
     "soak": Mode(soak.run, {"requests": 100_000}),
     "hostile": Mode(hostile.run, {"readers": 1000, "heads": 1000, "idle": 5000}),
     "upgrade": Mode(upgrade.run, upgrade.OPTIONS),
+    "cluster": Mode(cluster.run, cluster.OPTIONS),
     "step-matrix": Mode(step_matrix.run, {"rounds": len(MATRIX), "at-once": 4, "only": ""}),
 }
 _HELP = {
@@ -116,6 +117,8 @@ _HELP = {
     "rebuilds": "of the read models, at the end",
     "keep": "a folder to keep the stack's data and logs in",
     "aside": "seconds for which both versions run at each step",
+    "quiet": "seconds for which the nodes are up to date after each step",
+    "nats-before": "the version of nats-server that the nodes are rolled from",
     "before": "the commit of the earlier version",
     "after": "the commit of the later version; else this tree",
     "finish": "a command of agentchat when all processes are of the later version",

@@ -90,7 +90,7 @@ async def _places(stack: Searched) -> AsyncIterator[Place]:
 
 async def _messages(nats_url: str) -> AsyncIterator[Place]:
     """Of every stream, subjects and headers included."""
-    client = await nats.connect(nats_url)
+    client = await nats.connect(nats_url.split(","))
     try:
         jetstream = client.jetstream()
         for stream in await jetstream.streams_info():

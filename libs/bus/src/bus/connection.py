@@ -2,20 +2,22 @@
 
 import asyncio
 import contextlib
+import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TypeVar
-from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import nats.errors
 import nats.js.errors
+from nats.aio.client import Server
 from nats.aio.msg import Msg
 
 from bus import users
+from bus.addresses import servers_of, tls_context
 from bus.client import PENDING_BYTES, DirectClient
 from bus.errors import BusUnavailable
 from runtime import logs
-from runtime.settings import SettingsError
 
 CONNECT_SECONDS = 30.0
 RECONNECT_SECONDS = 0.25
@@ -25,10 +27,23 @@ PINGS_UNANSWERED = 2
 _WATCH_SECONDS = 2.0
 _SILENT_LOOKS = 5
 """An attempt to connect takes 6 s at most, and reports its error."""
+_ASK_SECONDS = 1.5
+_ALONE_SECONDS = 10.0
+"""Longer than a cluster needs to elect a leader (4 to 9 s)."""
+_LEADERLESS_SECONDS = 3.0
+"""Longer than the votes of an election take; before it, peers wait without an answer."""
+_UNSTORED_SECONDS = 4.0
+"""Within an election too: another node is no worse then."""
 
 _ANSWERS = (nats.errors.NoRespondersError, nats.js.errors.NoStreamResponseError, nats.js.errors.APIError)
 
 T = TypeVar("T")
+
+
+class _Answer(msgspec.Struct):
+    """Of JetStream's API, which answers with an error where there is no leader to ask."""
+
+    error: dict[str, object] | None = None
 
 
 class Connection:
@@ -39,6 +54,11 @@ class Connection:
         self.user: str | None = None
         self._last_error: Exception | None = None
         self._shows_life = False
+        self._tried = ""
+        """The host and port of the server that was connected to last, or tried."""
+        self._tries = 0
+        self._left_at = -_ALONE_SECONDS
+        self._unstored_since: float | None = None
         self.up = asyncio.Event()
         self._on_lost = on_lost
         self._closing = False
@@ -46,12 +66,18 @@ class Connection:
         self._log = logs.get_logger("bus")
 
     async def open(self, url: str, name: str, tls: ssl.SSLContext | None) -> None:
-        """Connect, trying for `CONNECT_SECONDS`; `tls` is that of `tls_context`. Raises BusUnavailable."""
+        """Connect, trying for `CONNECT_SECONDS`; `tls` is that of `tls_context`.
+
+        Raises BusUnavailable, and SettingsError as `servers_of` does.
+        """
         self.user = users.user_of(url)
+        servers = servers_of(url)
+        random.shuffle(servers)  # here alone: nats-py would shuffle them at each reconnect
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self.client.connect(
-                    [server.strip().partition("?")[0] for server in url.split(",")],
+                    servers,
+                    dont_randomize=True,
                     name=name,
                     tls=tls,
                     # Else a server that offers no TLS would be sent the password in the clear.
@@ -60,6 +86,7 @@ class Connection:
                     error_cb=self._failed,
                     disconnected_cb=self._disconnected,
                     reconnected_cb=self._reconnected,
+                    reconnect_to_server_handler=self._next_server,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # slept on as it is
                     ping_interval=PING_SECONDS,
@@ -71,7 +98,19 @@ class Connection:
         except TimeoutError as error:
             reason = f": {self._last_error}" if self._last_error else ""
             raise BusUnavailable(f"no NATS server in {CONNECT_SECONDS:.0f} s{reason}") from error
+        self._connected()
+
+    def _connected(self) -> None:
+        url = self.client.connected_url
+        self._tried, self._tries = url.netloc if url else "", 0
         self.up.set()
+
+    def _next_server(self, servers: list[Server], _info: object) -> tuple[Server, float]:
+        """The one after that which was lost, and so on; all of them at once, then with pauses between."""
+        names = [server.uri.netloc for server in servers]
+        found = servers[(names.index(self._tried) + 1) % len(servers) if self._tried in names else 0]
+        self._tried, self._tries = found.uri.netloc, self._tries + 1
+        return found, RECONNECT_SECONDS if self._tries > len(servers) else 0.0
 
     async def close(self) -> None:
         """Send what waits (as far as the server reads it) and disconnect."""
@@ -139,6 +178,53 @@ class Connection:
         if self._on_lost is not None:
             self._on_lost()
 
+    async def watch_node(self) -> None:
+        """Go to another server when this one has no quorum.
+
+        A node that its peers cannot reach keeps its clients, and can store nothing for them. One that has led
+        the cluster answers for 10 s as if it still did; then only publications fail (`not_stored`).
+        """
+        loop = asyncio.get_running_loop()
+        led_at, leaderless_since = loop.time(), 0.0
+        while len(self.client.servers) > 1:
+            await asyncio.sleep(_WATCH_SECONDS)
+            has_leader = await self._has_leader() if self.client.is_connected else True
+            now = loop.time()
+            if has_leader:
+                led_at, leaderless_since = now, 0.0
+            elif has_leader is False:
+                leaderless_since = leaderless_since or now
+            if now - led_at >= _ALONE_SECONDS or 0 < leaderless_since <= now - _LEADERLESS_SECONDS:
+                await self._leave()
+
+    async def _has_leader(self) -> bool | None:
+        """Whether this node knows one of the cluster; None where it does not answer, as nobody else may."""
+        try:
+            reply = await self.client.request("$JS.API.INFO", timeout=_ASK_SECONDS)
+        except (nats.errors.Error, OSError, TimeoutError):
+            return None
+        return msgspec.json.decode(reply.data, type=_Answer).error is None
+
+    def stored(self) -> None:
+        """A publication was acknowledged."""
+        self._unstored_since = None
+
+    async def not_stored(self, seconds: float) -> None:
+        """One was not within so many seconds: after a while another server is tried."""
+        now = asyncio.get_running_loop().time()
+        since = self._unstored_since = self._unstored_since or now - seconds
+        if now - since >= _UNSTORED_SECONDS and len(self.client.servers) > 1:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """For another server, at most once in a while: none may have a quorum."""
+        now = asyncio.get_running_loop().time()
+        if now - self._left_at >= _ALONE_SECONDS and self.client.is_connected:
+            self._left_at = now
+            self._unstored_since = None
+            self._log.warning("nats_without_quorum")
+            await self.client.force_reconnect()
+
     async def _failed(self, error: Exception) -> None:
         self._last_error, self._shows_life = error, True
         refused = "permissions violation" in str(error).lower()
@@ -150,29 +236,10 @@ class Connection:
             self._log.warning("nats_disconnected")
 
     async def _reconnected(self) -> None:
-        self.up.set()
+        self._connected()
         self._log.info("nats_reconnected")
         for listener in tuple(self._listeners):
             listener()
-
-
-def tls_context(url: str) -> ssl.SSLContext | None:
-    """What trusts the authority that an address names (`tls://nats-1:4222?ca=FILE`); None where none does.
-
-    The first server's is that of all. Servers need `handshake_first: auto` (or `true`) in their `tls` block.
-    Raises SettingsError where the file has no certificate, and for any other parameter: it would be ignored.
-    """
-    query = parse_qs(urlsplit(url.partition(",")[0].strip()).query, keep_blank_values=True)
-    if unknown := query.keys() - {"ca"}:
-        raise SettingsError(f"the address of NATS has a parameter that is not known: {min(unknown)}")
-    if "ca" not in query:
-        return None
-    file = query["ca"][-1]
-    try:
-        return ssl.create_default_context(cafile=file)
-    except OSError as error:  # ssl.SSLError is one
-        reason = "it has no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-        raise SettingsError(f"the address of NATS names ca={file}, which cannot be used: {reason}") from None
 
 
 @contextlib.asynccontextmanager
@@ -187,10 +254,11 @@ async def connect(
     connection = Connection(on_lost)
     try:
         await connection.open(url, name, tls)
-        watcher = asyncio.create_task(connection.watch())
+        watchers = [asyncio.create_task(work) for work in (connection.watch(), connection.watch_node())]
         try:
             yield connection
         finally:
-            watcher.cancel()
+            for watcher in watchers:
+                watcher.cancel()
     finally:
         await connection.close()

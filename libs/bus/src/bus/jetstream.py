@@ -27,6 +27,8 @@ API_SECONDS = 2.0
 # A publication is tried again within its time: its Nats-Msg-Id makes that safe.
 _TRY_SECONDS = 0.9
 _WRONG_LAST = (10070, 10071)  # message id, sequence
+_IN_PROCESS = 10158
+"""The stream's leader has an earlier try, which its replicas have not confirmed yet."""
 _RETRY_SECONDS = 0.1
 
 
@@ -98,7 +100,7 @@ class JetStream:
         while (left := min(_TRY_SECONDS, end - now())) > 0:
             publish = partial(self._context.publish, subject, payload, left, headers=stated)
             try:
-                return (await self._connection.call(subject, publish, seconds=left)).seq
+                stored = await self._connection.call(subject, publish, seconds=left)
             except nats.js.errors.NoStreamResponseError:
                 with contextlib.suppress(BusUnavailable, TimeoutError):
                     async with asyncio.timeout_at(end):
@@ -106,10 +108,15 @@ class JetStream:
             except nats.js.errors.APIError as error:
                 if error.err_code in _WRONG_LAST:
                     raise FeedConflict(int(stated.get("Nats-Expected-Last-Sequence", "0"))) from error
-                raise BusUnavailable(f"JetStream refused: {error.description}") from error
+                if error.err_code != _IN_PROCESS:
+                    raise BusUnavailable(f"JetStream refused: {error.description}") from error
             except BusUnavailable:
                 self._log.debug("publish_repeated", subject=subject)
+            else:
+                self._connection.stored()
+                return stored.seq
             await asyncio.sleep(_RETRY_SECONDS)
+        await self._connection.not_stored(seconds)
         raise BusUnavailable(f"no acknowledgement on {subject}")
 
     async def call(self, operation: str, body: object = None, *, seconds: float = API_SECONDS) -> ApiReply:

@@ -54,7 +54,11 @@ def admin_options(
 
 @app.command()
 def up(
-    gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1, notifiers: _Count = 1
+    gateways: _Count = 1,
+    orchestrators: _Count = 1,
+    tool_runners: _Count = 1,
+    notifiers: _Count = 1,
+    nats_nodes: Annotated[int, typer.Option(help="1, or a cluster of 3 or 5 with as many replicas.")] = 1,
 ) -> None:
     """Start the whole system on embedded servers, until Ctrl-C.
 
@@ -72,6 +76,7 @@ def up(
             orchestrators=orchestrators,
             tool_runners=tool_runners,
             notifiers=notifiers,
+            nats_nodes=nats_nodes,
         )
     )
 

@@ -94,6 +94,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """Where browsers reach the first of them."""
     after: tuple[str, ...]
     """The embedded servers."""
+    nats_replicas: int = 1
+    """Of each stream."""
 
     def __repr__(self) -> str:
         """Without secrets, of which addresses may hold one."""
@@ -173,6 +175,8 @@ class Services:
 
     def projector(self, port: int) -> Process:
         own = {_PROVISIONER_URL: self._wiring.owner.nats_url}
+        if self._wiring.nats_replicas > 1:
+            own["AGENTCHAT_NATS_REPLICAS"] = str(self._wiring.nats_replicas)
         return self._worker("projector-1", "projector", own, port, Rank.PROJECTOR)
 
     def notifier(self, number: int, port: int) -> Process:

@@ -42,9 +42,10 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of each service that may run several times."""
+    """How many of each service that may run several times, and of the nodes of an embedded NATS."""
 
     gateways: int = 1
     orchestrators: int = 1
     tool_runners: int = 1
     notifiers: int = 1
+    nats_nodes: int = 1

@@ -10,6 +10,7 @@ from bus.users import PROVISIONER
 from ops import demo
 from ops.demo import Demo
 from ops.environment import Environment
+from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
 from ops.ports import ANY_LOOPBACK, LOOPBACK, Ports
@@ -57,20 +58,25 @@ def describe_servers(
     settings: UpSettings = UpSettings(),  # noqa: B008 - frozen
     *,
     fast: bool = False,
+    nats_nodes: int = 1,
 ) -> Servers:
     """An embedded server for each URL that is not set; a URL that is set is used by all users.
 
     `key` makes the passwords. `fast` is for tests: Postgres without durability, its superuser the owner.
+    Raises SetupError for a number of `nats_nodes` that cannot work.
     """
     processes: list[Process] = []
     cluster, port = Cluster(folder, key, fast=fast), 0
-    nats_port, redis_port, users_key = 0, 0, None if fast else key
+    nats_ports: tuple[int, ...] = ()
+    redis_port, users_key = 0, None if fast else key
     if settings.database_url is None:
         port = ports.free()
         processes.append(cluster.process(port, stop_rank=Rank.SERVER))
     if settings.nats_url is None:
-        nats_port = ports.free()
-        processes.append(nats.process(folder, nats_port, ports.free(), key=users_key, stop_rank=Rank.SERVER))
+        nodes, nats_ports = nats.processes(folder, ports, nats_nodes, key=users_key, stop_rank=Rank.SERVER)
+        processes += nodes
+    elif nats_nodes > 1:
+        raise SetupError("AGENTCHAT_NATS_URL is set: there are no embedded NATS nodes then")
     if settings.redis_url is None:
         redis_port = ports.free()
         processes.append(valkey.process(folder, redis_port, key=users_key, stop_rank=Rank.SERVER))
@@ -78,7 +84,7 @@ def describe_servers(
     def addresses(role: str, user: str) -> Addresses:
         return Addresses(
             database_url=settings.database_url or cluster.url(port, role),
-            nats_url=settings.nats_url or nats.url(nats_port, users_key, user),
+            nats_url=settings.nats_url or nats.urls(nats_ports, users_key, user),
             redis_url=settings.redis_url or valkey.url(redis_port, users_key, user),
         )
 
@@ -104,7 +110,7 @@ def describe(
     model_port = ports.free()
     mcp_port = _kept_port(ports, MCP_PORT, settings.mcp_port, folder, 20_000)
     console_port = _kept_port(ports, CONSOLE_PORT, settings.console_port, folder, 10_000)
-    servers = describe_servers(folder, ports, secrets.servers_key, settings)
+    servers = describe_servers(folder, ports, secrets.servers_key, settings, nats_nodes=counts.nats_nodes)
     mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
     model_url = f"http://{LOOPBACK}:{model_port}"
     host = reachable(settings.host)
@@ -124,6 +130,7 @@ def describe(
         openai=_model_server(settings.openai_base_url, settings.openai_api_key, f"{model_url}/v1"),
         host=settings.host,
         public_url=gateway_urls[0],
+        nats_replicas=counts.nats_nodes,
         after=tuple(process.name for process in servers.processes),
     )
     services = Services(folder, wiring, environ)

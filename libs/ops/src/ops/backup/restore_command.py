@@ -23,6 +23,7 @@ from ops.folder import RunFolder, write_private
 from ops.ports import Ports
 from ops.process import Process, nothing
 from ops.replay.feed_command import refeed
+from ops.servers.nats import stored_nodes
 from ops.servers.postgres_server import Cluster
 from ops.stack import Servers, describe_servers
 from ops.stack_report import Report, tail
@@ -178,8 +179,8 @@ async def _made_right(
     folder: RunFolder, key: str, ports: Ports, chosen: str, replaced: str | None
 ) -> Restored:
     """Positions after all that consumers may know, and EVENTS as the log is."""
-    servers = describe_servers(folder, ports, key)
-    wanted = [each for each in servers.processes if each.name in ("postgres", "nats")]
+    servers = describe_servers(folder, ports, key, nats_nodes=stored_nodes(folder) or 1)
+    wanted = [each for each in servers.processes if each.name != "valkey"]
     async with _served(folder, wanted, servers) as (pool, bus):
         log = Log(pool)
         head, end = await log.head(), await bus.feed.end()

@@ -5,7 +5,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -127,7 +127,7 @@ async def _status(folder: RunFolder) -> Status:
     kept = record.running(folder)
     entries = [entry for entry in kept.processes if entry.probe is not None]
     services = await asyncio.gather(*map(_service, entries))  # within the time of one probe
-    away = [each.name for each in services if each.state != "ready" and each.name in ("postgres", "nats")]
+    away = [server for server in ("postgres", "nats") if _is_away(server, services)]
     base_url: str | None = None
     figures = SystemFigures(unknown=[_STARTING])
     with contextlib.suppress(NotRunningError):
@@ -141,6 +141,12 @@ async def _status(folder: RunFolder) -> Status:
         figures=figures,
         errors=last_errors(folder, _ERRORS),
     )
+
+
+def _is_away(server: str, services: Sequence[ServiceStatus]) -> bool:
+    """Whether its process, or each node of a cluster, is not ready."""
+    states = [each.state for each in services if each.name.partition("-")[0] == server]
+    return bool(states) and "ready" not in states
 
 
 def show(found: Status, *, as_json: bool = False, clear: bool = False, lines: bool = False) -> None:
