@@ -8,9 +8,10 @@ from console.console_services import ConsoleServices
 from console.frame import access, assets, failures, rendering, status
 from console.frame.outer import OuterLayer
 from console.pages import health
+from console.pages.now import routes as now
 from runtime.imports import without
 
-PAGES = (health.HANDLERS,)
+PAGES = (now.HANDLERS, health.HANDLERS)
 
 
 @without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
@@ -23,7 +24,7 @@ def build(services: ConsoleServices) -> OuterLayer:
         logging_config=None,  # runtime.logs
         openapi_config=None,
         request_class=HTMXRequest,
-        template_config=rendering.template_config(services.assets),
+        template_config=rendering.template_config(services.templates),
         state=State({"services": services}, deep_copy=False),
     )
     return OuterLayer(app)

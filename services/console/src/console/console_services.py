@@ -3,12 +3,15 @@
 from typing import Any
 
 import msgspec
+from jinja2 import Environment
 from litestar.connection import ASGIConnection
 
 from administration import Admin
 from bus import Bus
 from console.frame.assets import Assets
 from console.frame.sessions import Sessions
+from console.live.badges import Badges
+from console.pages.now.live_runs import NowPage
 from console.settings import ConsoleSettings
 from runtime.health import HealthChecks
 from runtime.postgres import Pool
@@ -25,6 +28,9 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     admin: Admin
     assets: Assets
     sessions: Sessions
+    templates: Environment
+    badges: Badges
+    now: NowPage
     health: HealthChecks
 
 

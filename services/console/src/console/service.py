@@ -10,7 +10,12 @@ from bus import Bus
 from console import app
 from console.console_services import ConsoleServices
 from console.frame.assets import Assets
+from console.frame.rendering import environment
 from console.frame.sessions import Sessions
+from console.live.badges import Badges
+from console.live.monitor import Monitor
+from console.pages.now.live_runs import LiveRuns, NowPage, NowSources
+from console.pages.now.now_view import Boards
 from console.settings import ConsoleSettings
 from knowledge.embedding.configured import embedder_of
 from runtime import postgres, web
@@ -31,6 +36,11 @@ async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None
             enter(postgres.open_pool(settings.database_url, min_size=1, max_size=POSTGRES_CONNECTIONS)),
             enter(embedder_of(settings)),
         )
+        assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.watched())
+        templates, boards = environment(assets), Boards(pool, bus, monitor)
+        sources = NowSources(pool=pool, bus=bus, boards=boards, badges=badges, templates=templates)
+        now = NowPage(lambda chosen: LiveRuns(sources, chosen), boards)
+        stack.callback(asyncio.create_task(monitor.run()).cancel)
         services = ConsoleServices(
             settings=settings,
             pool=pool,
@@ -44,10 +54,15 @@ async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None
                 model_hosts=settings.model_hosts(),
                 tool_hosts=settings.tool_hosts(),
             ),
-            assets=Assets.read(),
+            assets=assets,
+            templates=templates,
+            badges=badges,
+            now=now,
             sessions=Sessions(settings.secret_key),
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
         )
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
-        await web.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)
+        await web.serve(
+            app.build(services), settings.host, settings.port, stop, on_stop=now.drain, grace_s=3.0
+        )

@@ -27,6 +27,39 @@ class ReadModel(msgspec.Struct, frozen=True, kw_only=True):
     parked: int
 
 
+class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that has begun, `seconds` ago, and has no end.
+
+    `tool` is a call that has not returned yet, `waits_for` a tool that a person has to allow. `model` is None
+    before its first attempt.
+    """
+
+    trace_id: str
+    conversation_id: str
+    account_id: str
+    agent_id: str
+    seconds: float
+    model: str | None
+    attempts: int
+    rounds: int
+    tool: str | None
+    waits_for: str | None
+
+
+async def open_runs(
+    pool: Pool, *, account_id: str | None = None, agent_id: str | None = None, limit: int
+) -> tuple[int, list[OpenRun]]:
+    """How many runs are open, of all or of an account or an agent, and the newest of them.
+
+    Raises DatabaseUnavailable.
+    """
+    named = {"account": account_id, "agent": agent_id, "limit": limit}
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_OPEN_RUNS, named)).fetchall()
+    found = [OpenRun(**dict(zip(OpenRun.__struct_fields__, row, strict=False))) for row in rows]
+    return (rows[0][-1] if rows else 0), found
+
+
 async def under_way(pool: Pool) -> UnderWay:
     """Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
@@ -52,4 +85,24 @@ SELECT (SELECT count(*) FROM open_runs),
 _READ_MODELS = """
 SELECT name, p.position, (SELECT count(*) FROM parked_events WHERE projection = name)
   FROM projection_positions p WHERE name = ANY(%s) ORDER BY name
+"""
+
+# What depends on each run is looked up for those of the page alone.
+_OPEN_RUNS = """
+WITH newest AS (
+     SELECT trace_id, conversation_id, account_id, agent_id, started_at, count(*) OVER () AS total
+       FROM open_runs
+      WHERE (%(account)s::text IS NULL OR account_id = %(account)s)
+        AND (%(agent)s::text IS NULL OR agent_id = %(agent)s)
+      ORDER BY started_at DESC, trace_id LIMIT %(limit)s)
+SELECT newest.trace_id, newest.conversation_id, newest.account_id, newest.agent_id,
+       extract(epoch FROM clock_timestamp() - newest.started_at)::float8,
+       run.model, coalesce(run.attempts, 0), coalesce(run.rounds, 0),
+       (SELECT name FROM tools
+         WHERE tools.trace_id = newest.trace_id AND is_error IS NULL ORDER BY called_at DESC LIMIT 1),
+       (SELECT name FROM approvals
+         WHERE approvals.trace_id = newest.trace_id AND status = 'pending' LIMIT 1),
+       newest.total
+  FROM newest LEFT JOIN runs AS run ON run.trace_id = newest.trace_id
+ ORDER BY newest.started_at DESC, newest.trace_id
 """

@@ -35,6 +35,7 @@ async def check(request: AnyRequest) -> None:
     request.state.is_new_session = session is None
     request.state.session = session or sessions.local()
     if request.method in _SAFE:
+        request.state.waiting = await services_of(request).badges.approvals()
         return
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.base_url.scheme}://{host}":

@@ -27,7 +27,10 @@ class NavigationEntry(msgspec.Struct, frozen=True):
     icon: str
 
 
-NAVIGATION = (NavigationEntry("/health", "Health", "♥"),)
+NAVIGATION = (
+    NavigationEntry("/now", "Now", "◉"),
+    NavigationEntry("/health", "Health", "♥"),
+)
 
 
 def environment(assets: Assets) -> Environment:
@@ -45,8 +48,8 @@ def environment(assets: Assets) -> Environment:
     return made
 
 
-def template_config(assets: Assets) -> TemplateConfig[JinjaTemplateEngine]:
-    return TemplateConfig(instance=JinjaTemplateEngine.from_environment(environment(assets)))
+def template_config(templates: Environment) -> TemplateConfig[JinjaTemplateEngine]:
+    return TemplateConfig(instance=JinjaTemplateEngine.from_environment(templates))
 
 
 def page(request: AnyRequest, template: str, *, status_code: int = 200, **context: Any) -> Template:
@@ -62,6 +65,7 @@ def page(request: AnyRequest, template: str, *, status_code: int = 200, **contex
             "path": request.url.path,
             "actor": session.actor,
             "form_token": sessions.form_token(session),
+            "waiting": getattr(request.state, "waiting", None),
             **context,
         },
         status_code=status_code,

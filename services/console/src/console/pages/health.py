@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from litestar import get
-from litestar.response import Redirect, Template
+from litestar.response import Template
 
 from console.console_services import ConsoleServices, services_of
 from console.frame.access import AnyRequest
@@ -38,11 +38,6 @@ async def _look(services: ConsoleServices) -> tuple[list[ProcessHealth], SystemF
     return processes, figures
 
 
-@get("/", include_in_schema=False)
-async def get_start() -> Redirect:
-    return Redirect("/health")
-
-
 @get("/health")
 async def get_health(request: AnyRequest) -> Template:
     """The page; its part alone where htmx asks for it."""
@@ -51,4 +46,4 @@ async def get_health(request: AnyRequest) -> Template:
     return page(request, template, title="Health", processes=processes, figures=figures)
 
 
-HANDLERS = (get_start, get_health)
+HANDLERS = (get_health,)

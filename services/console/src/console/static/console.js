@@ -1,6 +1,7 @@
 // What every page has: times in the reader's zone, copy buttons, keys.
 import { showTimes } from "./times.js";
 import { listen } from "./keys.js";
+import { live } from "./live.js";
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -12,3 +13,4 @@ document.addEventListener("click", async (event) => {
 });
 showTimes();
 listen();
+live();

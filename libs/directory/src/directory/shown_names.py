@@ -1,0 +1,33 @@
+"""What accounts and agents are called, for people who see their ids."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from runtime.postgres import Pool, connection
+
+
+class ShownNames(msgspec.Struct, frozen=True):
+    """By ids; one that was deleted has none."""
+
+    accounts: dict[str, str]
+    agents: dict[str, str]
+
+
+async def shown_names(pool: Pool, account_ids: Collection[str], agent_ids: Collection[str]) -> ShownNames:
+    """Names of these. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        accounts = await (await conn.execute(_ACCOUNTS, [[*account_ids]])).fetchall()
+        agents = await (await conn.execute(_AGENTS, [[*agent_ids]])).fetchall()
+    return ShownNames(dict(accounts), dict(agents))
+
+
+_ACCOUNTS = "SELECT account_id, name FROM accounts WHERE account_id = ANY(%s)"
+
+_AGENTS = """
+SELECT agent.agent_id, version.name
+  FROM agents AS agent
+  JOIN agent_versions AS version
+    ON version.agent_id = agent.agent_id AND version.version = agent.current_version
+ WHERE agent.agent_id = ANY(%s)
+"""

@@ -1,0 +1,1 @@
+"""What pages show as it happens: one look, one subscription and one rendering for all browsers."""

@@ -1,0 +1,90 @@
+// A live part of a page: [data-stream] is fed by server-sent events, [data-live] says how that goes.
+// Space pauses; a stream that is silent is said to be frozen and opened again; ages of runs go on by themselves.
+import { on } from "./keys.js";
+
+const SILENT_MS = 12000;
+const ages = new WeakMap();
+let connection = null;
+let heard = performance.now();
+let lostAt = null;
+let paused = false;
+
+function say(kind, icon, text) {
+  const badge = document.querySelector("[data-live]");
+  const html = `${icon} ${text}`;
+  if (!badge || badge.dataset.text === html) return;
+  badge.dataset.text = html;
+  badge.className = `live state ${kind}`;
+  badge.replaceChildren(Object.assign(document.createElement("span"), { textContent: icon, ariaHidden: "true" }), ` ${text}`);
+}
+
+function show() {
+  if (paused) say("waiting", "‖", "paused: space goes on");
+  else if (lostAt) say("failed", "✕", `frozen since ${lostAt.toLocaleTimeString()}`);
+  else if (connection) say("running now", "●", "live");
+  else say("waiting", "‖", "connecting");
+}
+
+function listen(stream) {
+  heard = performance.now();
+  const hear = () => {
+    heard = performance.now();
+    lostAt = null;
+    show();
+  };
+  stream.addEventListener("htmx:sse:after:connection", (event) => { connection = event.detail.connection; hear(); });
+  stream.addEventListener("htmx:sse:before:message", (event) => {
+    hear();
+    if (paused && !event.detail.message.event) event.preventDefault();
+  });
+  stream.addEventListener("htmx:sse:error", () => { lostAt ??= new Date(); show(); });
+  stream.addEventListener("htmx:sse:close", () => { lostAt ??= new Date(); show(); });
+  on(" ", () => {
+    paused = !paused;
+    if (!paused) connection?.reader?.cancel(); // a new connection begins with all that is shown
+    show();
+  });
+  setInterval(() => {
+    if (document.hidden) heard = performance.now();
+    if (performance.now() - heard > SILENT_MS) {
+      lostAt ??= new Date();
+      connection?.reader?.cancel();
+      heard = performance.now();
+    }
+    show();
+    if (!paused && !lostAt) showAges();
+  }, 500);
+}
+
+function duration(seconds) {
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} m ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  return minutes < 2880 ? `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} m` : `${Math.floor(minutes / 1440)} d`;
+}
+
+function showAges() {
+  for (const element of document.querySelectorAll("[data-age]")) {
+    let known = ages.get(element);
+    if (known?.age !== element.dataset.age) {
+      known = { age: element.dataset.age, at: performance.now() };
+      ages.set(element, known);
+    }
+    const text = duration(Number(known.age) + (performance.now() - known.at) / 1000);
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+/** The number of approvals that wait, in the title of every page. */
+function showCount() {
+  const count = document.getElementById("approvals-count")?.dataset.count;
+  const title = document.title.replace(/^\(\d+\) /, "");
+  document.title = count ? `(${count}) ${title}` : title;
+}
+
+export function live() {
+  const stream = document.querySelector("[data-stream]");
+  if (stream) listen(stream);
+  document.addEventListener("htmx:after:swap", () => { showCount(); if (!paused) showAges(); });
+  showCount();
+}

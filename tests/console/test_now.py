@@ -1,0 +1,184 @@
+"""The page Now: runs as they stream, figures, and what it says of a part that is away."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus import Bus
+from console.live import broadcast
+from console.live.broadcast import Broadcast, message
+from console.live.monitor import point
+from console.pages.now.live_run import LiveRun
+from contracts import frames
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.queries.under_way import OpenRun, open_runs
+from ops.status.scraping import Scrape
+from runtime.postgres import Pool
+from tests.console.pages import Browser, text_of
+from tests.conversations.given import ACCOUNT, asked, held, started, trace, use, wanted
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.requirement("CONSOLE-NOW")
+
+
+@pytest.fixture
+def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
+    return Storage(store, log, pool, migrated_database_url)
+
+
+@pytest.fixture
+async def bus(fresh_nats_url: str) -> AsyncIterator[Bus]:
+    async with Bus.connect(fresh_nats_url, name="test") as opened:
+        yield opened
+
+
+def words(count: int) -> list[str]:
+    """Of traces that no other test has."""
+    return [os.urandom(8).hex() for _ in range(count)]
+
+
+async def test_open_runs_are_the_newest_with_what_each_waits_for(storage: Storage, pool: Pool) -> None:
+    plain, calling, waiting = words(3)
+    await storage.told(asked(plain), started(plain))
+    await storage.told(asked(calling), started(calling), *wanted([use("call", "find_orders")], calling))
+    asks = held(waiting, "call")[:-1]
+    await storage.told(asked(waiting), started(waiting), *asks)
+    await storage.follow()
+    total, found = await open_runs(pool, account_id=ACCOUNT, limit=2)
+    assert (total, len(found)) == (3, 2)
+    _, found = await open_runs(pool, agent_id="agent-1", limit=10)
+    by_trace = {run.trace_id: run for run in found}
+    assert by_trace[trace(plain)].tool is None
+    assert by_trace[trace(calling)].tool == "find_orders"
+    assert by_trace[trace(calling)].rounds == 1
+    assert by_trace[trace(waiting)].waits_for == "get_order"
+    assert await open_runs(pool, account_id="nobody", limit=10) == (0, [])
+
+
+async def test_a_run_streams_into_the_page_of_every_browser(
+    storage: Storage, bus: Bus, browser: Browser
+) -> None:
+    (word,) = words(1)
+    thread = await storage.told(asked(word), started(word))
+    await storage.follow()
+    shown = await browser.page("/now")
+    assert "agent-1" in shown
+    assert f"/conversations/{thread.conversation_id}?run={trace(word)}" in (await browser.get("/now")).text
+
+    async def until(part: str) -> None:
+        async with browser.http.stream("GET", "/now/stream") as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
+            text = ""
+            async for piece in response.aiter_text():
+                text += piece
+                if part in text_of(text.replace("data: ", "")):
+                    return
+
+    async def speak() -> None:
+        for offset in range(0, 400, 5):
+            delta = frames.Delta(seq=offset + 1, attempt=1, round=1, text="word ", offset=offset)
+            await bus.traces.publish_frame(trace(word), delta)
+            await asyncio.sleep(0.05)
+
+    async with asyncio.timeout(30):
+        speaking = asyncio.create_task(speak())
+        await asyncio.gather(until("word word"), until("word word"))
+        await speaking
+    assert "word word" not in await browser.page("/now?agent=nobody")
+
+
+async def test_a_filter_that_finds_nothing_says_so_and_leads_back(browser: Browser) -> None:
+    response = await browser.get("/now?account=nobody")
+    assert "No run is open" in text_of(response.text)
+    assert 'href="/now"' in response.text
+
+
+def _run(**more: object) -> OpenRun:
+    given: dict[str, object] = {
+        "trace_id": "t",
+        "conversation_id": "c",
+        "account_id": "a",
+        "agent_id": "g",
+        "seconds": 1.0,
+        "model": "m",
+        "attempts": 1,
+        "rounds": 0,
+        "tool": None,
+        "waits_for": None,
+    }
+    return OpenRun(**(given | more))  # type: ignore[arg-type]  # a table of fields
+
+
+@pytest.mark.parametrize(
+    ("run", "seen", "stage"),
+    [
+        (_run(model=None), [], ("running", "starts")),
+        (_run(rounds=1), [], ("running", "model 2")),
+        (_run(tool="search"), [], ("running", "tool search")),
+        (_run(waits_for="cancel"), [], ("waiting", "approval cancel")),
+        (_run(), [frames.Delta(seq=2, attempt=1, round=1, text="Hi", offset=0)], ("running", "model 1")),
+        (
+            _run(),
+            [frames.ToolCalled(seq=3, attempt=1, call_id="x", name="find", input={}, round=1)],
+            ("running", "tool find"),
+        ),
+        (_run(), [frames.Failed(seq=4, attempt=1, code="cancelled", message="")], ("cancelled", "cancelled")),
+        (
+            _run(waits_for="cancel"),
+            [frames.Failed(seq=4, attempt=1, code="model_error", message="")],
+            ("failed", "model_error"),
+        ),
+    ],
+)
+def test_a_stage_is_what_was_seen_last(
+    run: OpenRun, seen: list[frames.Frame], stage: tuple[str, str]
+) -> None:
+    live = LiveRun(run)
+    for frame in seen:
+        live.take(frame)
+    row = live.row("Shop", "Acme", 1.0)
+    assert (row.kind, row.stage) == stage
+    assert live.changed == bool(seen)
+
+
+def test_the_last_words_are_kept_and_all_are_counted() -> None:
+    live = LiveRun(_run())
+    live.take(frames.Delta(seq=9, attempt=1, round=1, text="x" * 400 + " end", offset=4000))
+    row = live.row("Shop", "Acme", 1.0)
+    assert row.words.endswith("end")
+    assert len(row.words) <= 160
+    assert row.tokens == 1101
+
+
+def test_rates_are_of_the_time_between_two_scrapes_and_errors_by_name() -> None:
+    before, after = Scrape(), Scrape()
+    before.add("o", 'agentchat_runs_ended_total{state="failed",code="model_error"} 2\n')
+    after.add(
+        "o",
+        'agentchat_runs_ended_total{state="failed",code="model_error"} 5\n'
+        'agentchat_runs_ended_total{state="completed",code=""} 7\n'
+        'agentchat_model_calls_seconds_count{provider="anthropic",outcome="ok"} 9\n'
+        'agentchat_model_calls_seconds_count{provider="anthropic",outcome="overloaded"} 4\n',
+    )
+    found = point(before, after)
+    assert found.ended == {"completed": 7, "failed": 3, "cancelled": 0}
+    assert found.failures == {"model_error": 3}
+    assert found.model_errors == {"anthropic: overloaded": 4}
+    assert point(after, before).ended["failed"] == 0
+
+
+async def test_a_reader_that_does_not_keep_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "BEAT_SECONDS", 0.01)
+    cast = Broadcast()
+    reading = cast.read()
+    beat = await anext(reading)
+    assert beat.startswith(b"event: beat")
+    for _ in range(40):
+        cast.send(message("<p>\n</p>"))
+    with pytest.raises(StopAsyncIteration):
+        await anext(reading)
+    assert len(cast) == 0
+    assert message("<p>\n</p>") == b"data: <p>\ndata: </p>\n\n"
