@@ -90,7 +90,7 @@ class Days:
 async def days(migrated_database_url: str, pool: Pool, log: Log, store: ConversationStore) -> Days:
     await empty(migrated_database_url)
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as conn:
-        await conn.execute("TRUNCATE feed_days, erased_links, compacted_erasures, compacted_usage, erasures")
+        await conn.execute("TRUNCATE feed_days, erased_links, compacted_leaves, compacted_usage, erasures")
     return Days(migrated_database_url, pool, log, store)
 
 
@@ -136,7 +136,7 @@ async def test_old_erasures_go_and_the_heads_of_their_days_hold(days: Days, pool
     assert [entry.version for entry in await log.rows(kept.conversation_id)] == [*range(1, kept.version + 1)]
 
 
-async def test_what_is_left_of_a_hundred_chats_is_less_than_an_eighth(days: Days, pool: Pool) -> None:
+async def test_what_is_left_of_a_hundred_chats_is_less_than_90_bytes_each(days: Days, pool: Pool) -> None:
     await days.begin(40)
     chats = [await days.chat(f"h-{number}") for number in range(100)]
     await days.begin(39)
@@ -144,15 +144,43 @@ async def test_what_is_left_of_a_hundred_chats_is_less_than_an_eighth(days: Days
     await days.begin(34)
     await days.follow()
     before = sum((await bytes_left(pool, *chats)).values())
+    assert before > 100 * 1000
     assert await compact_erasures(pool) == 100
+    columns = ("conversation_ids", "positions", "packed_seals", "seals")
+    sizes = " + ".join(f"coalesce(sum(pg_column_size({column})), 0)" for column in columns)
     async with connection(pool) as conn:
-        query = (
-            "SELECT (SELECT sum(pg_column_size(compacted_erasures.*)) FROM compacted_erasures)"
-            "     + (SELECT sum(pg_column_size(compacted_usage.*)) FROM compacted_usage)"
+        leaves = await (await conn.execute(f"SELECT {sizes} FROM compacted_leaves")).fetchone()
+        query = "SELECT sum(pg_column_size(compacted_usage.*)), sum(runs) FROM compacted_usage"
+        usage = await (await conn.execute(query)).fetchone()
+    assert leaves is not None
+    assert usage is not None
+    assert usage[1] == 100
+    assert leaves[0] + usage[0] < 100 * 90
+
+
+async def test_leaves_of_the_release_before_are_read_and_dropped_next_to_those_of_now(
+    days: Days, pool: Pool, log: Log
+) -> None:
+    """The first row is as 0.9.0 has stored it."""
+    await days.begin(402)
+    chats = [await days.chat(f"b-{number}") for number in range(3)]
+    await days.begin(401)
+    chats = [await days.erase(each) for each in chats]
+    await days.begin(34)
+    await days.follow()
+    heads = await days.heads(402, 401)
+    assert [await compact_erasures(pool, most=1) for _ in range(2)] == [1, 1]
+    async with await psycopg.AsyncConnection.connect(days.url) as owner:
+        await owner.execute(
+            "UPDATE compacted_leaves SET packed_seals = NULL, seals ="
+            " (SELECT seals FROM compacted_erasures v WHERE v.last_position = compacted_leaves.last_position)"
+            " WHERE last_position = (SELECT min(last_position) FROM compacted_leaves)"
         )
-        row = await (await conn.execute(query)).fetchone()
-    assert row is not None
-    assert row[0] * 8 < before
+    assert await compact_erasures(pool) == 1
+    assert [await compare(pool, log, head, leaves) for head, leaves in heads] == [None] * 2
+    assert all([await is_compacted(pool, each.conversation_id) for each in chats])
+    await drop_compacted_leaves(pool)
+    assert not any([await is_compacted(pool, each.conversation_id) for each in chats])
 
 
 async def test_a_head_that_was_taken_within_a_day_says_why_it_cannot_be_compared(

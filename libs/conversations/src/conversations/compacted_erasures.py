@@ -4,7 +4,7 @@ An erasure leaves a tombstone, the seals of what was erased, and what each run c
 come and nobody reads them again, but for the heads of the days on which the conversation changed
 (`chain.day_heads`) and an account's usage. So `compact_erasures` replaces them: for each conversation by the
 last seal of each day, and for all of an account by sums of usage. Neither grows with what was erased, but for
-some 60 bytes a conversation and day.
+some 50 bytes a conversation and day.
 
 A head counts as a day's only where the day is over: of one that was taken within a day, the seals are gone.
 After LEAVES_KEPT_DAYS these seals go too, so that nothing grows for ever.
@@ -27,37 +27,29 @@ LEAVES_AT_ONCE = 100
 AT_ONCE = 500
 """So many conversations go in a transaction."""
 
+_INSERT = """\
+    INSERT INTO public.compacted_erasures
+           (last_position, first_position, lowest_id, highest_id, conversation_ids, positions, seals)
+    SELECT max(position), min(position), (array_agg(id ORDER BY id))[1], (array_agg(id ORDER BY id DESC))[1],
+           array_agg(id ORDER BY position), array_agg(position ORDER BY position),
+           array_agg(seal ORDER BY position)
+"""
+
+_INSERT_PACKED = """\
+    INSERT INTO public.compacted_leaves
+           (last_position, first_position, lowest_id, highest_id, conversation_ids, positions, packed_seals)
+    SELECT max(position), min(position), (array_agg(id ORDER BY id))[1], (array_agg(id ORDER BY id DESC))[1],
+           array_agg(id ORDER BY id, position), array_agg(position ORDER BY id, position),
+           string_agg(seal, '' ORDER BY id, position)
+"""
+
+
 # Only days of the log go that are over, and that every read model and the feed have read, so that nobody
 # misses a tombstone. The newest row stays: it says where the log ends. A rebuild of `usage` would count again
 # what is in the sums: none runs meanwhile, or was begun.
-TABLES = f"""
-CREATE TABLE compacted_erasures (
-    last_position bigint PRIMARY KEY,
-    first_position bigint NOT NULL,
-    lowest_id uuid NOT NULL,
-    highest_id uuid NOT NULL,
-    compacted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    conversation_ids uuid[] NOT NULL,
-    positions bigint[] NOT NULL,
-    seals bytea[] NOT NULL
-);
-CREATE TABLE compacted_usage (
-    account_id text NOT NULL,
-    day text COLLATE "C" NOT NULL,
-    agent_id text NOT NULL,
-    model text NOT NULL,
-    state text NOT NULL,
-    runs bigint NOT NULL,
-    rounds bigint NOT NULL,
-    input_tokens bigint NOT NULL,
-    output_tokens bigint NOT NULL,
-    cache_read_tokens bigint NOT NULL,
-    cache_creation_tokens bigint NOT NULL,
-    PRIMARY KEY (account_id, day, agent_id, model, state)
-);
-GRANT SELECT ON compacted_erasures, compacted_usage TO agentchat_service;
-
-CREATE FUNCTION compact_erasures(kept_days integer, most integer) RETURNS integer LANGUAGE plpgsql
+def _compact_function(create: str, insert: str) -> str:
+    return f"""\
+{create} compact_erasures(kept_days integer, most integer) RETURNS integer LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -128,14 +120,39 @@ BEGIN
         SELECT DISTINCT ON (id, width_bucket(position - 1, days)) id::uuid AS id, position, seal
           FROM links ORDER BY id, width_bucket(position - 1, days), position DESC
     )
-    INSERT INTO public.compacted_erasures
-           (last_position, first_position, lowest_id, highest_id, conversation_ids, positions, seals)
-    SELECT max(position), min(position), (array_agg(id ORDER BY id))[1], (array_agg(id ORDER BY id DESC))[1],
-           array_agg(id ORDER BY position), array_agg(position ORDER BY position),
-           array_agg(seal ORDER BY position)
-      FROM leaves;
+{insert}      FROM leaves;
     RETURN cardinality(tombstones);
-END $$;
+END $$;"""  # noqa: S608 - numbers and a statement of this package
+
+
+TABLES = f"""
+CREATE TABLE compacted_erasures (
+    last_position bigint PRIMARY KEY,
+    first_position bigint NOT NULL,
+    lowest_id uuid NOT NULL,
+    highest_id uuid NOT NULL,
+    compacted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    conversation_ids uuid[] NOT NULL,
+    positions bigint[] NOT NULL,
+    seals bytea[] NOT NULL
+);
+CREATE TABLE compacted_usage (
+    account_id text NOT NULL,
+    day text COLLATE "C" NOT NULL,
+    agent_id text NOT NULL,
+    model text NOT NULL,
+    state text NOT NULL,
+    runs bigint NOT NULL,
+    rounds bigint NOT NULL,
+    input_tokens bigint NOT NULL,
+    output_tokens bigint NOT NULL,
+    cache_read_tokens bigint NOT NULL,
+    cache_creation_tokens bigint NOT NULL,
+    PRIMARY KEY (account_id, day, agent_id, model, state)
+);
+GRANT SELECT ON compacted_erasures, compacted_usage TO agentchat_service;
+
+{_compact_function("CREATE FUNCTION", _INSERT)}
 REVOKE ALL ON FUNCTION compact_erasures(integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION compact_erasures(integer, integer) TO agentchat_service;
 """  # noqa: S608 - numbers of this package
@@ -162,6 +179,27 @@ END $$;
 REVOKE ALL ON FUNCTION drop_compacted_leaves(integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION drop_compacted_leaves(integer, integer) TO agentchat_service;
 """  # noqa: S608 - a number of this package
+
+# Two leaves of a conversation next to each other repeat its id, which is compressed; a seal in an array has a
+# header of 4 bytes, which is not. The view has the rows of both kinds as release 0.9.0 reads them. It adds
+# nothing to `packed_seals`, by which these are read once and not for each seal.
+PACK_STEP = f"""
+SET LOCAL lock_timeout = '10s';
+ALTER TABLE compacted_erasures RENAME TO compacted_leaves;
+ALTER TABLE compacted_leaves ALTER COLUMN seals DROP NOT NULL, ADD COLUMN packed_seals bytea;
+CREATE VIEW compacted_erasures AS
+SELECT last_position, first_position, lowest_id, highest_id, compacted_at, conversation_ids, positions,
+       coalesce(seals, (
+           SELECT array_agg(substr(packed, number * 32 - 31, 32) ORDER BY number)
+             FROM (SELECT packed_seals || ''::bytea AS packed OFFSET 0) AS read_once,
+                  generate_series(1, cardinality(positions)) AS number
+       )) AS seals
+  FROM compacted_leaves;
+GRANT SELECT ON compacted_erasures TO agentchat_service;
+{_compact_function("CREATE OR REPLACE FUNCTION", _INSERT_PACKED)}
+SET LOCAL lock_timeout TO DEFAULT;
+"""  # noqa: S608 - statements of this package
+"""After 0.9.0: what is compacted from now on takes a fifth less. Earlier rows stay until they go."""
 
 INDEXES: dict[str, LiteralString] = {
     "conversation_events_tombstones_idx": (

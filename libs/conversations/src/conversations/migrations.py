@@ -117,6 +117,7 @@ STEPS = (
     waiting_line.MODEL_STEP,
     compacted_erasures.DROP_LEAVES_STEP,
     settled_position.STEP,
+    compacted_erasures.PACK_STEP,
 )
 
 _FINISHED = "conversations finished"

@@ -36,7 +36,8 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "erasure_pieces": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
     "unfinished_erasures": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "notifier": _READ},
     "erased_links": {},  # a trigger's; the audit reads it as an operator
-    "compacted_erasures": {},  # a function's; audit and import read it as an operator
+    "compacted_leaves": {},  # a function's; audit and import read it as an operator, by the view
+    "compacted_erasures": {},
     "compacted_usage": {"gateway": _READ},
     "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     # Runs.
