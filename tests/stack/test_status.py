@@ -20,7 +20,17 @@ from tests.harness import RunningStack
 
 pytestmark = pytest.mark.requirement("STACK-STATUS")
 
-_READ_MODELS = {"approvals", "conversations", "messages", "open_runs", "runs", "storage", "tools", "usage"}
+_READ_MODELS = {
+    "approvals",
+    "conversations",
+    "messages",
+    "open_runs",
+    "runs",
+    "search",
+    "storage",
+    "tools",
+    "usage",
+}
 
 
 def _command(folder: Path, *options: str) -> list[str]:

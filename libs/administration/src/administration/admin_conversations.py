@@ -3,6 +3,8 @@
 import asyncio
 import os
 
+import msgspec
+
 from administration import holdings
 from administration.admin import Admin, outcomes
 from administration.admin_values import Deletion, Page
@@ -56,17 +58,7 @@ async def page(
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
     """List conversations of all accounts, the one that began last first. Raises Invalid, Unavailable."""
-    if end is not None and end not in _ENDS:
-        raise Invalid("end", f"must be one of {', '.join(_ENDS)}")
-    wanted = ConversationFilter(
-        account_id=account_id,
-        agent_id=agent_id,
-        since=_time("since", since),
-        until=_time("until", until),
-        end=end,
-        tool=tool,
-        metadata=_tag(tag),
-    )
+    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag)
     return await _page(admin, wanted, after, limit)
 
 
@@ -78,35 +70,50 @@ async def search(
     agent_id: OfAgent | None = None,
     since: Since | None = None,
     until: Until | None = None,
+    end: OfEnd | None = None,
+    tool: OfTool | None = None,
+    tag: OfTag | None = None,
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
-    """Find conversations by a text that was said in them, by title, metadata, or an id.
+    """Find conversations by words of a message, of their titles or metadata, or by an id.
 
-    Reads the newest first, for 20 s at most: narrow it down where that is not enough. Raises Invalid,
-    Unavailable.
+    Raises Invalid, Unavailable.
     """
-    wanted = ConversationFilter(
+    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag)
+    wanted = msgspec.structs.replace(wanted, text=storable("query", query))
+    return await _page(admin, wanted, after, limit)
+
+
+def conversation_filter(
+    account_id: str | None,
+    agent_id: str | None,
+    since: str | None,
+    until: str | None,
+    end: str | None,
+    tool: str | None,
+    tag: str | None,
+) -> ConversationFilter:
+    """What callers write of it, checked. Raises Invalid."""
+    if end is not None and end not in _ENDS:
+        raise Invalid("end", f"must be one of {', '.join(_ENDS)}")
+    return ConversationFilter(
         account_id=account_id,
         agent_id=agent_id,
         since=_time("since", since),
         until=_time("until", until),
-        text=storable("query", query),
+        end=end,
+        tool=tool,
+        metadata=_tag(tag),
     )
-    return await _page(admin, wanted, after, limit)
 
 
 async def _page(
     admin: Admin, wanted: ConversationFilter, after: str | None, limit: int
 ) -> Page[FoundConversation]:
-    before = None
-    if after is not None:
-        created_at, _, last = after.partition(" ")
-        before = (created_at, last)
     with outcomes():
-        rows = await find_conversations(admin.pool, wanted, before=before, limit=limit + 1)
-    more = f"{rows[limit - 1].created_at} {rows[limit - 1].id}" if len(rows) > limit else None
-    return Page(items=tuple(rows[:limit]), after=more)
+        rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
+    return Page(items=tuple(rows[:limit]), after=rows[limit - 1].id if len(rows) > limit else None)
 
 
 def _time(name: str, text: str | None) -> str | None:

@@ -13,8 +13,8 @@ DryRun = Annotated[bool, Meta(description="Change nothing; show what would go.")
 OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
 OfConversation = Annotated[str, Meta(description="Those of this conversation alone.")]
 OfAgent = Annotated[str, Meta(description="Those that this agent has answered in.")]
-Since = Annotated[str, Meta(description="Whose last message came then or later: ISO 8601, UTC.")]
-Until = Annotated[str, Meta(description="Whose last message came before then: ISO 8601, UTC.")]
+Since = Annotated[str, Meta(description="In which something was said then or later: ISO 8601, UTC.")]
+Until = Annotated[str, Meta(description="In which something was said before then: ISO 8601, UTC.")]
 OfEnd = Annotated[str, Meta(description="With a run in this state: running, completed, failed or cancelled.")]
 OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was called.")]
 OfTag = Annotated[str, Meta(description="With this metadata: KEY=VALUE.")]
@@ -23,7 +23,10 @@ SearchText = Annotated[
     Meta(
         min_length=1,
         max_length=500,
-        description="A text of its title, messages or metadata; or the id of it, of a trace or of a message.",
+        description=(
+            "Words, or their beginnings, of a message, of the title or of metadata; in quotes they follow"
+            " each other. Or the id of the conversation, of a trace or of a message."
+        ),
     ),
 ]
 OfStatus = Annotated[str, Meta(description="Such alone: pending, approved, denied, expired or cancelled.")]

@@ -19,6 +19,7 @@ from conversations.projections import (
     messages_table,
     open_runs_table,
     runs_table,
+    search_table,
     shadow,
     storage_table,
     tools_table,
@@ -118,6 +119,7 @@ STEPS = (
     compacted_erasures.DROP_LEAVES_STEP,
     settled_position.STEP,
     compacted_erasures.PACK_STEP,
+    search_table.STEP,
 )
 
 _FINISHED = "conversations finished"

@@ -6,6 +6,7 @@ from conversations.projections import (
     messages_table,
     open_runs_table,
     runs_table,
+    search_table,
     storage_table,
     tools_table,
     usage_table,
@@ -20,4 +21,5 @@ PROJECTIONS = (
     tools_table.PROJECTION,
     approvals_table.PROJECTION,
     storage_table.PROJECTION,
+    search_table.PROJECTION,
 )

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -32,7 +33,6 @@ _COLUMNS: dict[type, str] = {
     Agent: "id name model version disabled changed_at account_id",
     Approval: "id status tool input requested_at",
     Document: "id name title kind chunks imported_at",
-    FoundConversation: "id account_id updated_at title",
     UnfinishedErasure: "conversation_id rows_left copies_left",
     Key: "id name last4 disabled last_used_at revoked_at",
     KnowledgeBase: "id name language disabled documents chunks account_id",
@@ -72,6 +72,17 @@ def show_lines(lines: Sequence[UsageLine]) -> None:
         for line in lines
     ]
     printing.table(headings, rows)
+
+
+def _conversations(found: Sequence[FoundConversation]) -> None:
+    """With the text that was found in each, where one was looked for."""
+    searched = any(each.hit for each in found)
+    rows = [
+        [each.id, each.account_id, datetime.fromisoformat(each.updated_at), each.title]
+        + ([each.hit.snippet.text if each.hit else ""] if searched else [])
+        for each in found
+    ]
+    printing.table(["ID", "ACCOUNT ID", "UPDATED", "TITLE"] + (["FOUND"] if searched else []), rows)
 
 
 def _issued(issued: IssuedKey) -> None:
@@ -133,6 +144,7 @@ def _check(found: AgentCheck) -> None:
 
 
 _BY_TYPE: dict[type, Callable[[Any], None]] = {
+    FoundConversation: _conversations,
     IssuedKey: _issued,
     Passage: _passages,
     Explanation: _explanation,

@@ -1,0 +1,201 @@
+"""Conversations are found by words of their messages, titles and metadata, in all accounts."""
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from contracts import events
+from contracts.ids import new_id, new_unlisted_id
+from conversations.aggregate.conversation import Conversation
+from conversations.projections.search_table import MAX_CHARACTERS, tsvector_of
+from conversations.queries import finding_conversations
+from conversations.queries.finding_conversations import ConversationFilter, Hit, find_conversations
+from conversations.queries.search_query import MAX_SNIPPET, parse_search
+from tests.conversations.given import ACCOUNT, AT, asked, began, failed, held, started, trace, turn
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.requirement("ADMIN-FIND")
+
+
+async def found(storage: Storage, text: str | None = None, **more: object) -> list[str]:
+    wanted = ConversationFilter(text=text, **more)  # type: ignore[arg-type] # of the caller's types
+    return [each.id for each in await find_conversations(storage.pool, wanted, limit=10)]
+
+
+async def begin(storage: Storage, word: str, text: str, reply: str = "Yes.") -> str:
+    stored = await storage.told(*turn(word, text, reply))
+    await storage.follow()
+    return stored.conversation_id
+
+
+@pytest.mark.usefixtures("emptied")
+class TestWords:
+    """One conversation is there: what finds it, and what does not."""
+
+    TEXT = "Where is ORD-1027? I want a REFUND of 12.50 €, says Ärger; write to ada@shop.example. 退款请尽快"
+
+    @pytest.mark.parametrize(
+        ("text", "is_found"),
+        [
+            ("refund", True),
+            ("refu", True),
+            ("REFUNDS", False),
+            ("efund", False),
+            ("ord-1027", True),
+            ("ORD-10", True),
+            ("1027", True),
+            ("ärger", True),
+            ("ada@shop.example", True),
+            ("example", True),
+            ("退款", True),
+            ("款退", False),
+            ("12.50", True),
+            ("where refund", True),
+            ("where nothing", False),
+            ('"where is"', True),
+            ('"is where"', False),
+            ('"whe is"', False),
+            ('"want a refund', True),
+            ("100%_nothing", False),
+            ("'; DROP TABLE search --", False),
+            ("\\ ' :* & | ! <->", False),
+            ("%", False),
+            ("yes", True),
+        ],
+    )
+    async def test_words_and_their_beginnings_are_found(
+        self, storage: Storage, text: str, is_found: bool
+    ) -> None:
+        there = await begin(storage, "a", self.TEXT)
+        assert await found(storage, text) == ([there] if is_found else [])
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_a_title_and_metadata_are_found_as_they_are_now(storage: Storage) -> None:
+    described = events.ConversationDescribed(
+        trace_id=trace("x"), at=AT, title="Lost parcel", metadata={"customer": "C-77"}
+    )
+    first = await storage.told(*turn("a", "Hello", "Hi"), described)
+    await storage.follow()
+    for text in ("parcel", "c-77"):
+        assert await found(storage, text) == [first.conversation_id]
+    (hit,) = await find_conversations(storage.pool, ConversationFilter(text="parcel"), limit=1)
+    assert hit.hit is not None
+    assert (hit.hit.message_id, hit.hit.snippet.text) == (None, "Lost parcel · C-77")
+    await storage.store.append(first, [replace(described, title="Found parrot", metadata={})])
+    await storage.follow()
+    assert await found(storage, "parcel") == []
+    assert await found(storage, "parrot") == [first.conversation_id]
+
+
+@pytest.mark.usefixtures("emptied")
+@pytest.mark.parametrize("newest", [1, 2_000])
+async def test_rare_words_are_found_beyond_the_newest(
+    storage: Storage, newest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding_conversations, "NEWEST", newest)
+    made = [await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")]
+    assert await found(storage, "refund") == made[::-1]
+    pages = []
+    before = None
+    for _ in range(3):
+        page = await find_conversations(
+            storage.pool, ConversationFilter(text="refund"), before=before, limit=1
+        )
+        pages += [each.id for each in page]
+        before = page[-1].id
+    assert pages == made[::-1]
+    newer = await find_conversations(storage.pool, ConversationFilter(text="refund"), after=made[0], limit=9)
+    assert [each.id for each in newer] == [made[2], made[1]]
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_a_search_is_narrowed_down(storage: Storage) -> None:
+    refund = await begin(storage, "a", "I want a refund")
+    held_back = await storage.told(asked("b", "refund too"), started("b"), *held("b"), failed("b"))
+    later = replace(asked("c", "refund, please"), at="2026-11-25T10:00:00.000000Z")
+    await storage.store.append(await storage.told(*turn("d", "Hello", "Hi")), [later, started("c")])
+    await storage.follow()
+    both = [held_back.conversation_id, refund]
+    assert await found(storage, "refund", until="2026-11-22") == both
+    assert len(await found(storage, "refund", since="2026-11-25")) == 1
+    assert await found(storage, "hello", since="2026-11-25") == [], "what was said came before"
+    assert len(await found(storage, since="2026-11-23", until="2026-11-24")) == 1, "it went on meanwhile"
+    assert await found(storage, "refund", end="failed") == [held_back.conversation_id]
+    assert await found(storage, "refund", tool="get_order") == [held_back.conversation_id]
+    assert await found(storage, "refund", account_id="another") == []
+    assert len(await found(storage, "refund", account_id=ACCOUNT, agent_id="agent-1")) == 3
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_ids_find_their_conversation(storage: Storage) -> None:
+    message = new_id()
+    stored = await storage.told(replace(asked("a"), message_id=message), started("a"))
+    await storage.follow()
+    for text in (stored.conversation_id.upper(), message, trace("a")):
+        assert await found(storage, f" {text} ") == [stored.conversation_id]
+    assert await found(storage, new_id()) == []
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_neither_erased_nor_unlisted_conversations_are_found(storage: Storage) -> None:
+    erased = await storage.told(*turn("a", "refund", "refund"))
+    await storage.follow()
+    await storage.erase(erased)
+    assert await found(storage, "refund") == [], "before the read model has it"
+    await storage.follow()
+    unlisted = Conversation(conversation_id=new_unlisted_id())
+    await storage.store.append(unlisted, [began(), *turn("b", "refund", "refund")])
+    await storage.follow()
+    assert await found(storage, "refund") == []
+    assert await storage.rows("SELECT * FROM search") == []
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_a_hit_shows_the_newest_text_with_what_was_found(storage: Storage) -> None:
+    await begin(storage, "a", "first: refundable?", f"{'word ' * 40}<b>Refund</b> refunded {'later ' * 60}")
+    (one, *_) = await find_conversations(storage.pool, ConversationFilter(text="refund"), limit=1)
+    assert isinstance(one.hit, Hit)
+    assert (one.hit.role, one.hit.trace_id, one.hit.message_id) == ("assistant", trace("a"), "reply-a")
+    snippet = one.hit.snippet
+    assert [snippet.text[start:end] for start, end in snippet.marks] == ["Refund", "refunded"]
+    assert snippet.text.startswith("…word ")
+    assert snippet.text.endswith("…")
+    assert len(snippet.text) <= MAX_SNIPPET + 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "marked"),
+    [
+        ("ord-10", "See ORD-1027.", ["ORD-1027"]),
+        ('"where is"', "Where  is it, nowhere is.", ["Where  is"]),
+        ("a.b (c", "a.b c a.bc", ["a.b", "c", "a.bc"]),
+        ("nothing", "else", []),
+    ],
+)
+def test_marks_are_what_was_looked_for(typed: str, text: str, marked: list[str]) -> None:
+    snippet = parse_search(typed).snippet(text)
+    assert [snippet.text[start:end] for start, end in snippet.marks] == marked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * (2 * MAX_CHARACTERS),
+        " ".join(f"w{number}" for number in range(MAX_CHARACTERS)),
+        "".join(chr(0x4E00 + number % 20_000) for number in range(MAX_CHARACTERS)),
+        "x " * MAX_CHARACTERS,
+        "'\\:*&|!<>()\u202e\u0000\ud7ff" * 1000,
+        "",
+    ],
+    ids=["one word", "many words", "no spaces", "one word often", "signs", "empty"],
+)
+def test_any_text_has_words_that_postgres_takes(text: str, migrated_database_url: str) -> None:
+    with psycopg.connect(migrated_database_url) as conn:
+        conn.execute("SELECT %s::tsvector", [tsvector_of(text)])
+
+
+def test_the_read_model_is_one_of_those_that_may_be_swapped(migrated_database_url: str) -> None:
+    with psycopg.connect(migrated_database_url) as conn:
+        row = conn.execute("SELECT tableowner FROM pg_tables WHERE tablename = 'search'").fetchone()
+    assert row == ("agentchat_live_read_models",)
