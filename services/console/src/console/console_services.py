@@ -9,10 +9,12 @@ from litestar.connection import ASGIConnection
 from administration import Admin
 from bus import Bus
 from console.frame.assets import Assets
+from console.frame.running_experiments import Experiments
 from console.frame.sessions import Sessions
 from console.live.badges import Badges
 from console.pages.now.live_runs import NowPage
 from console.settings import ConsoleSettings
+from experiments.prices import Prices
 from runtime.health import HealthChecks
 from runtime.postgres import Pool
 
@@ -32,6 +34,8 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     badges: Badges
     now: NowPage
     health: HealthChecks
+    experiments: Experiments
+    prices: Prices
 
 
 def services_of(connection: Connection) -> ConsoleServices:

@@ -11,6 +11,7 @@ from console import app
 from console.console_services import ConsoleServices
 from console.frame.assets import Assets
 from console.frame.rendering import environment
+from console.frame.running_experiments import Experiments
 from console.frame.sessions import Sessions
 from console.live.badges import Badges
 from console.live.monitor import Monitor
@@ -59,6 +60,8 @@ async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None
             badges=badges,
             now=now,
             sessions=Sessions(settings.secret_key),
+            experiments=await enter(Experiments.opened()),
+            prices=settings.price_table(),
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
         )
         if settings.health_port is not None:

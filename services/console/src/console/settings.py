@@ -1,6 +1,7 @@
 """The console's settings, all from the environment."""
 
 import ipaddress
+from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -8,6 +9,7 @@ import msgspec
 
 from contracts.webhooks import PORTS
 from directory.secrets import Sealer, sealer_of
+from experiments.prices import Prices, UnreadablePrices, read_prices
 from knowledge.settings import EmbedderSettings
 from net_guard import Guard
 from net_guard.guard import guard_of
@@ -20,6 +22,7 @@ Level = Literal["debug", "info", "warning", "error"]
 class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
     """Port 0 is any free one. It listens on loopback alone.
 
+    `prices` is a file of JSON with the prices of models, without which nothing has a cost.
     `services` are the processes that the health page looks at, each as `name=http://host:port/metrics`.
     """
 
@@ -36,6 +39,7 @@ class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    prices: Annotated[str | None, Setting("AGENTCHAT_PRICES")] = None
     log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
@@ -51,6 +55,7 @@ class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
         self.tool_hosts()
         self.webhook_hosts()
         self.watched()
+        self.price_table()
 
     def watched(self) -> dict[str, str]:
         """The addresses of metrics by the names of processes. Raises SettingsError."""
@@ -73,6 +78,13 @@ class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
     def webhook_hosts(self) -> Guard:
         """What judges the addresses of webhook endpoints. Raises SettingsError."""
         return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
+
+    def price_table(self) -> Prices:
+        """What tokens cost. Raises SettingsError."""
+        try:
+            return Prices() if self.prices is None else read_prices(Path(self.prices))
+        except UnreadablePrices as error:
+            raise SettingsError(f"AGENTCHAT_PRICES: {error}") from None
 
     def sealer(self) -> Sealer:
         """What seals the secrets of agents. Raises SettingsError."""

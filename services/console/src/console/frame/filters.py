@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 from markupsafe import Markup
 
 NONE = Markup('<span class="none">&ndash;</span>')
@@ -12,11 +13,13 @@ _ID_CHARACTERS = 8
 _FOLD_LINES, _FOLD_CHARACTERS = 6, 600
 
 
-def when(at: datetime | None) -> Markup:
-    """A time: UTC as text; a script makes it relative, in the reader's zone, with the exact one on hover."""
+def when(at: datetime | str | None) -> Markup:
+    """A time, or its ISO 8601 text: UTC; a script makes it relative, in the reader's zone, with the exact one
+    on hover.
+    """
     if at is None:
         return NONE
-    exact = at.astimezone(UTC)
+    exact = (datetime.fromisoformat(at) if isinstance(at, str) else at).astimezone(UTC)
     stamp = exact.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Markup('<time datetime="{}" title="{}">{} UTC</time>').format(
         stamp, stamp, exact.strftime("%d %b %H:%M:%S")
@@ -91,6 +94,19 @@ def folded(text: str) -> Markup:
     ).format(head, f"{len(lines):,}", f"{len(text):,}", text)
 
 
+def json_text(value: Any) -> str:
+    """A value as JSON that people read."""
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
+
+
+def output_text(output: str) -> str:
+    """What a tool has given: its JSON as people read it."""
+    try:
+        return msgspec.json.format(output)
+    except msgspec.DecodeError:
+        return output
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "when": when,
     "short_id": short_id,
@@ -99,4 +115,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "money": money,
     "duration": duration,
     "folded": folded,
+    "json_text": json_text,
+    "output_text": output_text,
 }

@@ -29,6 +29,8 @@ class NavigationEntry(msgspec.Struct, frozen=True):
 
 NAVIGATION = (
     NavigationEntry("/now", "Now", "◉"),
+    NavigationEntry("/what-if", "What if", "⇄"),
+    NavigationEntry("/playground", "Playground", "▷"),
     NavigationEntry("/health", "Health", "♥"),
 )
 

@@ -8,7 +8,7 @@ from litestar.response import Stream
 BEAT_SECONDS = 5.0
 """A browser that hears nothing for more than twice as long says that the page is frozen."""
 
-_BEAT = b"event: beat\ndata:\n\n"
+BEAT = b"event: beat\ndata:\n\n"
 _MOST_WAITING = 32
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
@@ -48,7 +48,7 @@ class Broadcast:
                     async with asyncio.timeout(BEAT_SECONDS):
                         event = await reader.get()
                 except TimeoutError:
-                    event = _BEAT
+                    event = BEAT
                 if event is None:
                     return
                 yield event

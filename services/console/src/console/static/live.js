@@ -8,6 +8,7 @@ let connection = null;
 let heard = performance.now();
 let lostAt = null;
 let paused = false;
+let ended = false;
 
 function say(kind, icon, text) {
   const badge = document.querySelector("[data-live]");
@@ -19,7 +20,8 @@ function say(kind, icon, text) {
 }
 
 function show() {
-  if (paused) say("waiting", "‖", "paused: space goes on");
+  if (ended) say("done", "✓", "complete");
+  else if (paused) say("waiting", "‖", "paused: space goes on");
   else if (lostAt) say("failed", "✕", `frozen since ${lostAt.toLocaleTimeString()}`);
   else if (connection) say("running now", "●", "live");
   else say("waiting", "‖", "connecting");
@@ -38,7 +40,11 @@ function listen(stream) {
     if (paused && !event.detail.message.event) event.preventDefault();
   });
   stream.addEventListener("htmx:sse:error", () => { lostAt ??= new Date(); show(); });
-  stream.addEventListener("htmx:sse:close", () => { lostAt ??= new Date(); show(); });
+  stream.addEventListener("htmx:sse:close", (event) => {
+    ended = event.detail.reason === "message"; // it has said that it has come to its end
+    if (!ended) lostAt ??= new Date();
+    show();
+  });
   on(" ", () => {
     paused = !paused;
     if (!paused) connection?.reader?.cancel(); // a new connection begins with all that is shown
@@ -46,7 +52,7 @@ function listen(stream) {
   });
   setInterval(() => {
     if (document.hidden) heard = performance.now();
-    if (performance.now() - heard > SILENT_MS) {
+    if (!ended && performance.now() - heard > SILENT_MS) {
       lostAt ??= new Date();
       connection?.reader?.cancel();
       heard = performance.now();

@@ -1,0 +1,212 @@
+"""Playground: a conversation with an agent or a draft of it, from the beginning or from any message on."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Response, get, post
+from litestar.response import Redirect, Stream
+
+from administration.admin_runs import FORM
+from administration.admin_values import Agent
+from console.console_services import services_of
+from console.frame.access import AnyRequest
+from console.frame.acting import administer
+from console.frame.event_source import rendered, stream
+from console.frame.rendering import page
+from console.frame.streamed_run import follow_run
+from console.pages.agent_choice import (
+    DraftForm,
+    agent_options,
+    drafted,
+    filled,
+    find_agent,
+    form_of,
+    newest_versions,
+    number,
+    text,
+)
+from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
+from contracts.ids import is_uuid
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.errors import UnreadableEvent
+from conversations.event_store.log import Log
+from conversations.queries.find_run import find_run
+
+
+class PlaygroundThread(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands before the next message: `runs` of a conversation, all or up to the message `fork_at`.
+
+    `again` is the text of the user's message that a fork leaves out, `agent_id` who answered there.
+    """
+
+    conversation: Conversation | None = None
+    runs: tuple[Run, ...] = ()
+    fork_at: str = ""
+    again: str = ""
+    agent_id: str = ""
+
+    @property
+    def active(self) -> Run | None:
+        """The run under way, if it is shown."""
+        return next((run for run in self.runs if run.state == "running"), None)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next message is of this conversation, not of a fork."""
+        own = [run for run in self.runs if not run.inherited]
+        return not self.fork_at and bool(own) and all(run.form == FORM for run in own)
+
+
+@get("/playground")
+async def get_playground(
+    request: AnyRequest,
+    agent: str = "",
+    version: int | None = None,
+    conversation: str = "",
+    fork: str = "",
+) -> Response[Any]:
+    """`fork` is the id of a conversation and of a message in it, with a colon between them."""
+    thread = await _thread(request, conversation, fork)
+    agent = agent or thread.agent_id
+    if not agent:
+        return page(
+            request, "playground.html", title="Playground", agents=await agent_options(request), agent=None
+        )
+    if version is None and thread.goes_on and thread.runs[-1].agent_id == agent:
+        version = thread.runs[-1].agent_version
+    found = await find_agent(request, agent, version)
+    return await _shown(request, found, form_of(found), thread, thread.again)
+
+
+@post("/playground", status_code=200)
+async def post_message(request: AnyRequest) -> Response[Any]:
+    """Send a message to the agent as the form has it, and show its run."""
+    form = await request.form()
+    found = await find_agent(request, text(form, "agent"), number(form, "version"))
+    conversation, fork = text(form, "conversation"), text(form, "fork")
+    draft, message = filled(found, form), text(form, "message")
+    try:
+        if not message.strip():
+            raise Invalid("message", "is blank")
+        answering = await drafted(request, found, draft)
+        body: dict[str, Any] = {"message": message, "version": answering.version}
+        if fork:
+            body["conversation_id"], _, body["fork_at"] = fork.partition(":")
+        elif conversation:
+            body["conversation_id"] = conversation
+        run = await administer(request, "POST /agents/{agent_id}/messages", agent_id=found.id, new=body)
+    except AdminError as error:
+        thread = await _thread(request, conversation, fork)
+        return await _shown(request, found, draft, thread, message, problem=error)
+    return _to(found.id, answering.version, run.conversation_id)
+
+
+@post("/playground/stop", status_code=200)
+async def post_stop(request: AnyRequest) -> Response[Any]:
+    """Cancel the run that is under way; one that has ended meanwhile is just shown."""
+    form = await request.form()
+    conversation = text(form, "conversation")
+    try:
+        path = "POST /conversations/{conversation_id}/cancel"
+        await administer(request, path, conversation_id=conversation)
+    except Conflict:
+        pass
+    return _to(text(form, "agent"), number(form, "version"), conversation)
+
+
+@post("/playground/version", status_code=200)
+async def post_version(request: AnyRequest) -> Response[Any]:
+    """Make a version of a draft: it answers everybody from now on."""
+    form = await request.form()
+    path = "POST /agents/{agent_id}/versions/{version}/restore"
+    agent_id, draft = text(form, "agent"), number(form, "version")
+    made = await administer(request, path, agent_id=agent_id, version=draft)
+    return _to(agent_id, made.version, text(form, "conversation"))
+
+
+@get("/playground/stream")
+async def get_stream(request: AnyRequest, trace: str) -> Stream:
+    """A run as it goes on. Raises NotFound."""
+    services = services_of(request)
+    found = await find_run(services.pool, trace)
+    if found is None:
+        raise NotFound("run", trace[:40])
+
+    async def parts() -> AsyncIterator[str]:
+        async for live in follow_run(services.bus, services.pool, trace):
+            shown = {"live": live, "run": live.run, "conversation_id": found.conversation_id}
+            yield rendered(request, "parts/streamed_run.html", **shown)
+
+    return stream(parts())
+
+
+def _to(agent_id: str, version: int | None, conversation: str) -> Redirect:
+    asked = {"agent": agent_id, "version": version, "conversation": conversation}
+    return Redirect(
+        f"/playground?{urlencode({name: value for name, value in asked.items() if value})}#end",
+        status_code=303,
+    )
+
+
+async def _thread(request: AnyRequest, conversation: str, fork: str) -> PlaygroundThread:
+    """Raises NotFound, Conflict, Invalid."""
+    source, _, at = fork.partition(":") if fork else (conversation, "", "")
+    if not source:
+        return PlaygroundThread()
+    if not is_uuid(source.lower()):
+        raise NotFound("conversation", source[:40])
+    try:
+        found = await Log(services_of(request).pool).conversation(source.lower())
+    except UnreadableEvent as error:
+        raise Conflict(f"the conversation cannot be read: {error}") from None
+    if found.version == 0:
+        raise NotFound("conversation", source)
+    if found.erased:
+        raise Conflict("the conversation was deleted: nothing of it is left to go on with")
+    if not fork:
+        answered_by = found.runs[-1].agent_id if found.runs else ""
+        return PlaygroundThread(conversation=found, runs=found.runs, agent_id=answered_by)
+    for place, run in enumerate(found.runs):
+        if run.user_message_id == at:
+            return PlaygroundThread(
+                conversation=found,
+                runs=found.runs[:place],
+                fork_at=at,
+                again=run.user_text,
+                agent_id=run.agent_id,
+            )
+        if run.reply is not None and run.reply.id == at:
+            before = found.runs[: place + 1]
+            return PlaygroundThread(conversation=found, runs=before, fork_at=at, agent_id=run.agent_id)
+    raise Invalid("fork", "the conversation has no such message")
+
+
+async def _shown(
+    request: AnyRequest,
+    agent: Agent,
+    draft: DraftForm,
+    thread: PlaygroundThread,
+    message: str,
+    *,
+    problem: AdminError | None = None,
+) -> Response[Any]:
+    account = await administer(request, "GET /accounts/{account_id}", account_id=agent.account_id)
+    return page(
+        request,
+        "playground.html",
+        title="Playground",
+        status_code=200 if problem is None else 400,
+        agents=await agent_options(request),
+        agent=agent,
+        account=account,
+        versions=await newest_versions(request, agent.id),
+        draft=draft,
+        thread=thread,
+        message=message,
+        problem=problem,
+    )
+
+
+HANDLERS = (get_playground, post_message, post_stop, post_version, get_stream)

@@ -1,0 +1,138 @@
+"""The playground: talk with an agent and with drafts of it, fork, stop, and make a draft a version."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+
+from tests.console.pages import Browser, text_of
+from tests.harness import RunningStack
+from tests.system.calling import Caller, MakeAgent
+
+pytestmark = pytest.mark.requirement("CONSOLE-PLAYGROUND")
+
+
+@pytest.fixture
+async def browser(stack: RunningStack) -> AsyncIterator[Browser]:
+    async with Browser(stack.environment.console_url) as opened:
+        yield opened
+
+
+def fields(agent: Caller, message: str, **changed: str) -> dict[str, str]:
+    given = {"agent": agent.headers["X-Agent-Id"], "version": "1", "message": message, "model": "demo-echo"}
+    return given | {"system_prompt": "Be brief.", "max_tool_rounds": "8"} | changed
+
+
+def address(response: httpx.Response) -> dict[str, str]:
+    """What the address of a page holds."""
+    return {name: values[0] for name, values in parse_qs(response.url.query.decode()).items()}
+
+
+async def ended(browser: Browser, response: httpx.Response) -> str:
+    """The page, once no run of it is under way."""
+    async with asyncio.timeout(30):
+        while "/playground/stream" in response.text:
+            trace = response.text.partition("/playground/stream?trace=")[2][:32]
+            stream = await browser.get(f"/playground/stream?trace={trace}")
+            assert "event: end" in stream.text
+            response = await browser.get(f"{response.url.path}?{response.url.query.decode()}")
+    return response.text
+
+
+async def test_a_draft_answers_is_kept_in_the_address_and_made_a_version(
+    browser: Browser, make_agent: MakeAgent
+) -> None:
+    agent = await make_agent("demo-echo", system_prompt="Be brief.")
+    sent = await browser.post("/playground", fields(agent, "Hi <i>there</i>", model="demo-echo?say=Drafted"))
+    at = address(sent)
+    assert at["version"] == "-1"
+    page = await ended(browser, sent)
+    assert "Hi &lt;i&gt;there&lt;/i&gt;" in page
+    assert re.search(r"draft 1 · demo-echo\?say=Drafted · \d+ tokens fork from here Drafted ", text_of(page))
+    again = fields(agent, "And now?", version="1", conversation=at["conversation"])
+    page = await ended(browser, await browser.post("/playground", again))
+    assert text_of(page).count("And now?") == 2  # echoed by version 1
+    made = await browser.post("/playground/version", {"agent": at["agent"], "version": "-1"})
+    assert address(made)["version"] == "2"
+    assert "demo-echo?say=Drafted" in made.text
+
+
+async def test_a_customers_conversation_is_forked_at_a_message(
+    browser: Browser, make_agent: MakeAgent
+) -> None:
+    agent = await make_agent("demo-echo", system_prompt="Be brief.")
+    theirs = (await agent.chat("First")).json()["conversation_id"]
+    await agent.chat("Second", conversation_id=theirs)
+    first, reply, second, _ = await agent.messages(theirs)
+    shown = text_of((await browser.get(f"/playground?conversation={theirs}")).text)
+    assert "choose a message to fork it at" in shown
+    page = (await browser.get(f"/playground?fork={theirs}:{second['id']}")).text
+    assert "A fork of" in text_of(page)
+    assert page.count("Second") == 1  # in the box for the message alone
+    page = (await browser.get(f"/playground?fork={theirs}:{first['id']}")).text
+    assert page.count("First") == 1
+    assert "Second" not in page
+    sent = await browser.post("/playground", fields(agent, "Third", fork=f"{theirs}:{reply['id']}"))
+    mine = address(sent)["conversation"]
+    assert mine != theirs
+    page = await ended(browser, sent)
+    assert "First" in page
+    assert "Second" not in page
+    assert [each["content"] for each in await agent.messages(mine)][0::2] == ["First", "Third"]
+
+
+async def test_tools_and_sources_are_shown(browser: Browser, make_agent: MakeAgent, policies: Caller) -> None:
+    shop = await make_agent("demo-shop-1", shop=True, allowed=("track_shipment",))
+    given = fields(shop, "Track the shipment of order ORD-1006", model="demo-shop-1", system_prompt="")
+    given |= {"server.shop": "on", "tools.shop": "track_shipment"}
+    page = text_of(await ended(browser, await browser.post("/playground", given)))
+    assert "track_shipment ✓ done" in page
+    assert "ORD-1006" in page
+    without = given | {"message": "Track it again: ORD-1006"}
+    del without["server.shop"]
+    page = text_of(await ended(browser, await browser.post("/playground", without)))
+    assert "draft 1" in page
+    assert "track_shipment ✓ done" not in page
+    conversation = (await policies.chat("How many days do I have to return an order?")).json()[
+        "conversation_id"
+    ]
+    assert "source" in await browser.page(f"/playground?conversation={conversation}")
+
+
+async def test_a_run_is_stopped(browser: Browser, make_agent: MakeAgent) -> None:
+    agent = await make_agent("demo-load?deltas=500&delay_ms=100", system_prompt="Be brief.")
+    given = fields(agent, "Go on and on", model="demo-load?deltas=500&delay_ms=100")
+    sent = await browser.post("/playground", given)
+    assert "/playground/stream" in sent.text
+    stopped = await browser.post("/playground/stop", address(sent))
+    assert "⊘ cancelled" in text_of(await ended(browser, stopped))
+
+
+async def test_what_cannot_be_is_said(browser: Browser, make_agent: MakeAgent, starter: Caller) -> None:
+    agent = await make_agent("demo-echo", system_prompt="Be brief.")
+    theirs = (await starter.chat("Hello")).json()["conversation_id"]
+    gone = (await agent.chat("Hello")).json()["conversation_id"]
+    assert (await agent.delete(gone)).status_code == 204
+    for changed, problem in (
+        ({"message": " "}, "message: is blank"),
+        ({"parameters": "[]"}, "parameters: must be an object of JSON"),
+        ({"max_tool_rounds": "101"}, "max_tool_rounds"),
+        ({"conversation": theirs}, "no such conversation"),
+    ):
+        refused = await browser.post("/playground", fields(agent, "Keep this") | changed)
+        assert refused.status_code == 400
+        assert problem in text_of(refused.text)
+        assert "Be brief." in text_of(refused.text)
+    for path, status, problem in (
+        (f"/playground?conversation={gone}", 409, "was deleted"),
+        ("/playground?conversation=x", 404, "no such conversation"),
+        (f"/playground?fork={theirs}:x", 400, "no such message"),
+        ("/playground?agent=x", 404, "no such agent"),
+        ("/playground/stream?trace=x", 404, "no such run"),
+    ):
+        response = await browser.get(path)
+        assert response.status_code == status
+        assert problem in text_of(response.text)

@@ -1,0 +1,95 @@
+"""The page What if: recorded runs chosen, answered by a draft, and compared in the browser."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.console.pages import Browser, text_of
+from tests.harness import RunningStack
+from tests.system.calling import Caller, MakeAgent
+
+pytestmark = pytest.mark.requirement("CONSOLE-WHAT-IF")
+
+
+@pytest.fixture
+async def browser(stack: RunningStack) -> AsyncIterator[Browser]:
+    async with Browser(stack.environment.console_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def agent(make_agent: MakeAgent) -> Caller:
+    return await make_agent("demo-echo", system_prompt="Be brief.")
+
+
+def fields(agent: Caller, **changed: str) -> dict[str, str]:
+    """The form as it is shown, but for what is changed."""
+    given = {"agent": agent.headers["X-Agent-Id"], "version": "1", "model": "demo-echo", "end": "completed"}
+    return given | {"system_prompt": "Be brief.", "max_tool_rounds": "8", "sample": "5"} | changed
+
+
+async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Browser, agent: Caller) -> None:
+    conversation = (await agent.chat("The <b>red</b> mug")).json()["conversation_id"]
+    form = await browser.page(f"/what-if?runs={conversation}")
+    assert "Be brief." in form
+    assert conversation in form
+    changed = fields(agent, runs=conversation, model="demo-echo?say=The blue mug", system_prompt="Be long.")
+    part = await browser.post("/what-if", changed, **{"hx-request": "true"})
+    assert text_of(part.text).startswith("1 runs,")
+    assert "cost unknown" in part.text
+    begun = await browser.post("/what-if", changed | {"do": "start"})
+    assert begun.url.path.startswith("/what-if/")
+    async with asyncio.timeout(30):
+        stream = await browser.get(f"{begun.url.path}/stream")
+    assert "event: end" in stream.text
+    done = (await browser.get(begun.url.path)).text
+    shown = text_of(done)
+    assert "1 of 1 runs" in shown
+    assert "v1 with another model, system prompt" in shown
+    assert "Differ 1 of 1" in shown
+    assert "The <del>&lt;b&gt;red&lt;/b&gt; </del>mug" in done
+    assert "The <ins>blue </ins>mug" in done
+
+
+async def test_an_experiment_is_stopped_and_what_is_done_stays(browser: Browser, agent: Caller) -> None:
+    conversation = (await agent.chat("Hello")).json()["conversation_id"]
+    slow = fields(agent, runs=conversation, model="demo-load?deltas=500&delay_ms=100", do="start")
+    begun = await browser.post("/what-if", slow)
+    assert "0 of 1 runs" in text_of(begun.text)
+    async with asyncio.timeout(10):
+        stopped = await browser.post(f"{begun.url.path}/stop", {})
+    assert "stopped" in text_of(stopped.text)
+    assert "No run was done." in text_of(stopped.text)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"runs": "0192f0c1-0000-7000-8000-00000000ffff"}, "no such conversation"),
+        ({"runs": "f" * 32}, "no such run"),
+        ({"since": "soon"}, "since: must be a day or a time"),
+        ({"sample": "many"}, "sample: must be a whole number"),
+        ({"sample": "0"}, "sample: must be 1 to 500"),
+        ({"tag": "customer"}, "tag: must be KEY=VALUE"),
+        ({"parameters": "{"}, "parameters: must be an object of JSON"),
+        ({"parameters": '{"temperature": "hot"}'}, "parameters.temperature"),
+        ({"until": "2020-01-01"}, "has no such run"),
+    ],
+)
+async def test_what_cannot_be_is_said_and_the_form_keeps_what_was_written(
+    browser: Browser, agent: Caller, changed: dict[str, str], problem: str
+) -> None:
+    given = fields(agent, **{"do": "start", "system_prompt": "A long new prompt."} | changed)
+    if "parameters" in changed:
+        given["runs"] = (await agent.chat("Hello")).json()["conversation_id"]
+    refused = await browser.post("/what-if", given)
+    assert refused.status_code == 400
+    assert problem in text_of(refused.text)
+    assert "A long new prompt." in text_of(refused.text)
+
+
+async def test_an_experiment_that_is_not_known_any_more_says_what_to_do(browser: Browser) -> None:
+    response = await browser.get("/what-if/0123456789abcdef")
+    assert response.status_code == 404
+    assert "Start it again from the page What if." in text_of(response.text)
