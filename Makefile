@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,10 @@ upgrade: $(READY) ## replace the release before by this one under load, service 
 
 cluster: $(READY) ## three NATS nodes: upgraded, restarted, killed and cut off under load (STREAMS=, SEED=), and judge what came of it
 	@$(BIN)/python -m tests.chaos.run cluster --streams $(or $(STREAMS),16) --seed $(or $(SEED),1)
+
+failover: $(READY) ## kill and replace Postgres under load: with a synchronous standby, an asynchronous one, and none (ROUNDS=, STREAMS=)
+	@for way in synchronous asynchronous none; do \
+	  $(BIN)/python -m tests.chaos.run failover --way $$way --rounds $(or $(ROUNDS),3) --streams $(or $(STREAMS),12) --seed $(or $(SEED),1) || exit; done
 
 hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
 	@$(BIN)/python -m tests.chaos.run hostile

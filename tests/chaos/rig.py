@@ -33,6 +33,7 @@ from tests.chaos.plan import (
     SERVICES,
     WRITES,
 )
+from tests.chaos.postgres_pair import PostgresPair
 from tests.chaos.processes import Kin
 from tests.chaos.records import Clock
 from tests.chaos.tail import Tail
@@ -73,6 +74,8 @@ class Rig:
         self.proxies: dict[str, Proxy] = {}
         self.tail = Tail(environment.database_url, clock)
         self.tools = ToolLog(clock)
+        self.pair: PostgresPair | None = None
+        """Where Postgres has a standby."""
         self.disks: dict[str, Disk] = {}
         """Those that can be filled; none where this process may not mount."""
         self.clocks = folder.path / "clocks"
@@ -96,13 +99,14 @@ async def running_rig(
     added: Mapping[str, str] | None = None,
     spares: bool = False,
     nats_nodes: int = 1,
+    standby: bool = False,
     spawn: Spawn = spawn,
 ) -> AsyncIterator[Rig]:
     """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name.
 
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
     `added` is added to the environment of each service. `spawn` starts the processes.
-    With `spares` there is a second projector, and a second notifier.
+    With `spares` there is a second projector, and a second notifier; with `standby` a second Postgres.
     Each of several `nats_nodes` reaches each other by a proxy too.
     With `disks` some folders are on disks that can be filled, for which the process needs mounts of its own.
     """
@@ -116,11 +120,17 @@ async def running_rig(
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
         if spares:
             found["projector-2"] = _second(found["projector-1"], "projector-2", ports.free())
+        pair = _paired(found, folder, ports) if standby else None
         wiring = _Wiring(found, ports, links=links)
         processes = await joined([wiring.wired(process) for process in found.values()], wiring.link)
         processes = [_launched(process, folder.path / "clocks", replaced or {}) for process in processes]
         clock = Clock()
-        rig = Rig(folder, stack.environment, Kin(processes, clock, spawn), clock)
+        environment = stack.environment
+        if pair is not None:
+            url = pair.named(environment.database_url)
+            environment = msgspec.structs.replace(environment, database_url=url)
+        rig = Rig(folder, environment, Kin(processes, clock, spawn), clock)
+        rig.pair = pair
         rig.disks = mounted
         rig.log.touch()
         rig.client_ports = wiring.client_ports
@@ -134,17 +144,28 @@ async def running_rig(
             if disks:
                 opened.callback(shutil.copytree, folder.logs, path / "logs", dirs_exist_ok=True)
             opened.push_async_callback(tool_server.stop)
-            for proxy in rig.proxies.values():
+            for proxy in (*rig.proxies.values(), *([pair.link] if pair else [])):
                 await proxy.open()
                 opened.push_async_callback(proxy.close)
             await opened.enter_async_context(rig.model.serving())
             opened.push_async_callback(rig.tail.close)
             await opened.enter_async_context(rig.kin)
             await rig.kin.wait_ready(_START_SECONDS)
-            rig.access = await _accounts(stack.environment, f"http://{LOOPBACK}:{tools_port}/mcp")
+            rig.access = await _accounts(environment, f"http://{LOOPBACK}:{tools_port}/mcp")
             following = asyncio.create_task(rig.tail.follow())
             opened.callback(following.cancel)
             yield rig
+
+
+def _paired(found: dict[str, Process], folder: RunFolder, ports: Ports) -> PostgresPair:
+    """Adds the standby, and names both to the others."""
+    key = folder_secrets.keep(folder.secrets).servers_key
+    pair = PostgresPair(found["postgres"], folder, key, ports)
+    for name, process in found.items():
+        env = {variable: pair.named(value) for variable, value in process.env.items()}
+        found[name] = msgspec.structs.replace(process, env=env)
+    found |= pair.processes
+    return pair
 
 
 class _Wiring:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ops.process import Spawn, spawn
-from tests.chaos import cluster, drain, hostile, redelivered, single, soak, upgrade
+from tests.chaos import cluster, drain, failover, hostile, redelivered, single, soak, upgrade
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import VERSION, Plan, make_plan
@@ -107,6 +107,7 @@ MODES = {
     "hostile": Mode(hostile.run, {"readers": 1000, "heads": 1000, "idle": 5000}),
     "upgrade": Mode(upgrade.run, upgrade.OPTIONS),
     "cluster": Mode(cluster.run, cluster.OPTIONS),
+    "failover": Mode(failover.run, failover.OPTIONS),
     "step-matrix": Mode(step_matrix.run, {"rounds": len(MATRIX), "at-once": 4, "only": ""}),
 }
 _HELP = {
@@ -116,9 +117,10 @@ _HELP = {
     "plan": "the version of the plan",
     "rebuilds": "of the read models, at the end",
     "keep": "a folder to keep the stack's data and logs in",
-    "aside": "seconds for which both versions run at each step",
     "quiet": "seconds for which the nodes are up to date after each step",
     "nats-before": "the version of nats-server that the nodes are rolled from",
+    "aside": "seconds for which a step lasts after what it does",
+    "way": "how Postgres is copied: synchronous, asynchronous, none",
     "before": "the commit of the earlier version",
     "after": "the commit of the later version; else this tree",
     "finish": "a command of agentchat when all processes are of the later version",

@@ -3,6 +3,8 @@
 import msgspec
 import pytest
 
+from ops.replay.lost_events import LostEvents
+from tests.chaos.failover import loss_of
 from tests.chaos.growth import Sample, growths, slope
 from tests.chaos.hostile import LIVE, Cycle, Paced, Result, Sizes, fitting
 from tests.chaos.records import Ask, Exchange, Fault, History
@@ -200,3 +202,19 @@ def test_a_goal_is_missed_when_the_slowest_of_thirty_took_too_long(slowest: floa
     measured = Measured(goal=3.0, seconds=[1.0] * 29 + [slowest])
     assert measured.met == (told == "met")
     assert measured.text("gateway") == f"gateway: p50 1.00, p99 {slowest:.2f} s of 30; goal 3 s {told}"
+
+
+_META = 'data: {"type":"meta","conversation_id":"c"}\n\n'
+
+
+@pytest.mark.requirement("EVENT-STORE-PROMOTION")
+@pytest.mark.parametrize(("listed", "found"), [("c", ["a"]), ("another", [])])
+def test_a_lost_message_counts_as_found_where_the_lost_events_are_of_its_conversation(
+    listed: str, found: list[str]
+) -> None:
+    ask = Ask(ask="a", account="A", agent="short", text="Hello")
+    history = History(seed=1, asks=[ask], exchanges=[_with(body=_META, end="reset")])
+    lost = LostEvents(events=1, first_position=7, last_position=7, conversations=[listed], deletions=[])
+    loss = loss_of(history, [lost])
+    assert (loss.lost, loss.found, loss.doubled) == (["a"], found, 0)
+    assert any("I1 a: accepted" in each for each in loss.unexplained) is (not found)

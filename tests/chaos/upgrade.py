@@ -258,7 +258,7 @@ async def _webhooks(rig: Rig, receiver: Receiver) -> tuple[int, list[str]]:
     return again, [f"no webhook came for position {position}" for position in sorted(wanted - came)]
 
 
-async def _feed(rig: Rig) -> list[str]:
+async def feed_differences(rig: Rig) -> list[str]:
     """How EVENTS differs from the log: each event once, in its order."""
     client = await nats.connect(rig.environment.nats_url)
     positions: list[int] = []
@@ -302,7 +302,7 @@ async def _upgraded(
         webhooks = f"{len(receiver.received)} webhooks, {again} of them again"
         wrong += [f"{what}: {count}" for what, count in answers.items() if what.split()[1] not in _ANSWERS]
         rest = ", ".join(f"{what}: {count}" for what, count in sorted(answers.items()))
-        return upgrade, history, [*wrong, *await _feed(rig)], f"{webhooks}; {rest}"
+        return upgrade, history, [*wrong, *await feed_differences(rig)], f"{webhooks}; {rest}"
 
 
 def text_of(figures: Sequence[Figures]) -> str:

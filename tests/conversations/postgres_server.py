@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,24 @@ class PostgresServer:
         self._process = await self._spawn("postgres", ["-D", str(self.data), *options])
         async with asyncio.timeout(30):
             await self._answered()
+
+    def copy(self, folder: Path) -> "PostgresServer":
+        """With the data of this one, which is stopped."""
+        folder.mkdir()
+        server = PostgresServer(folder)
+        shutil.copytree(self.data, server.data)
+        return server
+
+    def follow(self, primary: "PostgresServer") -> None:
+        """Be its standby from the next start on: asynchronous, unless it names `standby` as synchronous."""
+        (self.data / "standby.signal").touch()
+        address = f"host=127.0.0.1 port={primary.port} user=postgres application_name=standby"
+        with (self.data / "postgresql.auto.conf").open("a") as settings:
+            settings.write(f"primary_conninfo = '{address}'\n")
+
+    async def promote(self) -> None:
+        process = await self._spawn("pg_ctl", ["promote", "-D", str(self.data)])
+        assert await process.wait() == 0
 
     async def stop(self) -> None:
         assert self._process is not None

@@ -66,6 +66,15 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
     ]
 
 
+@pytest.mark.requirement("EVENT-STORE-PROMOTION")
+def test_a_run_that_had_begun_and_is_not_in_the_log_was_lost() -> None:
+    view = View()
+    assert view.feed_log(None) == [], "it may begin yet"
+    assert feed(view, ACCEPTED, delta(2, "He", 0)) == [Started(), Text("He")]
+    assert view.feed_log(None) == [INTERRUPTED]
+    assert view.ended
+
+
 @pytest.mark.requirement("STREAM-CONCAT")
 def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
     def piece(seq: int, number: int, text: str, offset: int) -> frames.Delta:

@@ -9,6 +9,7 @@ from contracts.messages import CancelRequested, ChatRequested
 from contracts.tool_messages import ToolsListed
 from contracts.updates import Broken, Finished, Started, Text, Update
 from conversations.claims.table import Claims
+from conversations.event_store.cache import Cache
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
@@ -76,7 +77,7 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
     pool = SimPool(process, postgres)
     parts = Parts(
         bus=cast(Any, bus),
-        store=ConversationStore(SimLog(pool), cast(Any, SimWriter(pool))),
+        store=ConversationStore(SimLog(pool), cast(Any, SimWriter(pool)), Cache()),
         log=SimLog(pool),
         leases=Leases(cast(Any, pool), process.name),
         line=WaitingLine(cast(Any, pool), process.name),

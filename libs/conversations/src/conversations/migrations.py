@@ -10,7 +10,7 @@ from conversations import compacted_erasures, erased_rows, erasures
 from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import VISIBLE_TEXT
-from conversations.event_store import appending, feed_reader, settled_position, snapshots
+from conversations.event_store import appending, feed_reader, settled_position, snapshots, timelines
 from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
     approvals_table,
@@ -120,6 +120,7 @@ STEPS = (
     settled_position.STEP,
     compacted_erasures.PACK_STEP,
     search_table.STEP,
+    timelines.STEP,
 )
 
 _FINISHED = "conversations finished"

@@ -38,16 +38,19 @@ _AUTHORITY = "/run/secrets/ca.crt"
 
 
 class Hosts(msgspec.Struct, frozen=True, kw_only=True):
-    """The names by which services reach the servers. The first of Postgres is the primary."""
+    """The names by which the servers are reached. `primaries`: those that lead to Postgres's primary."""
 
     postgres: tuple[str, ...]
+    primaries: tuple[str, ...]
     nats: tuple[str, ...]
     valkey: tuple[str, ...] = ("valkey",)
 
 
-COMPOSE = Hosts(postgres=("postgres", "postgres-standby"), nats=("nats-1", "nats-2", "nats-3"))
+_POSTGRES = ("postgres", "postgres-standby")
+COMPOSE = Hosts(postgres=_POSTGRES, primaries=_POSTGRES, nats=("nats-1", "nats-2", "nats-3"))
 KUBERNETES = Hosts(
     postgres=tuple(f"agentchat-postgres-{kind}" for kind in ("rw", "r", "ro")),
+    primaries=("agentchat-postgres-rw",),
     nats=("nats-0.nats", "nats-1.nats", "nats-2.nats"),
 )
 
@@ -145,7 +148,8 @@ def _addresses(key: str, hosts: Hosts) -> dict[str, str]:
 def _postgres(key: str, hosts: Hosts, role: str) -> str:
     login = f"{role}:{login_password(key, 'postgres', role)}"
     tls = f"sslmode=verify-full&sslrootcert={_AUTHORITY}"
-    return f"postgresql://{login}@{hosts.postgres[0]}:5432/{DATABASE}?{tls}"
+    addresses = ",".join(f"{host}:5432" for host in hosts.primaries)
+    return f"postgresql://{login}@{addresses}/{DATABASE}?{tls}&target_session_attrs=read-write"
 
 
 def _nats(key: str, hosts: Hosts, user: str) -> str:

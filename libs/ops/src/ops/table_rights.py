@@ -27,6 +27,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "notifier": _READ,
     },
     "readable_conversation_events": {},  # a view for operators, by the eventsourcing library
+    "log_timelines": {"projector": _READ},  # a trigger writes it
     "conversation_snapshots": {
         "gateway": _READ,
         "orchestrator": "SELECT, INSERT, DELETE",

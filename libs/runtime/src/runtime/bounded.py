@@ -35,6 +35,10 @@ class BoundedMap(Generic[K, V]):
         self._size -= size
         return value
 
+    def clear(self) -> None:
+        self._entries.clear()
+        self._size = 0
+
     def put(self, key: K, value: V, size: int = 0) -> None:
         """Keep a value, which is the newest now, in place of the one of that key."""
         self.pop(key)

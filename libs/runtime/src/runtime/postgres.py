@@ -10,7 +10,7 @@ import contextlib
 import os
 import select
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
 import psycopg
@@ -21,10 +21,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from runtime.logs import first_line
 from runtime.roles import SERVICE_ROLE, Service, names_role, role_of
+from runtime.settings import SettingsError
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 Cursor: TypeAlias = AsyncCursor[TupleRow]
 Pool: TypeAlias = AsyncConnectionPool[Connection]
+OnConnect: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 APPLICATION_NAME = "agentchat"
 """What sessions show that have no other name; those of release 0.9.0 show none."""
@@ -32,6 +34,8 @@ APPLICATION_NAME = "agentchat"
 CONNECT_SECONDS = 3
 CALL_SECONDS = 3.0
 _RECONNECT_SECONDS = 2.0
+_WRITES = "read-write"
+_TARGETS = (_WRITES, "primary", "any")
 
 
 class DatabaseUnavailable(Exception):  # noqa: N818 - the condition is its name
@@ -58,12 +62,13 @@ async def open_pool(
     role: str | None = SERVICE_ROLE,
     durable: bool = True,
     options: str = "",
+    on_connect: OnConnect | None = None,
 ) -> AsyncIterator[Pool]:
     """A pool of autocommit connections acting as `role`, or as the URL says (`acting_as`).
 
     `options` are for the server, after ours: `-c name=value`. Without `durable` a commit does not wait for
-    the disk: a crash of the server may lose the last ones, each with all that came after it. That is for
-    what is then done again.
+    the disk, nor for a standby: a crash or a promotion may lose the last ones, each with all that came after
+    it. That is for what is then done again. `on_connect` is called with each new connection.
 
     Opens whether or not Postgres can be reached yet. Use it through `connection`, which bounds each call.
     """
@@ -76,6 +81,7 @@ async def open_pool(
         min_size=min_size,
         max_size=max_size,
         open=False,
+        configure=on_connect,
         timeout=CALL_SECONDS,
         # The pool's back-off doubles up to this time: short, to find Postgres soon after an outage.
         reconnect_timeout=_RECONNECT_SECONDS,
@@ -90,18 +96,29 @@ async def open_pool(
 def acting_as(database_url: str, service: Service) -> str:
     """The same database for a service: a login that may do more takes the service's role and no other.
 
-    A login that is the service's own role, or a member of it, has nothing to go back to.
+    A login that is the service's own role, or a member of it, has nothing to go back to. Raises SettingsError
+    where it is no address of Postgres, or one of standbys.
     """
-    options = conninfo_to_dict(database_url).get("options") or ""
+    try:
+        parts = conninfo_to_dict(database_url)
+    except psycopg.ProgrammingError:  # its text may have the password
+        raise SettingsError("AGENTCHAT_DATABASE_URL cannot be used: it is no address of Postgres") from None
+    if (target := parts.get("target_session_attrs") or _WRITES) not in _TARGETS:
+        raise SettingsError(
+            f"AGENTCHAT_DATABASE_URL cannot be used: target_session_attrs={target} names no primary"
+        )
+    options = parts.get("options") or ""
     return make_conninfo(database_url, options=f"{options} -c role={role_of(service)}".strip())
 
 
 def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more: str = "") -> dict[str, Any]:
     """Keyword arguments for psycopg's `connect`, next to the URL; the URL's own `options` are kept.
 
-    A role that these name is taken in the place of `role`.
+    A role that these name is taken in the place of `role`. Of several hosts the one is taken that can be
+    written to, unless the URL says otherwise.
     """
-    own = str(conninfo_to_dict(database_url).get("options") or "")
+    parts = conninfo_to_dict(database_url)
+    own = str(parts.get("options") or "")
     options = [
         own,
         "-c timezone=UTC",
@@ -113,6 +130,7 @@ def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more:
     return {
         "autocommit": True,
         "fallback_application_name": APPLICATION_NAME,
+        "target_session_attrs": parts.get("target_session_attrs") or _WRITES,
         "connect_timeout": CONNECT_SECONDS,
         "tcp_user_timeout": 3000,
         "keepalives": 1,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from bus import Bus, Feed, FeedEnd
 from conversations.event_store.feed_reader import FeedReader, kept_from, last_fed, remember_fed
 from conversations.event_store.log import Log
+from conversations.event_store.timelines import left_out
 from conversations.projections import follower
 from runtime import failpoints
 from runtime.logs import get_logger
@@ -51,6 +52,10 @@ class FeedPublisher:
         self._logger = get_logger("projector.feed_publisher")
         bus.on_reconnect(self._forget)
 
+    def begin_again(self) -> None:
+        """The log may be another one: the next step looks at where EVENTS ends, and compares both."""
+        self._end = None
+
     async def step(self) -> int:
         """Publish the next batch; returns its size, less than BATCH at the end of the log.
 
@@ -78,7 +83,8 @@ class FeedPublisher:
         if known is not None and known.sequence == end.sequence:
             return known  # also where what stands there has been removed since
         self._logger.info("feed_goes_on", sequence=end.sequence, position=end.position)
-        if end.position > head:
+        gaps = [each for each in await left_out(self._pool) if each.last_position < end.position]
+        if end.position > head or (gaps and end.position < gaps[-1].first_position):
             self._logger.error("feed_ahead_of_log", position=end.position, head=head)
         return replace(end, position=min(end.position, head))
 

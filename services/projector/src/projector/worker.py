@@ -96,11 +96,11 @@ class Projector:
                 poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
             ),
         )
-        feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
+        self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
         self._deliveries = delivery_projection.DeliveryProjection(pool, log)
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
-            LogFollower("events feed", feed.step, feed_publisher.BATCH),
+            LogFollower("events feed", self._feed.step, feed_publisher.BATCH),
             LogFollower("webhook deliveries", self._deliveries.step, delivery_projection.BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
@@ -116,6 +116,7 @@ class Projector:
 
     async def _lead(self) -> None:
         self._deliveries.begin_again()
+        self._feed.begin_again()
         async with asyncio.TaskGroup() as tasks:
             for following in (*self._followings, self._erasing, self._erasing_rows, *self._tidying):
                 tasks.create_task(following.run())

@@ -12,6 +12,8 @@ class Cache:
 
     def __init__(self, max_conversations: int = MAX_CONVERSATIONS, max_bytes: int = MAX_BYTES) -> None:
         self._states: BoundedMap[str, Conversation] = BoundedMap(max_conversations, max_bytes)
+        self.edition = 0
+        """Another after each `clear`."""
 
     def get(self, conversation_id: str) -> Conversation | None:
         """The newest state known here, which may be behind the log."""
@@ -23,3 +25,8 @@ class Cache:
         known = self._states.get(key)
         if known is None or conversation.version > known.version:
             self._states.put(key, conversation, conversation.stored_bytes)
+
+    def clear(self) -> None:
+        """Forget all of them: they may not be in the log any more."""
+        self._states.clear()
+        self.edition += 1

@@ -21,7 +21,7 @@ from conversations.event_store import mapper
 from conversations.event_store.load_budget import count_loaded
 from conversations.event_store.snapshots import Snapshots
 from runtime.fair_slots import FairSlots
-from runtime.postgres import Connection, Pool, connection, open_pool, ping
+from runtime.postgres import Connection, OnConnect, Pool, connection, open_pool, ping
 
 PAGE_BYTES = 8 * 1024 * 1024
 PAGE_ENTRIES = 1_000
@@ -273,9 +273,11 @@ async def _settled(conn: Connection) -> int:
 
 
 @contextlib.asynccontextmanager
-async def open_log(database_url: str, *, max_size: int = 4) -> AsyncIterator[Log]:
+async def open_log(
+    database_url: str, *, max_size: int = 4, on_connect: OnConnect | None = None
+) -> AsyncIterator[Log]:
     """A reader with a pool of its own; opens whether or not Postgres can be reached yet."""
-    async with open_pool(database_url, max_size=max_size) as pool:
+    async with open_pool(database_url, max_size=max_size, on_connect=on_connect) as pool:
         yield Log(pool)
 
 

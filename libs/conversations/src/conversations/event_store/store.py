@@ -15,6 +15,7 @@ from conversations.event_store.appending import Beginning, Condition, Item, Leas
 from conversations.event_store.cache import Cache
 from conversations.event_store.load_budget import count_loaded
 from conversations.event_store.log import Log, open_log
+from conversations.event_store.timelines import TimelineWatch
 from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Writer, events_of
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, open_pool
@@ -25,10 +26,10 @@ LOAD_CONNECTIONS = 4
 class ConversationStore:
     """Loads and appends. Postgres, away or frozen, is DatabaseUnavailable within five seconds."""
 
-    def __init__(self, log: Log, writer: Writer) -> None:
+    def __init__(self, log: Log, writer: Writer, cache: Cache) -> None:
         self._log = log
         self._writer = writer
-        self._cache = Cache()
+        self._cache = cache
         self._snapshot: asyncio.Task[None] | None = None
 
     async def load(self, conversation_id: str) -> Conversation:
@@ -37,8 +38,12 @@ class ConversationStore:
         One query, for the events since the state that is kept here, unless they fill several pages. Raises
         DatabaseUnavailable, UnreadableEvent, TooMuchLoaded.
         """
-        start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
-        conversation = await self._log.conversation(conversation_id, start)
+        while True:
+            edition = self._cache.edition
+            start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
+            conversation = await self._log.conversation(conversation_id, start)
+            if edition == self._cache.edition:  # else it began with what may be lost
+                break
         if conversation.version:
             self._keep(conversation)
         return conversation
@@ -152,14 +157,20 @@ class ConversationStore:
 async def open_store(
     database_url: str, condition: Condition | None = None
 ) -> AsyncIterator[ConversationStore]:
-    """The store, with a connection to write and a few to load; opens whether or not Postgres is up yet."""
+    """The store, with a connection to write and a few to load; opens whether or not Postgres is up yet.
+
+    What it has cached is dropped where Postgres has changed to a standby: that may lack the last events.
+    """
+    cache = Cache()
+    watch = TimelineWatch(cache.clear).connected
+    options = f"{TRANSACTION} {PLANNED_ONCE}"
     async with (
-        open_pool(database_url, max_size=1, options=f"{TRANSACTION} {PLANNED_ONCE}") as pool,
-        open_log(database_url, max_size=LOAD_CONNECTIONS) as log,
+        open_pool(database_url, max_size=1, options=options, on_connect=watch) as pool,
+        open_log(database_url, max_size=LOAD_CONNECTIONS, on_connect=watch) as log,
     ):
         writer = Writer(pool, condition)
         try:
-            store = ConversationStore(log, writer)
+            store = ConversationStore(log, writer, cache)
             yield store
             await store.snapshot_taken()
         finally:

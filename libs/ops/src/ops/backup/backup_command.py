@@ -10,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import msgspec
+import psycopg
+from psycopg.abc import ConnDict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ops import environment, folder_secrets, printing
 from ops.backup.base_backups import BackupFolder, BackupInfo, info_of, now
@@ -30,18 +32,16 @@ SLOT = "agentchat_backup"
 
 
 class Server(msgspec.Struct, frozen=True):
-    """Postgres and the login that may copy it."""
+    """Postgres and the login that may copy it. `address` is libpq's, without the password."""
 
-    host: str
-    port: int
-    user: str
+    address: str
     password: str
     secrets: bytes | None
     """Of the run folder, for an embedded server."""
 
     def __repr__(self) -> str:
         """Without the password."""
-        return f"Server({self.host}:{self.port})"
+        return f"Server({self.address})"
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,17 +125,25 @@ def _server() -> Server:
     """The one that AGENTCHAT_BACKUP_DATABASE_URL names, or the running stack's. Raises StackError."""
     url = given(os.environ, DATABASE_URL)
     if url is not None:
-        parts = urlsplit(url)
-        if not (parts.hostname and parts.username):
+        try:
+            parts = conninfo_to_dict(url)
+        except psycopg.ProgrammingError:
+            parts = {}
+        if not (parts.get("host") and parts.get("user")):
             raise RefusedError(f"{DATABASE_URL} must name a host and a user", 2)
-        password = unquote(parts.password or "")
-        return Server(parts.hostname, parts.port or 5432, unquote(parts.username), password, None)
+        return _server_of(parts, None)
     folder = environment.run_folder()
     elsewhere = f"; {DATABASE_URL} names another server"
-    parts = urlsplit(environment.load(folder, elsewhere=elsewhere).database_url)
+    parts = conninfo_to_dict(environment.load(folder, elsewhere=elsewhere).database_url)
     kept = folder_secrets.keep(folder.secrets)
-    password = login_password(kept.servers_key, NAME, BACKUP)
-    return Server(parts.hostname or "", parts.port or 5432, BACKUP, password, folder.secrets.read_bytes())
+    login = {"user": BACKUP, "password": login_password(kept.servers_key, NAME, BACKUP)}
+    return _server_of({**parts, **login}, folder.secrets.read_bytes())
+
+
+def _server_of(parts: ConnDict, secrets: bytes | None) -> Server:
+    """A database that is named plays no part: all of them are copied."""
+    address = {name: value for name, value in parts.items() if name not in ("password", "dbname", "options")}
+    return Server(make_conninfo("", **address), str(parts.get("password") or ""), secrets)
 
 
 def _run(server: Server, program: str, *arguments: str) -> None:
@@ -154,7 +162,7 @@ def _run(server: Server, program: str, *arguments: str) -> None:
 
 
 def _connection(server: Server) -> Sequence[str]:
-    return ("-h", server.host, "-p", str(server.port), "-U", server.user, "--no-password")
+    return ("-d", server.address, "--no-password")
 
 
 def _environment(server: Server) -> dict[str, str]:

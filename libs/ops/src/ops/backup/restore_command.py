@@ -10,10 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from bus import Bus, BusUnavailable, EventSelection
-from contracts import events
-from contracts.feed import FeedEvent
+from bus import Bus, BusUnavailable
 from conversations.event_store.log import Log
+from conversations.event_store.timelines import LEFT_OUT
 from ops import environment, folder_secrets, printing
 from ops.backup.base_backups import BackupFolder, info_of, now
 from ops.backup.manifest import verify
@@ -23,6 +22,7 @@ from ops.folder import RunFolder, write_private
 from ops.ports import Ports
 from ops.process import Process, nothing
 from ops.replay.feed_command import refeed
+from ops.replay.lost_events import LostEvents, lines_of, lost_between
 from ops.servers.nats import stored_nodes
 from ops.servers.postgres_server import Cluster
 from ops.stack import Servers, describe_servers
@@ -33,24 +33,12 @@ from runtime.postgres import Pool, connection, open_pool
 _WAL = "agentchat_wal"
 _RECOVERY_SECONDS = 24 * 3600.0
 _START_SECONDS = 90.0
-_AHEAD = 1_000_000
-"""So many positions are left out after a restore: some of them were given before, and consumers know them."""
 
-_NEXT = """
+_HAS_TIMELINES = "SELECT to_regprocedure('begin_timeline(bigint)') IS NOT NULL"
+_OF_AN_EARLIER_RELEASE = f"""
 SELECT setval('conversation_events_notification_id_seq',
-    greatest(%s, (SELECT last_value FROM conversation_events_notification_id_seq)) + %s)
-"""
-
-
-class LostEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Events that EVENTS still had and the restored log has not: consumers have seen them."""
-
-    events: int
-    first_position: int
-    last_position: int
-    conversations: list[str]
-    deletions: list[str]
-    """Conversations whose deletion was lost, so that they are there again."""
+    greatest(%s, (SELECT last_value FROM conversation_events_notification_id_seq)) + {LEFT_OUT}) + 1
+"""  # noqa: S608 - a number
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,17 +172,25 @@ async def _made_right(
     async with _served(folder, wanted, servers) as (pool, bus):
         log = Log(pool)
         head, end = await log.head(), await bus.feed.end()
-        lost = None
-        if end.position > head:
-            lost = await _lost(servers.operator.nats_url, head, end.position)
-        async with connection(pool) as conn:
-            row = await (await conn.execute(_NEXT, [end.position, _AHEAD])).fetchone()
+        async with Bus.connect(
+            servers.operator.nats_url, name="agentchat restore", on_lost=lambda: None
+        ) as operator:
+            lost = await lost_between(operator, head, end.position + 1)
+        next_position = await _leave_positions_out(pool, end.position)
         if lost is not None:
             oldest = await bus.feed.oldest()
             await refeed(bus, log, min(oldest, head + 1), lambda _: None)
-    return Restored(
-        backup=chosen, head=head, next_position=row[0] + 1 if row else 0, lost=lost, replaced=replaced
-    )
+    return Restored(backup=chosen, head=head, next_position=next_position, lost=lost, replaced=replaced)
+
+
+async def _leave_positions_out(pool: Pool, seen: int) -> int:
+    """Some of those after the last were given before, and consumers know them. Returns the next one."""
+    async with connection(pool) as conn:
+        has_timelines = await (await conn.execute(_HAS_TIMELINES)).fetchone() == (True,)
+        query = "SELECT begin_timeline(%s)" if has_timelines else _OF_AN_EARLIER_RELEASE
+        row = await (await conn.execute(query.encode(), [seen])).fetchone()
+    assert row is not None, "a recovery begins a timeline"
+    return int(row[0])
 
 
 @contextlib.asynccontextmanager
@@ -210,29 +206,6 @@ async def _served(
             yield pool, bus
 
 
-async def _lost(nats_url: str, head: int, last: int) -> LostEvents:
-    found: list[FeedEvent] = []
-    async with Bus.connect(nats_url, name="agentchat restore", on_lost=lambda: None) as bus:
-        following = bus.feed.follow(EventSelection(start=head + 1), away=_away)
-        async with contextlib.aclosing(following):
-            async for event in following:
-                found.append(event)
-                if event.position >= last:
-                    break
-    deleted = events.ConversationErased.__name__
-    return LostEvents(
-        events=len(found),
-        first_position=found[0].position,
-        last_position=last,
-        conversations=sorted({each.conversation_id for each in found}),
-        deletions=sorted({each.conversation_id for each in found if each.name == deleted}),
-    )
-
-
-def _away(error: Exception) -> None:
-    raise RefusedError(f"NATS does not answer: {error}")
-
-
 def _lines(done: Restored) -> list[str]:
     lines = [f"restored {done.backup}; the log ends at position {done.head:,}"]
     if done.replaced:
@@ -242,15 +215,8 @@ def _lines(done: Restored) -> list[str]:
             "EVENTS has nothing that the log has not: as far as this machine knows, nothing was lost"
         )
     else:
-        lost = done.lost
-        lines.append(
-            f"lost: {lost.events:,} events of {len(lost.conversations):,} conversations, positions "
-            f"{lost.first_position:,} to {lost.last_position:,}; consumers may have seen them"
-        )
+        lines += lines_of(done.lost)
         lines.append("EVENTS has what the log has; consumers receive some of it a second time")
-        lines += [
-            f"deleted and there again: agentchat admin conversations delete {each}" for each in lost.deletions
-        ]
     lines.append(f"new events begin at position {done.next_position:,}; start it with `agentchat up`,")
     lines.append("and back it up into another folder: this one has what came after")
     return lines

@@ -13,6 +13,7 @@ _FUNCTIONS = {
     "audit": "audit_command:app",
     "what-if": "what_if_command:what_if",
     "feed": "feed_command:feed",
+    "lost": "lost_events:lost",
     "show": "show:show",
     "why": "why:why",
     "trace": "show:trace",

@@ -121,9 +121,16 @@ class View:
         return updates
 
     def feed_log(self, run: Run | None) -> list[Update]:
-        """The updates that the log brings: the acceptance, text that was missed, the run's end."""
+        """The updates that the log brings: the acceptance, text that was missed, the run's end.
+
+        A run has begun in the log before anybody gets its frames. If it is not there, the log has lost it.
+        """
         updates: list[Update] = []
-        if run is None or self.ended:
+        if self.ended:
+            return updates
+        if run is None:
+            if self.started:
+                self._end(INTERRUPTED, updates)
             return updates
         if (run.state != "running" or run.pending) and not self.started:
             return self._replay(run)

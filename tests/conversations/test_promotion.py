@@ -1,0 +1,184 @@
+"""A standby of Postgres that is promoted: every connection finds it, and what it lacks is found."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from bus import Bus
+from contracts.ids import new_id
+from conversations.aggregate.conversation import Conversation
+from conversations.application import ConversationLog
+from conversations.database import open_session
+from conversations.errors import VersionConflict
+from conversations.event_store.log import Log, open_log
+from conversations.event_store.store import ConversationStore, open_store
+from conversations.event_store.timelines import LEFT_OUT, TimelineGap, left_out
+from ops.connections import reached
+from ops.prepare import migrate
+from ops.replay.lost_events import LostEvents, lost_between
+from projector.feed_publisher import FeedPublisher
+from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
+from runtime.settings import SettingsError
+from tests.conversations.given import began, turn
+from tests.conversations.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.requirement("EVENT-STORE-PROMOTION")
+
+
+class Pair:
+    """A primary and its standby; `url` names both, the standby first."""
+
+    def __init__(self, primary: PostgresServer, standby: PostgresServer) -> None:
+        self.primary = primary
+        self.standby = standby
+        self.url = f"postgresql://postgres@127.0.0.1:{standby.port},127.0.0.1:{primary.port}/postgres"
+
+    async def caught_up(self) -> None:
+        """Until the standby has all that is committed now."""
+        async with await psycopg.AsyncConnection.connect(self.primary.url) as conn:
+            row = await (await conn.execute("SELECT pg_current_wal_flush_lsn()::text")).fetchone()
+        reached_it = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        async with await psycopg.AsyncConnection.connect(self.standby.url, autocommit=True) as conn:
+            while (await (await conn.execute(reached_it, row)).fetchone()) != (True,):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+async def migrated(tmp_path_factory: pytest.TempPathFactory) -> PostgresServer:
+    """One that is stopped."""
+    server = PostgresServer(tmp_path_factory.mktemp("migrated"))
+    await server.create()
+    await server.start()
+    await migrate(server.url)
+    await server.stop()
+    return server
+
+
+@pytest.fixture
+async def pair(migrated: PostgresServer, tmp_path: Path) -> AsyncIterator[Pair]:
+    primary = migrated.copy(tmp_path / "primary")
+    standby = primary.copy(tmp_path / "standby")
+    standby.follow(primary)
+    await primary.start()
+    await standby.start()
+    yield Pair(primary, standby)
+    await standby.stop()
+
+
+@pytest.fixture
+async def bus(fresh_nats_url: str) -> AsyncIterator[Bus]:
+    async with Bus.connect(fresh_nats_url, name="test") as opened:
+        yield opened
+
+
+async def _session(url: str) -> None:
+    async with open_session(url, "test") as session:
+        await session.execute("SELECT settled_position()")
+
+
+async def _store(url: str) -> None:
+    async with open_store(url) as store:
+        await store.append(Conversation(conversation_id=new_id()), turn("0", "Hello", "Hi"))
+
+
+async def _service(url: str) -> None:
+    async with open_pool(acting_as(url, "projector")) as pool:
+        assert await Log(pool).settled()
+
+
+async def _library(url: str) -> None:
+    with ConversationLog({"AGENTCHAT_DATABASE_URL": url}) as log:
+        assert log.recorder.max_notification_id()
+
+
+_WAYS: tuple[Callable[[str], Awaitable[None]], ...] = (_session, migrate, _store, _service, reached, _library)
+
+
+async def test_every_connection_is_to_the_primary_of_an_address_with_several_hosts(pair: Pair) -> None:
+    async with open_store(pair.url) as store, asyncio.timeout(60):
+        for way in _WAYS:
+            await way(pair.url)
+        conversation = await store.append(Conversation(conversation_id=new_id()), [began()])
+        await pair.caught_up()
+        await pair.primary.crash()
+        await pair.standby.promote()
+        assert await _answered(lambda: store.load(conversation.conversation_id)) == conversation
+        await store.append(conversation, turn("0", "Hello", "Hi"))
+        for way in _WAYS:
+            await way(pair.url)
+
+
+@pytest.mark.parametrize("given", ["target_session_attrs=standby", "postgresql://[", "hostt=a"])
+def test_an_address_that_leads_to_no_primary_is_refused(given: str) -> None:
+    with pytest.raises(SettingsError, match="AGENTCHAT_DATABASE_URL cannot be used"):
+        acting_as(given, "gateway")
+
+
+async def test_what_a_promoted_standby_lacks_is_found_and_its_positions_are_not_used_again(
+    pair: Pair, bus: Bus
+) -> None:
+    async with (
+        open_store(pair.url) as store,
+        open_log(pair.url) as log,
+        open_pool(pair.url) as pool,
+        asyncio.timeout(60),
+    ):
+        feed = FeedPublisher(bus, log, pool)
+        kept = await _told(store, new_id(), "0")
+        await pair.caught_up()
+        head = await log.head()
+        await pair.standby.stop()
+        await store.append(kept, turn("1", "And then?", "Nothing"))
+        gone = await _told(store, new_id(), "0")
+        seen = await log.head()
+        while await feed.step():
+            pass
+        await pair.primary.crash()
+        await pair.standby.start()
+        await pair.standby.promote()
+
+        assert await _answered(lambda: store.load(kept.conversation_id)) == kept, "what is cached was lost"
+        assert (await store.load(gone.conversation_id)).version == 0
+        with pytest.raises(VersionConflict):
+            await store.append(gone, turn("2", "Are you there?", "No"))
+        other = asyncio.gather(*(_told(store, new_id(), "0") for _ in range(3)))
+        await store.append(kept, turn("3", "Once more?", "Yes"))
+        await other
+        new = [entry.position for entry in await log.read(head, 1000)]
+        assert new[0] > head + LEFT_OUT > seen
+        assert new[-1] < head + LEFT_OUT + 100, "they are left out once"
+        assert await left_out(pool) == [TimelineGap(last_position=head, first_position=new[0])]
+
+        with capture_logs() as logged:
+            feed.begin_again()
+            while await feed.step():
+                pass
+        assert [each["event"] for each in logged if each["log_level"] == "error"] == ["feed_ahead_of_log"]
+        end = await bus.feed.end()
+        assert end.position == new[-1]
+        assert end.sequence == seen + len(new), "nothing is missing in EVENTS"
+        assert await lost_between(bus, head, new[0]) == LostEvents(
+            events=seen - head,
+            first_position=head + 1,
+            last_position=seen,
+            conversations=sorted([kept.conversation_id, gone.conversation_id]),
+            deletions=[],
+        )
+
+
+async def _told(store: ConversationStore, conversation_id: str, word: str) -> Conversation:
+    new = [began(), *turn(word, "Where is it?", "Here")]
+    return await store.append(Conversation(conversation_id=conversation_id), new)
+
+
+async def _answered(load: Callable[[], Awaitable[Conversation]]) -> Conversation:
+    """Once the promotion is over."""
+    while True:
+        try:
+            return await load()
+        except DatabaseUnavailable:
+            await asyncio.sleep(0.05)
