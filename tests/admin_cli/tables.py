@@ -23,6 +23,7 @@ from contracts import http
 from contracts.messages import AgentCheck, ProviderCheck
 from contracts.tool_messages import ServerCheck
 from contracts.values import Decider, Source
+from contracts.webhooks import Attempt, Delivery, OwnedEndpoint
 from conversations.erased_rows import UnfinishedErasure
 from conversations.projections.usage_table import UsageLine
 from conversations.projections.verifying import VerifiedReadModel
@@ -169,6 +170,30 @@ _STATUS = Status(
 )
 
 
+_ENDPOINT = OwnedEndpoint(
+    id=_id(6),
+    account_id=_ACCOUNT,
+    url="https://shop.alder-finch.example/a/rather/long/path/to/webhooks",
+    events=("run.completed", "run.failed"),
+    payload="thin",
+    disabled=False,
+    disabled_reason=None,
+    secret_last4="abcd",
+    position=1_234,
+    failing_since=_AT,
+    created_at=_AT,
+)
+_DELIVERY = Delivery(
+    id=f"msg_{'0123456789abcdef' * 2}",
+    type="run.completed",
+    position=1_234,
+    status="waiting",
+    attempts=(Attempt(at=_AT, ms=12, status=500),),
+    next_attempt_at=_AT,
+    created_at=_AT,
+)
+
+
 def _plan(name: str, tokens: int | None) -> Plan:
     unlimited: dict[str, Any] = dict.fromkeys(Plan.__struct_fields__)
     return Plan(**unlimited | {"name": name, "tokens_per_month": tokens})
@@ -203,6 +228,8 @@ TABLES: dict[str, Callable[[], object]] = {
         admin_values.Account,
         admin_values.Account(id=_ACCOUNT, name=_LONG, plan="Enterprise", disabled=False, created_at=_AT),
     ),
+    "webhook-endpoints": _listed(OwnedEndpoint, _ENDPOINT),
+    "webhook-deliveries": _listed(Delivery, _DELIVERY),
     "plans": _listed(Plan, _plan("Pro", 50_000_000), _plan("load", None)),
     "keys": _listed(
         admin_values.Key,

@@ -38,3 +38,4 @@ OfSubject = Annotated[str, Meta(min_length=1, description="The thing with this i
 ByActor = Annotated[str, Meta(min_length=1, description="By this one, such as admin-api.")]
 Query = Annotated[str, Meta(min_length=1, description="What is asked.")]
 TopK = Annotated[int, Meta(ge=1, le=50, description="How many passages at most.")]
+OfDelivery = Annotated[str, Meta(description="Such alone: waiting, delivered, failed or erased.")]

@@ -17,6 +17,7 @@ from administration import (
     admin_plans,
     admin_runs,
     admin_usage,
+    admin_webhooks,
 )
 from administration.route import Route, route
 
@@ -30,6 +31,7 @@ _AUTHORIZATION = f"{_SERVER}/authorization"
 _BASE = "/knowledge_bases/{knowledge_base_id}"
 _DOCUMENT = f"{_BASE}/documents/{{document_id}}"
 _APPROVAL = "/approvals/{approval_id}"
+_ENDPOINT = "/webhook_endpoints/{endpoint_id}"
 _CONVERSATION = "/conversations/{conversation_id}"
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 
@@ -90,6 +92,12 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/approvals", admin_approvals.page),
     route("GET", _APPROVAL, admin_approvals.get),
     route("POST", f"{_APPROVAL}/decision", admin_approvals.decide),
+    route("GET", "/webhook_endpoints", admin_webhooks.page),
+    route("GET", _ENDPOINT, admin_webhooks.get),
+    route("PATCH", _ENDPOINT, admin_webhooks.change),
+    route("GET", f"{_ENDPOINT}/deliveries", admin_webhooks.deliveries),
+    route("POST", f"{_ENDPOINT}/deliveries/{{delivery_id}}/resend", admin_webhooks.resend, status=202),
+    route("POST", f"{_ENDPOINT}/replay", admin_webhooks.replay, status=202),
     route("GET", "/conversations", admin_conversations.page),
     route("GET", "/conversations/search", admin_conversations.search),
     route("GET", "/conversations/deletions", admin_conversations.deletions),

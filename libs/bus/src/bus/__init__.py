@@ -14,6 +14,7 @@ from bus.commands import (
     describe_conversation,
     erase_conversation,
     fork_conversation,
+    list_tools,
 )
 from bus.delivery import Delivery
 from bus.eraser import Eraser
@@ -46,4 +47,5 @@ __all__ = [
     "describe_conversation",
     "erase_conversation",
     "fork_conversation",
+    "list_tools",
 ]

@@ -6,7 +6,7 @@ import contextlib
 from bus.errors import BusUnavailable
 from bus.rpc import Rpc
 from contracts import messages, subjects, tool_messages, wire
-from contracts.timings import CHECK_ANSWER_SECONDS, COMMAND_ASK_SECONDS, COMMAND_ASKS
+from contracts.timings import CHECK_ANSWER_SECONDS, COMMAND_ASK_SECONDS, COMMAND_ASKS, TOOLS_LIST_SECONDS
 
 _NO_RUNNER = "No tool-runner answers just now, so the tool servers were not looked at."
 _NO_ORCHESTRATOR = "No orchestrator answers just now, so the model was not called."
@@ -103,3 +103,11 @@ async def _provider(rpc: Rpc, account_id: str, agent_id: str, agent_version: int
     except BusUnavailable:
         return messages.ProviderCheck(ok=False, code="unavailable", detail=_NO_ORCHESTRATOR)
     return checked.provider
+
+
+async def list_tools(
+    rpc: Rpc, account_id: str, agent_id: str, agent_version: int
+) -> tool_messages.ToolsListed:
+    """The tools of that version of the agent, asked for once. Raises BusUnavailable."""
+    question = tool_messages.ListTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
+    return await rpc.ask(subjects.TOOLS_LIST, question, tool_messages.ToolsListed, timeout=TOOLS_LIST_SECONDS)

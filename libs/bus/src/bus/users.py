@@ -129,7 +129,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         "console": User(
             publish=(
                 *("chat.requests.*", "chat.control.cancel.*", "chat.commands.*", WHAT_IF),
-                *(TOOLS_CHECK, MODELS_CHECK),
+                *(TOOLS_LIST, TOOLS_CHECK, MODELS_CHECK),
                 *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
                 *_read(*(stream["name"] for stream in STREAMS)),
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),

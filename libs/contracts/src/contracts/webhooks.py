@@ -197,6 +197,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class OwnedEndpoint(Endpoint, frozen=True, kw_only=True):
+    """An endpoint as an operator sees it, who sees those of all accounts."""
+
+    account_id: str
+
+
 class IssuedEndpoint(Endpoint, frozen=True, kw_only=True):
     """An endpoint with its secret, at the one moment when that is shown."""
 

@@ -2,7 +2,7 @@
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from contracts.webhooks import (
     EndpointChanges,
     IssuedEndpoint,
     NewEndpoint,
+    OwnedEndpoint,
 )
 from directory.secrets import Sealer
 from net_guard import Guard
@@ -26,6 +27,9 @@ from runtime.postgres import Connection, Pool, connection
 from webhooks.outbox import changing
 
 _SECRET_BYTES = 32
+
+Note = Callable[[Connection, Endpoint, Endpoint], Awaitable[None]]
+"""Called in the transaction of a change with how the endpoint was and is."""
 
 
 def seal_owner(account_id: str, endpoint_id: str) -> str:
@@ -71,16 +75,38 @@ async def page(pool: Pool, account_id: str, *, after: str | None, limit: int) ->
         return [_endpoint(row) for row in await cursor.fetchall()]
 
 
+async def page_of_all(
+    pool: Pool, account_id: str | None, *, after: str | None, limit: int
+) -> list[OwnedEndpoint]:
+    """The same of every account, or of one, with their accounts. Raises DatabaseUnavailable."""
+    asked = {"account": account_id, "after": after or "", "limit": limit}
+    async with connection(pool) as conn:
+        return [_owned(row) for row in await (await conn.execute(_PAGE_OF_ALL, asked)).fetchall()]
+
+
+async def find(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
+    """One of any account. Raises NotFound, DatabaseUnavailable."""
+    endpoint_id = _known_form(endpoint_id)
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_OF_ANY, [endpoint_id])).fetchone()
+    if row is None:
+        raise NotFound("webhook endpoint", endpoint_id)
+    return _owned(row)
+
+
 async def get(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
     """One of the account's. Raises NotFound, DatabaseUnavailable."""
     async with connection(pool) as conn:
         return await get_on(conn, account_id, endpoint_id)
 
 
-async def change(pool: Pool, account_id: str, endpoint_id: str, changes: EndpointChanges) -> Endpoint:
+async def change(
+    pool: Pool, account_id: str, endpoint_id: str, changes: EndpointChanges, *, note: Note | None = None
+) -> Endpoint:
     """Change what is given. An endpoint that is enabled again has no failures.
 
-    A trigger notes where it stopped, and has what it missed inserted. Raises NotFound, DatabaseUnavailable.
+    A trigger notes where it stopped, and has what it missed inserted. `note` writes to the same transaction
+    how it was and is. Raises NotFound, DatabaseUnavailable.
     """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
     async with changing(pool) as (conn, notify):
@@ -91,7 +117,10 @@ async def change(pool: Pool, account_id: str, endpoint_id: str, changes: Endpoin
         if wanted["disabled"] != present.disabled:
             await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
         notify(present.id)
-        return await _present(conn, account_id, present.id)
+        changed = await _present(conn, account_id, present.id)
+        if note is not None:
+            await note(conn, present, changed)
+        return changed
 
 
 async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
@@ -125,9 +154,7 @@ async def owned(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint
 
 
 async def _present(conn: Connection, account_id: str, endpoint_id: str, *, lock: bool = False) -> Endpoint:
-    endpoint_id = endpoint_id.lower()
-    if not is_uuid(endpoint_id):
-        raise NotFound("webhook endpoint", endpoint_id[:100])
+    endpoint_id = _known_form(endpoint_id)
     cursor = await conn.execute(_LOCKED if lock else _ONE, [endpoint_id, account_id])
     row = await cursor.fetchone()
     if row is None:
@@ -135,8 +162,20 @@ async def _present(conn: Connection, account_id: str, endpoint_id: str, *, lock:
     return _endpoint(row)
 
 
+def _known_form(endpoint_id: str) -> str:
+    endpoint_id = endpoint_id.lower()
+    if not is_uuid(endpoint_id):
+        raise NotFound("webhook endpoint", endpoint_id[:100])
+    return endpoint_id
+
+
+def _owned(row: tuple[Any, ...]) -> OwnedEndpoint:
+    return OwnedEndpoint(account_id=row[-1], **asdict(_endpoint(row)))
+
+
 def _endpoint(row: tuple[Any, ...]) -> Endpoint:
-    return msgspec.convert(dict(zip(Endpoint.__struct_fields__, row, strict=True)), Endpoint)
+    """Of a row of `_SHOWN`, whose last column is the account's id."""
+    return msgspec.convert(dict(zip(Endpoint.__struct_fields__, row[:-1], strict=True)), Endpoint)
 
 
 def _new_secret() -> str:
@@ -152,9 +191,13 @@ _SHOWN: LiteralString = """
 SELECT e.endpoint_id, url, events, payload, disabled_at IS NOT NULL, disabled_reason, secret_last4,
        coalesce((SELECT d.position FROM webhook_deliveries d
                   WHERE d.endpoint_id = e.endpoint_id AND d.position IS NOT NULL
-                  ORDER BY place DESC LIMIT 1), 0), failing_since, created_at
+                  ORDER BY place DESC LIMIT 1), 0), failing_since, created_at, account_id
   FROM webhook_endpoints e
 """
+_OF_ANY = f"{_SHOWN} WHERE e.endpoint_id = %s"
+_PAGE_OF_ALL = f"""{_SHOWN} WHERE (%(account)s::text IS NULL OR account_id = %(account)s)
+   AND e.endpoint_id > %(after)s
+ ORDER BY e.endpoint_id LIMIT %(limit)s"""
 _ONE = f"{_SHOWN} WHERE e.endpoint_id = %s AND account_id = %s"
 _LOCKED = f"{_ONE} FOR NO KEY UPDATE OF e"
 _PAGE = f"""{_SHOWN} WHERE account_id = %(account)s AND e.endpoint_id > %(after)s

@@ -7,11 +7,30 @@ from litestar.plugins.htmx import HTMXRequest
 from console.console_services import ConsoleServices
 from console.frame import access, assets, failures, rendering, status
 from console.frame.outer import OuterLayer
-from console.pages import health, playground, what_if
+from console.pages import (
+    accounts,
+    agents,
+    approvals,
+    health,
+    knowledge,
+    playground,
+    webhooks,
+    what_if,
+)
 from console.pages.now import routes as now
 from runtime.imports import without
 
-PAGES = (now.HANDLERS, what_if.HANDLERS, playground.HANDLERS, health.HANDLERS)
+PAGES = (
+    now.HANDLERS,
+    approvals.HANDLERS,
+    what_if.HANDLERS,
+    playground.HANDLERS,
+    agents.HANDLERS,
+    knowledge.HANDLERS,
+    accounts.HANDLERS,
+    webhooks.HANDLERS,
+    health.HANDLERS,
+)
 
 
 @without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB

@@ -42,6 +42,7 @@ _ACCOUNT, _PLAN, _KEY = "/accounts/{account_id}", "/plans/{name}", "/keys/{key_i
 _AGENT, _SERVERS = "/agents/{agent_id}", "/agents/{agent_id}/mcp_servers"
 _AUTHORIZATION = f"{_SERVERS}/{{name}}/authorization"
 _BASE = "/knowledge_bases/{knowledge_base_id}"
+_ENDPOINT = "/webhook_endpoints/{endpoint_id}"
 
 GROUPS: dict[str, Group] = {
     "accounts": Group(
@@ -150,6 +151,17 @@ GROUPS: dict[str, Group] = {
                 help="Approve or deny one: approved or denied.",
                 arguments=("decision",),
             ),
+        },
+    ),
+    "webhooks": Group(
+        "Webhook endpoints of all accounts; their accounts make and delete them, by the API.",
+        {
+            "list": Command(route="GET /webhook_endpoints"),
+            "show": Command(route=f"GET {_ENDPOINT}"),
+            **_switch(f"PATCH {_ENDPOINT}", "Send it nothing until it is enabled."),
+            "deliveries": Command(route=f"GET {_ENDPOINT}/deliveries", most=20),
+            "resend": Command(route=f"POST {_ENDPOINT}/deliveries/{{delivery_id}}/resend"),
+            "replay": Command(route=f"POST {_ENDPOINT}/replay"),
         },
     ),
     "conversations": Group(

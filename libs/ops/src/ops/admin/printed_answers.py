@@ -20,6 +20,7 @@ from administration.admin_values import (
 )
 from contracts.http import Approval
 from contracts.messages import AgentCheck
+from contracts.webhooks import Delivery, OwnedEndpoint
 from conversations.erased_rows import UnfinishedErasure
 from conversations.projections.usage_table import UsageLine
 from conversations.queries.finding_conversations import FoundConversation
@@ -32,11 +33,13 @@ _COLUMNS: dict[type, str] = {
     Account: "id name plan disabled created_at",
     Agent: "id name model version disabled changed_at account_id",
     Approval: "id status tool input requested_at",
+    Delivery: "id type position status next_attempt_at created_at",
     Document: "id name title kind chunks imported_at",
     UnfinishedErasure: "conversation_id rows_left copies_left",
     Key: "id name last4 disabled last_used_at revoked_at",
     KnowledgeBase: "id name language disabled documents chunks account_id",
     MonthUsage: "account_id tokens limit runs failed cancelled stored_bytes storage_limit",
+    OwnedEndpoint: "id account_id url disabled failing_since",
     Plan: (
         "name requests_per_minute concurrent_runs tokens_per_month storage_bytes form2_streaming"
         " max_message_bytes"

@@ -29,8 +29,12 @@ class NavigationEntry(msgspec.Struct, frozen=True):
 
 NAVIGATION = (
     NavigationEntry("/now", "Now", "◉"),
+    NavigationEntry("/approvals", "Approvals", "☑"),
     NavigationEntry("/what-if", "What if", "⇄"),
     NavigationEntry("/playground", "Playground", "▷"),
+    NavigationEntry("/agents", "Agents", "◆"),
+    NavigationEntry("/accounts", "Accounts", "◧"),
+    NavigationEntry("/webhooks", "Webhooks", "↗"),
     NavigationEntry("/health", "Health", "♥"),
 )
 

@@ -4,9 +4,11 @@ const ABSOLUTE = new Intl.DateTimeFormat(undefined, { day: "2-digit", month: "sh
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
 function ago(seconds) {
-  if (seconds < 1) return "now";
-  const [, unit, size] = STEPS.find(([below]) => seconds < below);
-  return `${Math.floor(seconds / size)} ${unit} ago`;
+  const distance = Math.abs(seconds);
+  if (distance < 1) return "now";
+  const [, unit, size] = STEPS.find(([below]) => distance < below);
+  const text = `${Math.floor(distance / size)} ${unit}`;
+  return seconds < 0 ? `in ${text}` : `${text} ago`;
 }
 
 function show(root) {

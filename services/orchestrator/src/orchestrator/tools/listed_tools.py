@@ -5,10 +5,8 @@ import time
 
 import msgspec
 
-from bus import BusUnavailable, Rpc
-from contracts import subjects
-from contracts.timings import TOOLS_LIST_SECONDS
-from contracts.tool_messages import ListTools, ToolsListed
+from bus import BusUnavailable, Rpc, list_tools
+from contracts.tool_messages import ToolsListed
 from contracts.values import ToolSpec
 from directory.agents import AgentConfig
 from runtime import logs
@@ -85,15 +83,10 @@ class ToolListings:
 
     async def _listed(self, agent: AgentConfig) -> ToolsListed:
         """Requested for as long as it takes to start a tool-runner that has died."""
-        question = ListTools(
-            account_id=agent.account_id, agent_id=agent.agent_id, agent_version=agent.version
-        )
         give_up = time.monotonic() + self._give_up_seconds
         while True:
             try:
-                return await self._rpc.ask(
-                    subjects.TOOLS_LIST, question, ToolsListed, timeout=TOOLS_LIST_SECONDS
-                )
+                return await list_tools(self._rpc, agent.account_id, agent.agent_id, agent.version)
             except BusUnavailable as error:
                 if time.monotonic() + _BETWEEN_SECONDS > give_up:
                     raise ToolsUnavailable(str(error)) from error

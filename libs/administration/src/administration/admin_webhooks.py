@@ -1,0 +1,106 @@
+"""Webhook endpoints of all accounts: an operator lists them, stops one, and has deliveries sent again.
+
+Their accounts make, change and delete them, by the API.
+"""
+
+from typing import cast, get_args
+
+import msgspec
+
+from administration.admin import Admin, outcomes
+from administration.admin_rows import page_of, rows_for
+from administration.admin_values import Page
+from administration.checked_input import checked, identifier
+from administration.parameters import After, Limit, OfAccount, OfDelivery
+from contracts.admin_errors import Invalid
+from contracts.webhooks import (
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    EndpointChanges,
+    OwnedEndpoint,
+    Replay,
+    ReplayBody,
+)
+from runtime.postgres import Connection
+from webhooks import deliveries as sent
+from webhooks import endpoints
+
+_STATUSES = get_args(DeliveryStatus)
+
+
+class EndpointSwitch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Enabled again, an endpoint gets what happened while it was disabled."""
+
+    disabled: bool
+
+
+async def page(
+    admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
+) -> Page[OwnedEndpoint]:
+    """List the webhook endpoints, all or one account's, in the order in which they were made."""
+    own = account_id and identifier("account", account_id)
+    with outcomes():
+        rows = await endpoints.page_of_all(admin.pool, own, after=after, limit=rows_for(limit))
+    return page_of(rows, limit)
+
+
+async def get(admin: Admin, endpoint_id: str) -> OwnedEndpoint:
+    """Get a webhook endpoint. Raises NotFound."""
+    with outcomes():
+        return await endpoints.find(admin.pool, endpoint_id)
+
+
+async def change(admin: Admin, endpoint_id: str, changes: EndpointSwitch) -> OwnedEndpoint:
+    """Disable or enable a webhook endpoint. Raises NotFound."""
+    found, changes = await get(admin, endpoint_id), checked(changes)
+
+    async def note(conn: Connection, before: Endpoint, after: Endpoint) -> None:
+        await admin.note(conn, "change", "webhook endpoint", found.id, before=before, after=after)
+
+    with outcomes():
+        wanted = EndpointChanges(disabled=changes.disabled)
+        await endpoints.change(admin.pool, found.account_id, found.id, wanted, note=note)
+    return await get(admin, found.id)
+
+
+async def deliveries(
+    admin: Admin,
+    endpoint_id: str,
+    *,
+    status: OfDelivery | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[Delivery]:
+    """List the deliveries of a webhook endpoint, the newest first. Raises NotFound, Invalid."""
+    if status is not None and status not in _STATUSES:
+        raise Invalid("status", f"must be one of {', '.join(_STATUSES)}")
+    found = await get(admin, endpoint_id)
+    rows_for(limit)
+    wanted = cast("DeliveryStatus | None", status)
+    with outcomes():
+        rows, more = await sent.page(
+            admin.pool, found.account_id, found.id, status=wanted, before=after, limit=limit
+        )
+    return Page(items=tuple(rows), after=more)
+
+
+async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
+    """Have a delivery sent again, under its own id. Raises NotFound, Conflict where it is disabled."""
+    found = await get(admin, endpoint_id)
+    async with admin.transaction() as conn:
+        await admin.note(conn, "resend", "webhook endpoint", found.id, after={"delivery": delivery_id})
+    with outcomes():
+        delivery = await sent.get(admin.pool, found.account_id, found.id, delivery_id)
+        return await sent.resend(admin.pool, found.account_id, delivery.id)
+
+
+async def replay(admin: Admin, endpoint_id: str, body: ReplayBody) -> Replay:
+    """Have the events of a range of the log sent again. Raises NotFound, Invalid, Conflict."""
+    found, body = await get(admin, endpoint_id), checked(body)
+    if body.to < body.from_:
+        raise Invalid("to", "must not be below from")
+    async with admin.transaction() as conn:
+        await admin.note(conn, "replay", "webhook endpoint", found.id, after=body)
+    with outcomes():
+        return await sent.replay(admin.pool, found.account_id, found.id, body.from_, body.to)

@@ -1,0 +1,272 @@
+"""Accounts and plans: use by month, limits, keys that are shown once, and who changed what."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from administration.admin_usage import MonthUsage
+from administration.admin_values import AccountChanges, IssuedKey, NewAccount, NewPlan, PlanChanges
+from console.frame.access import AnyRequest
+from console.frame.acting import administer
+from console.frame.directory import accounts_by_id, all_of, changes_of
+from console.frame.forms import RefusedForm, SchemaForm, body_schema
+from console.frame.rendering import page
+from contracts.admin_errors import AdminError, Invalid
+from conversations.projections.usage_table import UsageLine
+
+_NEW = SchemaForm(body_schema(NewAccount), leave_out=("id",))
+_EDIT = SchemaForm(body_schema(AccountChanges))
+_NEW_PLAN = SchemaForm(body_schema(NewPlan))
+_EDIT_PLAN = SchemaForm(body_schema(PlanChanges))
+_KEY_ACTIONS = {
+    "disable": ("PATCH /keys/{key_id}", {"changes": {"disabled": True}}),
+    "enable": ("PATCH /keys/{key_id}", {"changes": {"disabled": False}}),
+    "revoke": ("DELETE /keys/{key_id}", {}),
+}
+
+
+class DayBar(msgspec.Struct, frozen=True, kw_only=True):
+    """A day of a month's chart, in the units of its view box: 31 days wide, 100 high."""
+
+    day: str
+    tokens: int
+    runs: int
+    x: int
+    y: float
+    height: float
+
+
+class AgentUse(msgspec.Struct, kw_only=True):
+    """What one agent with one model used in a month."""
+
+    agent_id: str
+    model: str
+    runs: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@get("/accounts")
+async def get_accounts(request: AnyRequest, month: str | None = None) -> Response[Any]:
+    """Every account with what it used in a month, and the plans."""
+    return await _accounts(request, month)
+
+
+@post("/accounts", status_code=200)
+async def post_account(request: AnyRequest) -> Response[Any]:
+    given = await request.form()
+    try:
+        made = await administer(request, "POST /accounts", new=_NEW.read(given))
+    except AdminError as error:
+        return await _accounts(request, None, RefusedForm(given, error))
+    return Redirect(f"/accounts/{made.id}", status_code=303)
+
+
+async def _accounts(
+    request: AnyRequest, month: str | None, refused: RefusedForm | None = None
+) -> Response[Any]:
+    usage = await administer(request, "GET /usage", month=month or None)
+    accounts = await accounts_by_id(request)
+    plans = await all_of(request, "GET /plans")
+    return page(
+        request,
+        "accounts.html",
+        title="Accounts",
+        accounts=accounts,
+        usage={each.account_id: each for each in usage},
+        month=month or (usage[0].month if usage else ""),
+        plans=plans,
+        fields=_NEW.filled({}, refused),
+        refused=refused,
+    )
+
+
+@get("/accounts/{account_id:str}")
+async def get_account(
+    request: AnyRequest, account_id: FromPath[str], month: str | None = None
+) -> Response[Any]:
+    """Its plan and use, its keys, its changes."""
+    return await _account(request, account_id, month=month)
+
+
+@post("/accounts/{account_id:str}", status_code=200)
+async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    given = await request.form()
+    route = "{} /accounts/{{account_id}}"
+    present = await administer(request, route.format("GET"), account_id=account_id)
+    try:
+        changes = _EDIT.changed(given, msgspec.to_builtins(present))
+        await administer(request, route.format("PATCH"), account_id=account_id, changes=changes)
+    except AdminError as error:
+        return await _account(request, account_id, RefusedForm(given, error))
+    return Redirect(f"/accounts/{account_id}", status_code=303)
+
+
+@post("/accounts/{account_id:str}/delete", status_code=200)
+async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Delete it with all that it has, where its name was typed."""
+    given = await request.form()
+    route = "{} /accounts/{{account_id}}"
+    present = await administer(request, route.format("GET"), account_id=account_id)
+    try:
+        if str(given.get("typed", "")) != present.name:
+            raise Invalid("typed", "is not the account's name: nothing was deleted")
+        await administer(request, route.format("DELETE"), account_id=account_id, force="force" in given)
+    except AdminError as error:
+        return await _account(request, account_id, RefusedForm(given, error))
+    return Redirect("/accounts", status_code=303)
+
+
+@post("/accounts/{account_id:str}/keys", status_code=200)
+async def post_key(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Make a key, and show it: this once."""
+    given = await request.form()
+    new = {"name": str(given.get("key_name", ""))}
+    try:
+        issued = await administer(request, "POST /accounts/{account_id}/keys", account_id=account_id, new=new)
+    except AdminError as error:
+        return await _account(request, account_id, RefusedForm(given, error))
+    return await _account(request, account_id, issued=issued)
+
+
+@post("/accounts/{account_id:str}/keys/{key_id:str}", status_code=200)
+async def post_key_change(
+    request: AnyRequest, account_id: FromPath[str], key_id: FromPath[str]
+) -> Response[Any]:
+    """Rotate it (the new one is shown this once), disable, enable or revoke it."""
+    action = str((await request.form()).get("action", ""))
+    if action == "rotate":
+        issued = await administer(request, "POST /keys/{key_id}/rotate", key_id=key_id)
+        return await _account(request, account_id, issued=issued)
+    if action not in _KEY_ACTIONS:
+        raise Invalid("action", f"must be rotate, {', '.join(_KEY_ACTIONS)}")
+    route, body = _KEY_ACTIONS[action]
+    await administer(request, route, key_id=key_id, **body)
+    return Redirect(f"/accounts/{account_id}#keys", status_code=303)
+
+
+async def _account(
+    request: AnyRequest,
+    account_id: str,
+    refused: RefusedForm | None = None,
+    *,
+    month: str | None = None,
+    issued: IssuedKey | None = None,
+) -> Response[Any]:
+    account = await administer(request, "GET /accounts/{account_id}", account_id=account_id)
+    usage: MonthUsage = await administer(
+        request, "GET /accounts/{account_id}/usage", account_id=account_id, month=month or None
+    )
+    keys = await all_of(request, "GET /accounts/{account_id}/keys", account_id=account_id)
+    agents = await all_of(request, "GET /agents", account_id=account_id)
+    plan = await administer(request, "GET /plans/{name}", name=account.plan)
+    goes = await administer(request, "DELETE /accounts/{account_id}", account_id=account_id, dry_run=True)
+    return page(
+        request,
+        "account.html",
+        title=account.name,
+        account=account,
+        plan=plan,
+        usage=usage,
+        bars=bars_of(usage.lines),
+        by_agent=by_agent(usage.lines),
+        keys=keys,
+        agents={each.id: each for each in agents},
+        goes=goes.goes,
+        issued=issued,
+        fields=_EDIT.filled(msgspec.to_builtins(account), refused),
+        refused=refused,
+        changes=await changes_of(request, account.id),
+    )
+
+
+@get("/plans/{name:str}")
+async def get_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
+    """A plan as a form; `new` is one that is to be made."""
+    return await _plan(request, name)
+
+
+@post("/plans/{name:str}", status_code=200)
+async def post_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
+    given = await request.form()
+    try:
+        if name == "new":
+            await administer(request, "POST /plans", new=_NEW_PLAN.read(given))
+        else:
+            present = msgspec.to_builtins(await administer(request, "GET /plans/{name}", name=name))
+            changes = _EDIT_PLAN.changed(given, present)
+            await administer(request, "PATCH /plans/{name}", name=name, changes=changes)
+    except AdminError as error:
+        return await _plan(request, name, RefusedForm(given, error))
+    return Redirect("/accounts#plans", status_code=303)
+
+
+async def _plan(request: AnyRequest, name: str, refused: RefusedForm | None = None) -> Response[Any]:
+    form, values = _NEW_PLAN, {}
+    if name != "new":
+        form = _EDIT_PLAN
+        values = msgspec.to_builtins(await administer(request, "GET /plans/{name}", name=name))
+    return page(
+        request,
+        "plan.html",
+        title="New plan" if name == "new" else f"Plan {name}",
+        name=name,
+        fields=form.filled(values, refused),
+        refused=refused,
+        changes=await changes_of(request, name),
+    )
+
+
+def bars_of(lines: Sequence[UsageLine]) -> tuple[DayBar, ...]:
+    """A bar for each day that has runs, the highest 100 high."""
+    tokens: dict[str, int] = {}
+    runs: dict[str, int] = {}
+    for line in lines:
+        tokens[line.day] = tokens.get(line.day, 0) + line.total
+        runs[line.day] = runs.get(line.day, 0) + line.runs
+    most = max(tokens.values(), default=0) or 1
+    return tuple(
+        DayBar(
+            day=day,
+            tokens=count,
+            runs=runs[day],
+            x=int(day[-2:]) - 1,
+            y=round(100 - 100 * count / most, 2),
+            height=round(100 * count / most, 2),
+        )
+        for day, count in sorted(tokens.items())
+    )
+
+
+def by_agent(lines: Sequence[UsageLine]) -> tuple[AgentUse, ...]:
+    """The sums of a month, the agent with the most runs first."""
+    sums: dict[tuple[str, str], AgentUse] = {}
+    for line in lines:
+        each = sums.setdefault(
+            (line.agent_id, line.model), AgentUse(agent_id=line.agent_id, model=line.model)
+        )
+        each.runs += line.runs
+        each.failed += line.failed
+        each.input_tokens += line.input_tokens
+        each.output_tokens += line.output_tokens
+        each.cached_tokens += line.cache_read_tokens
+    return tuple(sorted(sums.values(), key=lambda each: -each.runs))
+
+
+HANDLERS = (
+    get_accounts,
+    post_account,
+    get_account,
+    post_change,
+    post_delete,
+    post_key,
+    post_key_change,
+    get_plan,
+    post_plan,
+)

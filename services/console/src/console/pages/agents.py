@@ -1,0 +1,271 @@
+"""Agents: the list, one with its versions and what differs between them, its tool servers, edits."""
+
+import difflib
+from typing import Any
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from administration.admin_values import Agent, NewAgent, ServerBody
+from bus import BusUnavailable, list_tools
+from console.console_services import services_of
+from console.frame.access import AnyRequest
+from console.frame.acting import administer
+from console.frame.directory import accounts_by_id, changes_of
+from console.frame.filters import json_text
+from console.frame.forms import RefusedForm, SchemaForm, body_schema
+from console.frame.rendering import page
+from contracts.admin_errors import AdminError, Conflict, Invalid
+from contracts.tool_messages import ToolsListed
+from directory.agent_draft import AgentChanges
+from directory.agents import McpServer
+
+_EDIT = SchemaForm(
+    body_schema(AgentChanges), leave_out=("mcp_servers",), secrets=("provider_key",), blank_is_text=True
+)
+_NEW = SchemaForm(
+    body_schema(NewAgent), leave_out=("mcp_servers", "account_id", "id"), secrets=("provider_key",)
+)
+_NEW_SERVER = SchemaForm(body_schema(McpServer))
+_SERVER = SchemaForm(body_schema(ServerBody), secrets=("headers",))
+_IDENTITY = ("id", "account_id", "version", "disabled", "created_at", "changed_at")
+
+
+class DiffLine(msgspec.Struct, frozen=True):
+    """A line of what differs; `kind` is same, old or new."""
+
+    kind: str
+    text: str
+
+
+@get("/agents")
+async def get_agents(
+    request: AnyRequest, account_id: str | None = None, cursor: str | None = None
+) -> Response[Any]:
+    """The list, of all accounts or of one."""
+    found = await administer(request, "GET /agents", account_id=account_id or None, after=cursor, limit=50)
+    return page(
+        request,
+        "agents.html",
+        title="Agents",
+        agents=found.items,
+        accounts=await accounts_by_id(request),
+        account_id=account_id or "",
+        next_cursor=found.after,
+    )
+
+
+@get("/agents/new")
+async def get_new_agent(request: AnyRequest, account_id: str = "") -> Response[Any]:
+    return await _new_agent(request, account_id)
+
+
+@post("/agents/new", status_code=200)
+async def post_new_agent(request: AnyRequest) -> Response[Any]:
+    """Make one; where it is not taken, the form comes back as it was filled."""
+    given = await request.form()
+    account_id = str(given.get("account_id", ""))
+    try:
+        made = await administer(request, "POST /agents", new={**_NEW.read(given), "account_id": account_id})
+    except AdminError as error:
+        return await _new_agent(request, account_id, RefusedForm(given, error))
+    return Redirect(f"/agents/{made.id}", status_code=303)
+
+
+async def _new_agent(
+    request: AnyRequest, account_id: str, refused: RefusedForm | None = None
+) -> Response[Any]:
+    return page(
+        request,
+        "agent_new.html",
+        title="New agent",
+        accounts=await accounts_by_id(request),
+        account_id=account_id,
+        fields=_NEW.filled({}, refused),
+        refused=refused,
+    )
+
+
+@get("/agents/{agent_id:str}")
+async def get_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
+    """Its configuration as a form, its versions, its tool servers, who changed it."""
+    return await _agent(request, agent_id)
+
+
+@post("/agents/{agent_id:str}", status_code=200)
+async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
+    """Change what differs from the version that was edited: a new version."""
+    given = await request.form()
+    current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    try:
+        if str(given.get("version")) != str(current.version):
+            raise Conflict(
+                f"version {current.version} was made while you edited {given.get('version')}; "
+                "look at what differs, and save again to put yours on top"
+            )
+        changes = _EDIT.changed(given, msgspec.to_builtins(current))
+        if changes:
+            await administer(request, "PATCH /agents/{agent_id}", agent_id=agent_id, changes=changes)
+    except AdminError as error:
+        return await _agent(request, agent_id, RefusedForm(given, error))
+    return Redirect(f"/agents/{agent_id}", status_code=303)
+
+
+async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None = None) -> Response[Any]:
+    current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    account = await administer(request, "GET /accounts/{account_id}", account_id=current.account_id)
+    versions = await administer(request, "GET /agents/{agent_id}/versions", agent_id=agent_id)
+    return page(
+        request,
+        "agent.html",
+        title=current.name,
+        agent=current,
+        account=account,
+        versions=versions.items,
+        fields=_EDIT.filled(msgspec.to_builtins(current), refused),
+        refused=refused,
+        changes=await changes_of(request, current.id),
+    )
+
+
+@get("/agents/{agent_id:str}/diff")
+async def get_diff(request: AnyRequest, agent_id: FromPath[str], old: int, new: int) -> Response[Any]:
+    """What two versions differ in."""
+    route = "GET /agents/{agent_id}/versions/{version}"
+    before, after = [await administer(request, route, agent_id=agent_id, version=each) for each in (old, new)]
+    return page(
+        request,
+        "agent_diff.html",
+        title=f"{after.name}: version {old} to {new}",
+        agent=after,
+        old=old,
+        new=new,
+        lines=differences(_settings(before), _settings(after)),
+    )
+
+
+@post("/agents/{agent_id:str}/restore", status_code=303)
+async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect:
+    """Make a new version of an old one."""
+    given = await request.form()
+    route = "POST /agents/{agent_id}/versions/{version}/restore"
+    await administer(request, route, agent_id=agent_id, version=_whole_number(given.get("version")))
+    return Redirect(f"/agents/{agent_id}", status_code=303)
+
+
+@post("/agents/{agent_id:str}/check", status_code=200)
+async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
+    """Its provider and its tool servers as they are now, and their tools."""
+    current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    checked = await administer(request, "POST /agents/{agent_id}/check", agent_id=agent_id)
+    try:
+        tools = await list_tools(
+            services_of(request).bus.rpc, current.account_id, current.id, current.version
+        )
+    except BusUnavailable:
+        tools = ToolsListed(tools=())
+    template = "parts/agent_check.html" if request.headers.get("hx-request") else "agent_check.html"
+    return page(
+        request, template, title=f"Check of {current.name}", agent=current, checked=checked, tools=tools.tools
+    )
+
+
+@post("/agents/{agent_id:str}/delete", status_code=200)
+async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
+    """Delete it, where its name was typed."""
+    given = await request.form()
+    current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    try:
+        if str(given.get("name", "")) != current.name:
+            raise Invalid("name", "is not the agent's: nothing was deleted")
+        await administer(request, "DELETE /agents/{agent_id}", agent_id=agent_id, force="force" in given)
+    except AdminError as error:
+        return await _agent(request, agent_id, RefusedForm(given, error))
+    return Redirect("/agents", status_code=303)
+
+
+@get("/agents/{agent_id:str}/servers/{name:str}")
+async def get_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
+    """A tool server as a form; `new` is one that is to be added."""
+    return await _server(request, agent_id, name)
+
+
+@post("/agents/{agent_id:str}/servers/{name:str}", status_code=200)
+async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
+    given = await request.form()
+    try:
+        if name == "new":
+            await administer(
+                request, "POST /agents/{agent_id}/mcp_servers", agent_id=agent_id, new=_NEW_SERVER.read(given)
+            )
+        elif "remove" in given:
+            route = "DELETE /agents/{agent_id}/mcp_servers/{name}"
+            await administer(request, route, agent_id=agent_id, name=name)
+        else:
+            route = "{} /agents/{{agent_id}}/mcp_servers/{{name}}"
+            present = await administer(request, route.format("GET"), agent_id=agent_id, name=name)
+            changes = _SERVER.changed(given, msgspec.to_builtins(present))
+            await administer(request, route.format("PATCH"), agent_id=agent_id, name=name, changes=changes)
+    except AdminError as error:
+        return await _server(request, agent_id, name, RefusedForm(given, error))
+    return Redirect(f"/agents/{agent_id}#servers", status_code=303)
+
+
+async def _server(
+    request: AnyRequest, agent_id: str, name: str, refused: RefusedForm | None = None
+) -> Response[Any]:
+    agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    server: Any = None
+    if name != "new":
+        route = "GET /agents/{agent_id}/mcp_servers/{name}"
+        server = await administer(request, route, agent_id=agent_id, name=name)
+    form = _NEW_SERVER if server is None else _SERVER
+    return page(
+        request,
+        "agent_server.html",
+        title=f"Tool server {name}" if server else "New tool server",
+        agent=agent,
+        server=server,
+        name=name,
+        fields=form.filled({} if server is None else msgspec.to_builtins(server), refused),
+        refused=refused,
+    )
+
+
+def differences(old: str, new: str) -> tuple[DiffLine, ...]:
+    """The lines of both, three of those that are the same around each that differs."""
+    kinds = {" ": "same", "-": "old", "+": "new", "@": "same"}
+    lines = list(difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=3))[2:]
+    return tuple(DiffLine(kinds[line[0]], "…" if line[0] == "@" else line[1:]) for line in lines)
+
+
+def _settings(agent: Agent) -> str:
+    """As text, the prompt line by line."""
+    settings: dict[str, Any] = msgspec.to_builtins(agent)
+    prompt = settings.pop("system_prompt")
+    for name in _IDENTITY:
+        settings.pop(name)
+    return f"{json_text(settings)}\n\nsystem prompt:\n{prompt}"
+
+
+def _whole_number(text: Any) -> int:
+    if not str(text).isdecimal() or len(str(text)) > 9:
+        raise Invalid("version", "must be a number")
+    return int(text)
+
+
+HANDLERS = (
+    get_agents,
+    get_new_agent,
+    post_new_agent,
+    get_agent,
+    post_agent,
+    get_diff,
+    post_restore,
+    post_check,
+    post_delete,
+    get_server,
+    post_server,
+)

@@ -1,0 +1,136 @@
+"""Knowledge bases: their documents, an upload, and a search that shows why it finds what it finds."""
+
+from typing import Any
+
+from litestar import Response, get, post
+from litestar.datastructures import UploadFile
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from administration.admin_values import NewKnowledgeBase
+from console.frame.access import AnyRequest
+from console.frame.acting import administer
+from console.frame.directory import accounts_by_id
+from console.frame.forms import RefusedForm, SchemaForm, body_schema
+from console.frame.rendering import page
+from contracts.admin_errors import AdminError, Invalid
+
+_NEW = SchemaForm(body_schema(NewKnowledgeBase), leave_out=("account_id", "id"))
+_BINARY = {"pdf": "pdf", "docx": "docx"}
+_TEXTS = {
+    "md": "markdown",
+    "markdown": "markdown",
+    "html": "html",
+    "htm": "html",
+    "txt": "text",
+    "text": "text",
+}
+
+
+@get("/knowledge")
+async def get_bases(request: AnyRequest, cursor: str | None = None) -> Response[Any]:
+    """The list, and a form for a new one."""
+    return await _bases(request, cursor)
+
+
+@post("/knowledge", status_code=200)
+async def post_base(request: AnyRequest) -> Response[Any]:
+    given = await request.form()
+    try:
+        body = {**_NEW.read(given), "account_id": str(given.get("account_id", ""))}
+        made = await administer(request, "POST /knowledge_bases", new=body)
+    except AdminError as error:
+        return await _bases(request, None, RefusedForm(given, error))
+    return Redirect(f"/knowledge/{made.id}", status_code=303)
+
+
+async def _bases(
+    request: AnyRequest, cursor: str | None, refused: RefusedForm | None = None
+) -> Response[Any]:
+    found = await administer(request, "GET /knowledge_bases", after=cursor, limit=50)
+    return page(
+        request,
+        "knowledge_bases.html",
+        title="Knowledge bases",
+        bases=found.items,
+        accounts=await accounts_by_id(request),
+        next_cursor=found.after,
+        fields=_NEW.filled({}, refused),
+        refused=refused,
+    )
+
+
+@get("/knowledge/{base_id:str}")
+async def get_base(
+    request: AnyRequest, base_id: FromPath[str], q: str = "", cursor: str | None = None
+) -> Response[Any]:
+    """Its documents; with `q` what a search finds, with the scores."""
+    return await _base(request, base_id, q, cursor)
+
+
+@post("/knowledge/{base_id:str}/documents", status_code=200, request_max_body_size=4 * 1024 * 1024)
+async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response[Any]:
+    """Add a file, or replace the document of its name."""
+    given = await request.form()
+    try:
+        body = await _document(given.get("file"))
+        await administer(request, _DOCUMENTS.format("POST"), knowledge_base_id=base_id, new=body)
+    except AdminError as error:
+        return await _base(request, base_id, "", None, RefusedForm(given, error))
+    return Redirect(f"/knowledge/{base_id}", status_code=303)
+
+
+@post("/knowledge/{base_id:str}/documents/{document_id:str}/delete", status_code=303)
+async def post_delete_document(
+    request: AnyRequest, base_id: FromPath[str], document_id: FromPath[str]
+) -> Redirect:
+    route = f"{_DOCUMENTS.format('DELETE')}/{{document_id}}"
+    await administer(request, route, knowledge_base_id=base_id, document_id=document_id)
+    return Redirect(f"/knowledge/{base_id}", status_code=303)
+
+
+async def _base(
+    request: AnyRequest, base_id: str, q: str, cursor: str | None, refused: RefusedForm | None = None
+) -> Response[Any]:
+    base = await administer(request, "GET /knowledge_bases/{knowledge_base_id}", knowledge_base_id=base_id)
+    documents = await administer(
+        request, _DOCUMENTS.format("GET"), knowledge_base_id=base_id, after=cursor, limit=50
+    )
+    route = "GET /knowledge_bases/{knowledge_base_id}/search/why"
+    found = None
+    if q.strip():
+        found = await administer(request, route, knowledge_base_id=base_id, query=q, top_k=10)
+    accounts = await accounts_by_id(request)
+    return page(
+        request,
+        "knowledge_base.html",
+        title=base.name,
+        base=base,
+        account=accounts.get(base.account_id),
+        documents=documents.items,
+        next_cursor=documents.after,
+        q=q,
+        found=found,
+        refused=refused,
+    )
+
+
+async def _document(file: Any) -> dict[str, Any]:
+    """The body for a file that was chosen. Raises Invalid."""
+    if not isinstance(file, UploadFile) or not file.filename:
+        raise Invalid("file", "is needed: choose one")
+    ending = file.filename.rpartition(".")[2].lower()
+    data = await file.read()
+    if ending in _BINARY:
+        return {"name": file.filename, "kind": _BINARY[ending], "content": data}
+    if ending not in _TEXTS:
+        raise Invalid("file", f"must end in one of {', '.join(sorted((*_TEXTS, *_BINARY)))}")
+    try:
+        return {"name": file.filename, "kind": _TEXTS[ending], "text": data.decode()}
+    except UnicodeDecodeError:
+        raise Invalid("file", "is no text in UTF-8") from None
+
+
+_DOCUMENTS = "{} /knowledge_bases/{{knowledge_base_id}}/documents"
+
+HANDLERS = (get_bases, post_base, get_base, post_document, post_delete_document)

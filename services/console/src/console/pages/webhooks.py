@@ -1,0 +1,107 @@
+"""Webhooks: the endpoints of all accounts, their deliveries with every attempt, what is sent again."""
+
+from typing import Any
+
+from litestar import Response, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from console.frame.access import AnyRequest
+from console.frame.acting import administer
+from console.frame.directory import accounts_by_id, changes_of
+from console.frame.forms import RefusedForm, SchemaForm, body_schema
+from console.frame.rendering import page
+from contracts.admin_errors import AdminError
+from contracts.webhooks import ReplayBody
+
+_RANGE = SchemaForm(body_schema(ReplayBody))
+_STATUSES = ("all", "waiting", "failed", "delivered", "erased")
+_ONE = "/webhook_endpoints/{endpoint_id}"
+
+
+@get("/webhooks")
+async def get_webhooks(
+    request: AnyRequest, account_id: str | None = None, cursor: str | None = None
+) -> Response[Any]:
+    """The endpoints, of all accounts or of one."""
+    found = await administer(
+        request, "GET /webhook_endpoints", account_id=account_id or None, after=cursor, limit=50
+    )
+    return page(
+        request,
+        "webhooks.html",
+        title="Webhooks",
+        endpoints=found.items,
+        accounts=await accounts_by_id(request),
+        account_id=account_id or "",
+        next_cursor=found.after,
+    )
+
+
+@get("/webhooks/{endpoint_id:str}")
+async def get_endpoint(
+    request: AnyRequest, endpoint_id: FromPath[str], status: str = "all", cursor: str | None = None
+) -> Response[Any]:
+    """An endpoint with its deliveries, the newest first."""
+    return await _endpoint(request, endpoint_id, status, cursor)
+
+
+@post("/webhooks/{endpoint_id:str}/switch", status_code=303)
+async def post_switch(request: AnyRequest, endpoint_id: FromPath[str]) -> Redirect:
+    """Disable or enable it."""
+    given = await request.form()
+    changes = {"disabled": given.get("disabled") == "true"}
+    await administer(request, f"PATCH {_ONE}", endpoint_id=endpoint_id, changes=changes)
+    return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
+
+
+@post("/webhooks/{endpoint_id:str}/deliveries/{delivery_id:str}/resend", status_code=303)
+async def post_resend(
+    request: AnyRequest, endpoint_id: FromPath[str], delivery_id: FromPath[str]
+) -> Redirect:
+    route = f"POST {_ONE}/deliveries/{{delivery_id}}/resend"
+    await administer(request, route, endpoint_id=endpoint_id, delivery_id=delivery_id)
+    return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
+
+
+@post("/webhooks/{endpoint_id:str}/replay", status_code=200)
+async def post_replay(request: AnyRequest, endpoint_id: FromPath[str]) -> Response[Any]:
+    """Have a range of the log sent again."""
+    given = await request.form()
+    try:
+        await administer(request, f"POST {_ONE}/replay", endpoint_id=endpoint_id, body=_RANGE.read(given))
+    except AdminError as error:
+        return await _endpoint(request, endpoint_id, "all", None, RefusedForm(given, error))
+    return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
+
+
+async def _endpoint(
+    request: AnyRequest, endpoint_id: str, status: str, cursor: str | None, refused: RefusedForm | None = None
+) -> Response[Any]:
+    endpoint = await administer(request, f"GET {_ONE}", endpoint_id=endpoint_id)
+    found = await administer(
+        request,
+        f"GET {_ONE}/deliveries",
+        endpoint_id=endpoint_id,
+        status=status if status in _STATUSES[1:] else None,
+        after=cursor,
+        limit=50,
+    )
+    accounts = await accounts_by_id(request)
+    return page(
+        request,
+        "webhook.html",
+        title="Webhook endpoint",
+        endpoint=endpoint,
+        account=accounts.get(endpoint.account_id),
+        deliveries=found.items,
+        next_cursor=found.after,
+        status=status,
+        statuses=_STATUSES,
+        fields=_RANGE.filled({}, refused),
+        refused=refused,
+        changes=await changes_of(request, endpoint.id),
+    )
+
+
+HANDLERS = (get_webhooks, get_endpoint, post_switch, post_resend, post_replay)

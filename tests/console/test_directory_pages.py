@@ -1,0 +1,231 @@
+"""Accounts, plans, agents, knowledge and webhooks: what a person changes, and what is refused."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from console.frame.sessions import LOCAL
+from console.pages.accounts import bars_of
+from console.pages.agents import differences
+from contracts.webhooks import NewEndpoint
+from conversations.projections.usage_table import UsageLine
+from directory.secrets import sealer_of
+from runtime.postgres import open_pool
+from tests.console.pages import Browser, text_of
+from webhooks import endpoints
+
+pytestmark = pytest.mark.requirement("CONSOLE-DIRECTORY")
+
+NONE = "\N{EN DASH}"
+
+
+async def made(browser: Browser, path: str, **fields: str) -> str:
+    """The address of what a form has made."""
+    response = await browser.post(path, fields)
+    assert response.status_code == 200, response.text
+    assert response.history, text_of(response.text)
+    return response.url.path
+
+
+@pytest.fixture
+async def account(browser: Browser) -> str:
+    return (await made(browser, "/accounts", name="Acme", plan="Starter")).rpartition("/")[2]
+
+
+@pytest.fixture
+async def agent(browser: Browser, account: str) -> str:
+    fields = {"account_id": account, "name": "Shop", "provider": "anthropic", "model": "m-1"}
+    fields |= {
+        "parameters": '{"max_tokens": 100}',
+        "system_prompt": "Be brief.",
+        "allow_request_schema": "on",
+    }
+    return await made(browser, "/agents/new", **fields)
+
+
+def refusal_of(response: httpx.Response) -> str:
+    assert response.status_code == 200
+    found = re.search(r'role="alert">✕ (Not saved: [^<]+)', response.text)
+    assert found is not None, text_of(response.text)
+    return found[1]
+
+
+async def test_an_account_is_made_changed_and_deleted_by_its_name(browser: Browser, account: str) -> None:
+    path = f"/accounts/{account}"
+    assert "Acme" in await browser.page("/accounts")
+    await browser.post(path, {"name": "Acme & Sons", "plan": "Pro"})
+    shown = await browser.page(path)
+    assert "Acme & Sons" in shown
+    assert f"{LOCAL} change" in shown, "the person stands in the audit log"
+    wrong = await browser.post(path, {"name": "Acme & Sons", "plan": "Gold"})
+    assert "plan" in refusal_of(wrong)
+    assert 'value="Gold"' in wrong.text, "what was written is not lost"
+    kept = await browser.post(f"{path}/delete", {"typed": "Acme"})
+    assert "nothing was deleted" in refusal_of(kept)
+    gone = await browser.post(f"{path}/delete", {"typed": "Acme & Sons", "force": "on"})
+    assert gone.url.path == "/accounts"
+    assert (await browser.get(path)).status_code == 404
+
+
+async def test_a_key_is_shown_once(browser: Browser, account: str) -> None:
+    path = f"/accounts/{account}"
+    issued = await browser.post(f"{path}/keys", {"key_name": "backend"})
+    key = re.search(r"sk-ac-[\w-]{43}", issued.text)
+    assert key is not None
+    page = await browser.get(path)
+    assert key[0] not in page.text
+    assert key[0][-4:] in page.text
+    one = re.search(rf'action="({path}/keys/[^"]+)"', page.text)
+    assert one is not None
+    rotated = await browser.post(one[1], {"action": "rotate"})
+    assert re.search(r"sk-ac-[\w-]{43}", rotated.text)
+    await browser.post(one[1], {"action": "disable"})
+    assert "disabled" in await browser.page(path)
+    await browser.post(one[1], {"action": "revoke"})
+    assert "revoked" in await browser.page(path)
+    assert (await browser.post(one[1], {"action": "eat"})).status_code == 400
+
+
+async def test_a_plan_is_made_and_changed(browser: Browser) -> None:
+    await browser.post("/plans/new", {"name": "Tiny", "requests_per_minute": "3"})
+    assert f"Tiny 3 {NONE} {NONE}" in await browser.page("/accounts")
+    wrong = await browser.post("/plans/Tiny", {"requests_per_minute": "many"})
+    assert "must be a number" in refusal_of(wrong)
+    await browser.post("/plans/Tiny", {"requests_per_minute": "", "form2_streaming": "on"})
+    assert f"Tiny {NONE} {NONE} {NONE} {NONE} yes" in await browser.page("/accounts")
+
+
+async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: str) -> None:
+    edited = {
+        "version": "1",
+        "name": "Shop",
+        "provider": "anthropic",
+        "model": "m-2",
+        "system_prompt": "Be kind.",
+    }
+    edited |= {"parameters": '{"max_tokens": 100}', "max_tool_rounds": "8", "output_type": "text"}
+    edited |= {"allow_request_schema": "on", "on_interruption": "continue", "approvers": "account"}
+    edited |= {"approval_seconds": "604800", "on_expiry": "continue", "on_new_message": "refuse"}
+    assert (await browser.post(agent, edited)).history
+    shown = await browser.page(agent)
+    assert "version 2" in shown
+    late = await browser.post(agent, {**edited, "model": "m-3"})
+    assert "version 2 was made while you edited 1" in refusal_of(late)
+    assert 'value="m-3"' in late.text
+    diff = (await browser.get(f"{agent}/diff?old=1&new=2")).text
+    assert "<del>Be brief.</del>" in diff
+    assert "<ins>Be kind.</ins>" in diff
+    assert 'class="diff' in diff
+    await browser.post(f"{agent}/restore", {"version": "1"})
+    assert "Be brief." in (await browser.get(agent)).text
+    assert (await browser.post(f"{agent}/restore", {"version": "one"})).status_code == 400
+
+
+async def test_a_bad_configuration_is_said_next_to_its_field(browser: Browser, agent: str) -> None:
+    fields = {"version": "1", "name": "Shop", "model": "", "parameters": "{"}
+    wrong = await browser.post(agent, fields)
+    assert "parameters" in refusal_of(wrong)
+    assert 'class="problem-text"' in wrong.text
+
+
+async def test_tool_servers_keep_their_headers_unless_given(browser: Browser, agent: str) -> None:
+    server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "headers": '{"Authorization": "Bearer x"}'}
+    server |= {"require_approval": "always", "max_call_seconds": "60", "elicitation": "on"}
+    await browser.post(f"{agent}/servers/new", server)
+    path = f"{agent}/servers/tools"
+    await browser.post(path, {**server, "headers": "", "allowed_tools": "one\ntwo"})
+    shown = await browser.get(path)
+    assert "Authorization" in shown.text
+    assert "Bearer x" not in shown.text
+    assert "one, two" in await browser.page(agent)
+    wrong = await browser.post(path, {**server, "url": "ftp://x"})
+    assert "url" in refusal_of(wrong)
+    await browser.post(path, {"remove": "1"})
+    assert "no tools of its own" in await browser.page(agent)
+
+
+async def test_an_agent_is_checked_and_deleted_by_its_name(browser: Browser, agent: str) -> None:
+    checked = await browser.http.post(
+        f"{agent}/check", data={"form_token": await browser.form_token()}, headers={"hx-request": "true"}
+    )
+    assert "No orchestrator answers" in text_of(checked.text)
+    assert "nothing was deleted" in refusal_of(await browser.post(f"{agent}/delete", {"name": "shop"}))
+    assert (await browser.post(f"{agent}/delete", {"name": "Shop"})).url.path == "/agents"
+
+
+async def test_documents_are_uploaded_and_found_with_their_scores(browser: Browser, account: str) -> None:
+    base = await made(browser, "/knowledge", account_id=account, name="Help", language="english")
+
+    async def upload(name: str, content: bytes) -> httpx.Response:
+        data = {"form_token": await browser.form_token()}
+        files = {"file": (name, content)}
+        return await browser.http.post(
+            f"{base}/documents", data=data, files=files, headers={"origin": browser.url}
+        )
+
+    await upload("returns.md", b"# Returns\n\nGoods may be returned within thirty days.")
+    found = await browser.page(f"{base}?q=returned goods")
+    assert "Goods may be returned" in found
+    assert "Score" in found
+    assert "Nothing fits" in await browser.page(f"{base}?q=zebra")
+    assert "must end in one of" in refusal_of(await upload("returns.exe", b"MZ"))
+    assert "UTF-8" in refusal_of(await upload("returns.txt", b"\xff"))
+    document = re.search(rf'action="({base}/documents/[^"]+/delete)"', (await browser.get(base)).text)
+    assert document is not None
+    await browser.post(document[1], {})
+    assert "No document yet" in await browser.page(base)
+
+
+async def test_a_webhook_endpoint_is_seen_and_stopped(
+    browser: Browser, account: str, environ: dict[str, str]
+) -> None:
+    sealer = sealer_of(environ["AGENTCHAT_SECRET_KEY"], ())
+    new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
+    async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as pool:
+        endpoint = await endpoints.create(pool, sealer, account, new)
+    assert "https://shop.example/hook Acme ✓ well" in await browser.page(f"/webhooks?account_id={account}")
+    path = f"/webhooks/{endpoint.id}"
+    await browser.post(f"{path}/switch", {"disabled": "true"})
+    shown = await browser.page(path)
+    assert "disabled: account" in shown
+    assert f"{LOCAL} change" in shown
+    assert "disabled" in refusal_of(await browser.post(f"{path}/replay", {"from": "1", "to": "2"}))
+    await browser.post(f"{path}/switch", {"disabled": "false"})
+    assert "must not be below" in refusal_of(await browser.post(f"{path}/replay", {"from": "2", "to": "1"}))
+    assert (await browser.post(f"{path}/replay", {"from": "1", "to": "2"})).history
+    assert (await browser.post(f"{path}/deliveries/msg_{'0' * 32}/resend", {})).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["accounts", "agents", "webhooks", "knowledge", "approvals"])
+@pytest.mark.parametrize("name", ["01a00000-0000-7000-8000-000000000000", "no-id"])
+async def test_what_is_not_there_is_a_page_that_says_so(browser: Browser, path: str, name: str) -> None:
+    response = await browser.get(f"/{path}/{name}")
+    assert response.status_code == 404
+    assert "no such" in text_of(response.text)
+
+
+def line(day: str, **counts: Any) -> UsageLine:
+    zeros = dict.fromkeys(UsageLine.__struct_fields__[4:], 0)
+    return UsageLine(account_id="a", day=day, agent_id="g", model="m", **{**zeros, **counts})
+
+
+def test_bars_are_of_whole_days_and_the_highest_fills_the_chart() -> None:
+    lines = [line("2026-11-02", input_tokens=30, runs=1), line("2026-11-02", output_tokens=10, runs=2)]
+    first, second = bars_of([*lines, line("2026-11-30", cache_read_tokens=10)])
+    assert (first.tokens, first.runs, first.x, first.height) == (40, 3, 1, 100)
+    assert (second.x, second.height, second.y) == (29, 25, 75)
+    assert bars_of([]) == ()
+
+
+def test_what_differs_is_told_line_by_line() -> None:
+    lines = differences("a\nb\nc", "a\nx\nc")
+    assert [(each.kind, each.text) for each in lines] == [
+        ("same", "…"),
+        ("same", "a"),
+        ("old", "b"),
+        ("new", "x"),
+        ("same", "c"),
+    ]
+    assert differences("a", "a") == ()

@@ -1,0 +1,67 @@
+"""Approvals in the console, over the whole system: allowed, denied, changed, and decided by two at once."""
+
+import re
+
+import pytest
+
+from tests.console.pages import Browser, text_of
+from tests.harness import RunningStack
+from tests.system.calling import Caller, MakeAgent
+from tests.system.test_approvals import reply_of, until_listed, waiting
+
+pytestmark = pytest.mark.requirement("CONSOLE-APPROVALS")
+
+
+@pytest.fixture
+async def shop(make_agent: MakeAgent) -> Caller:
+    return await make_agent("demo-shop-1?delay_ms=1", shop=True, asks=True)
+
+
+async def asked(shop: Caller, order: int) -> tuple[str, str]:
+    """The trace and the approval of a run that waits, once the list has it."""
+    problem = await waiting(shop, order)
+    trace_id = str(problem["trace_id"])
+    rows = await until_listed(lambda: shop.send("GET", "/v1/approvals", params={"status": "pending"}))
+    (approval_id,) = [row["id"] for row in rows if row["trace_id"] == trace_id]
+    return trace_id, str(approval_id)
+
+
+async def test_it_is_shown_with_its_conversation_and_allowed(stack: RunningStack, shop: Caller) -> None:
+    trace_id, approval_id = await asked(shop, 1005)
+    async with Browser(str(stack.environment.console_url)) as browser:
+        assert f"/approvals/{approval_id}" in (await browser.get("/approvals")).text
+        page = await browser.get(f"/approvals/{approval_id}")
+        assert "Cancel ORD-1005" in text_of(page.text), "the conversation is next to it"
+        assert 'name="input.order_id"' in page.text, "the tool's schema made a form"
+        done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
+        assert "approved by operator console:local" in text_of(done.text)
+        late = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "denied"})
+        assert "somebody was faster" in text_of(late.text)
+    assert b"cancelled" in await reply_of(shop, trace_id)
+
+
+async def test_its_input_is_changed_by_the_form(stack: RunningStack, shop: Caller) -> None:
+    _, approval_id = await asked(shop, 1005)
+    async with Browser(str(stack.environment.console_url)) as browser:
+        page = (await browser.get(f"/approvals/{approval_id}")).text
+        names = dict.fromkeys(re.findall(r'name="(input\.[^"]+)"', page), "")
+        fields = {**names, "has_input": "1", "decision": "approved", "input.order_id": "ORD-1007"}
+        done = await browser.post(f"/approvals/{approval_id}/decision", fields)
+        assert '"ORD-1007"' in text_of(done.text)
+
+
+async def test_a_denial_tells_the_model_why(stack: RunningStack, shop: Caller) -> None:
+    trace_id, approval_id = await asked(shop, 1005)
+    async with Browser(str(stack.environment.console_url)) as browser:
+        wrong = await browser.post(
+            f"/approvals/{approval_id}/decision", {"decision": "perhaps", "reason": "why"}
+        )
+        assert "Not taken" in text_of(wrong.text)
+        part = await browser.post(
+            f"/approvals/{approval_id}/decision",
+            {"decision": "denied", "reason": "not today"},
+            **{"hx-request": "true"},
+        )
+        assert "<html" not in part.text
+        assert "not today" in text_of(part.text)
+    assert await reply_of(shop, trace_id)
