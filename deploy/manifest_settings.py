@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from console.settings import ConsoleSettings
 from gateway.settings import Settings as GatewaySettings
 from mcp_demo.__main__ import McpDemoSettings
 from model_demo.__main__ import ModelDemoSettings
@@ -24,6 +25,7 @@ SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "tool_runner": ToolRunnerSettings,
     "projector": ProjectorSettings,
     "notifier": NotifierSettings,
+    "console": ConsoleSettings,
     "mcp_demo": McpDemoSettings,
     "model_demo": ModelDemoSettings,
     "ops.main": DatabaseSettings,

@@ -1,6 +1,7 @@
 """A browser without scripts: it follows links, keeps cookies and sends forms with their hidden fields."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from types import TracebackType
 
@@ -10,9 +11,9 @@ import httpx
 class Browser:
     """Closed at the end of its block."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.http = httpx.AsyncClient(base_url=url, timeout=30, follow_redirects=True)
+    def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
+        self.url = self.origin = url
+        self.http = httpx.AsyncClient(base_url=url, timeout=30, follow_redirects=True, headers=headers)
 
     async def __aenter__(self) -> "Browser":
         return self
@@ -35,6 +36,18 @@ class Browser:
         found = re.search(r'"x-form-token": "([0-9a-f]+)"', (await self.get(path)).text)
         assert found is not None
         return found[1]
+
+    async def submit(self, html: str, **written: str) -> httpx.Response:
+        """The first form of a page, as it is but for what is `written`."""
+        form = html[html.index('<form method="post"') :].partition("</form>")[0]
+        action = re.search(r'action="([^"]+)"', form)
+        assert action is not None
+        fields = {
+            name: unescape(value)
+            for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
+        }
+        headers = {"origin": self.origin}
+        return await self.http.post(unescape(action[1]), data=fields | written, headers=headers)
 
     async def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
         """A form of our own pages, with the session's token."""

@@ -17,7 +17,7 @@ from ops.credentials import COMPOSE, write_all
 pytestmark = pytest.mark.requirement("DEPLOYMENT")
 
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
-OURS = {"migrate", "gateway", "orchestrator", "tool-runner", "projector", "notifier"}
+OURS = {"migrate", "gateway", "orchestrator", "tool-runner", "projector", "notifier", "console"}
 
 
 def test_the_file_is_refused_nowhere_and_has_every_part() -> None:
@@ -108,7 +108,7 @@ def test_the_servers_are_of_the_versions_that_tests_run_on() -> None:
 
 def test_servers_are_not_published_and_reach_nobody_outside() -> None:
     published = {name for name, service in FILE["services"].items() if "ports" in service}
-    assert published == {"gateway", "grafana"}
+    assert published == {"gateway", "console", "grafana"}
     assert FILE["networks"]["inner"] == {"internal": True}
     for name in ("nats-1", "nats-2", "nats-3", "postgres", "postgres-standby", "valkey"):
         assert FILE["services"][name]["networks"] == ["inner"], name

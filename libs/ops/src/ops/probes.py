@@ -145,6 +145,21 @@ async def reason_unready(probe: Probe) -> str | None:
     return None
 
 
+class _Readiness(msgspec.Struct):
+    """What `/readyz` answers."""
+
+    checks: dict[str, str] = {}
+
+
+def failing_checks(reason: str) -> str:
+    """The failed checks of an answer of `/readyz`; another reason unchanged."""
+    try:
+        checks = msgspec.json.decode(reason, type=_Readiness).checks
+    except msgspec.DecodeError:
+        return reason
+    return ", ".join(f"{name}: {result}" for name, result in checks.items() if result != "ok") or reason
+
+
 @contextlib.asynccontextmanager
 async def _connected(host: str, port: int) -> AsyncIterator[_Pair]:
     async with asyncio.timeout(PROBE_SECONDS):

@@ -5,7 +5,7 @@ from litestar.datastructures import State
 from litestar.plugins.htmx import HTMXRequest
 
 from console.console_services import ConsoleServices
-from console.frame import access, assets, failures, rendering, status
+from console.frame import access, assets, failures, rendering, sign_in, status
 from console.frame.outer import OuterLayer
 from console.pages import (
     accounts,
@@ -37,7 +37,7 @@ PAGES = (
 def build(services: ConsoleServices) -> OuterLayer:
     """The ASGI application over `services`."""
     app = Litestar(
-        [*assets.HANDLERS, *status.HANDLERS, *(each for page in PAGES for each in page)],
+        [*assets.HANDLERS, *status.HANDLERS, *sign_in.HANDLERS, *(each for page in PAGES for each in page)],
         before_request=access.check,
         exception_handlers=failures.HANDLERS,
         logging_config=None,  # runtime.logs

@@ -11,6 +11,7 @@ from bus import Bus
 from console.frame.assets import Assets
 from console.frame.running_experiments import Experiments
 from console.frame.sessions import Sessions
+from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
 from console.pages.now.live_runs import NowPage
 from console.settings import ConsoleSettings
@@ -30,6 +31,7 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     admin: Admin
     assets: Assets
     sessions: Sessions
+    sign_in_limit: SignInLimit
     templates: Environment
     badges: Badges
     now: NowPage

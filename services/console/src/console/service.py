@@ -12,7 +12,8 @@ from console.console_services import ConsoleServices
 from console.frame.assets import Assets
 from console.frame.rendering import environment
 from console.frame.running_experiments import Experiments
-from console.frame.sessions import Sessions
+from console.frame.sessions import ServerClock, Sessions
+from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
 from console.live.monitor import Monitor
 from console.pages.now.live_runs import LiveRuns, NowPage, NowSources
@@ -59,9 +60,15 @@ async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None
             templates=templates,
             badges=badges,
             now=now,
-            sessions=Sessions(settings.secret_key),
             experiments=await enter(Experiments.opened()),
             prices=settings.price_table(),
+            sessions=Sessions(
+                settings.secret_key,
+                settings.admin_token,
+                ServerClock(lambda: postgres.server_time(pool)),
+                settings.session_hours,
+            ),
+            sign_in_limit=SignInLimit(),
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
         )
         if settings.health_port is not None:

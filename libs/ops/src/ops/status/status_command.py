@@ -15,7 +15,7 @@ from ops import environment, printing, record
 from ops.errors import NotRunningError
 from ops.folder import RunFolder
 from ops.output import counted
-from ops.probes import reason_unready
+from ops.probes import failing_checks, reason_unready
 from ops.record import Entry
 from ops.status import figures as figures_
 from ops.status.figures import Lag, LoggedError, SystemFigures, last_errors
@@ -65,21 +65,6 @@ async def _service(entry: Entry) -> ServiceStatus:
         restarts=entry.restarts,
         log=entry.log,
     )
-
-
-class _Readiness(msgspec.Struct):
-    """What `/readyz` answers."""
-
-    checks: dict[str, str] = {}
-
-
-def failing_checks(reason: str) -> str:
-    """The failed checks of an answer of `/readyz`; another reason unchanged."""
-    try:
-        checks = msgspec.json.decode(reason, type=_Readiness).checks
-    except msgspec.DecodeError:
-        return reason
-    return ", ".join(f"{name}: {result}" for name, result in checks.items() if result != "ok") or reason
 
 
 _EVERY_SECONDS = 2.0

@@ -1,20 +1,24 @@
 """Who may see a page and send a form; run before each handler.
 
-The console is open to everybody on this machine. Another site may not use that: its name may resolve to
-127.0.0.1 (DNS rebinding), so the host must be a loopback one; and a form has to have the session's token and
-come from our own pages.
+Where nobody signs in, another site may not use that: its name may resolve to 127.0.0.1 (DNS rebinding), so
+the host must be a loopback one. Everywhere the host is one that is ours, and a form has to come from our own
+pages and to have its session's token. A form without one is shown again, never lost.
 """
 
 import re
 from typing import Any
+from urllib.parse import quote, urlsplit
 
-from litestar import Request
+from litestar import Request, Response
+from litestar.datastructures import UploadFile
 from litestar.exceptions import PermissionDeniedException
+from litestar.response import Redirect
 
-from console.console_services import services_of
-from console.frame.sessions import COOKIE, ConsoleSession
+from console.console_services import ConsoleServices, services_of
+from console.frame.sessions import ConsoleSession
 
 TOKEN_FIELD = "form_token"  # noqa: S105 - the name of a field
+SIGN_IN = "/sign-in"
 _TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header
 _SAFE = ("GET", "HEAD")
 _OPEN_PATHS = ("/static/", "/healthz", "/readyz")
@@ -23,25 +27,74 @@ _LOOPBACK = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1
 AnyRequest = Request[Any, Any, Any]
 
 
-async def check(request: AnyRequest) -> None:
-    """Gives the request its session. Raises PermissionDeniedException."""
+class FormRefused(Exception):  # noqa: N818 - not an error of ours
+    """A form of no session, or of another: what was written in it, and whether `files` were chosen."""
+
+    def __init__(self, fields: list[tuple[str, str]], *, files: bool) -> None:
+        super().__init__()
+        self.fields, self.files = fields, files
+
+
+async def check(request: AnyRequest) -> Response[Any] | None:
+    """Gives the request its session, or answers in the handler's place.
+
+    Raises FormRefused, PermissionDeniedException, DatabaseUnavailable.
+    """
     if request.url.path.startswith(_OPEN_PATHS):
-        return
-    host = request.headers.get("host", "")
-    if _LOOPBACK.fullmatch(host) is None:
-        raise PermissionDeniedException(f"The console has no name {host[:80]!r}; use its loopback address.")
-    sessions = services_of(request).sessions
-    session = sessions.opened(request.cookies.get(COOKIE, ""))
+        return None
+    services = services_of(request)
+    _check_host(request, services)
+    sessions = services.sessions
+    session = await sessions.opened(request.cookies.get(cookie_name(services), ""))
+    if request.method not in _SAFE:
+        _check_origin(request, services)
+    if request.url.path == SIGN_IN:
+        request.state.session = session
+        return None
+    if session is None and not sessions.are_open:
+        if request.method not in _SAFE:
+            raise await _refused(request)
+        return _signed_out(request)
     request.state.is_new_session = session is None
     request.state.session = session or sessions.local()
     if request.method in _SAFE:
-        request.state.waiting = await services_of(request).badges.approvals()
-        return
+        request.state.waiting = await services.badges.approvals()
+    elif session is None or not sessions.is_form_token(session, await _given_token(request)):
+        raise await _refused(request)
+    return None
+
+
+def _check_host(request: AnyRequest, services: ConsoleServices) -> None:
+    host = request.headers.get("host", "")
+    if services.settings.console_url is None:
+        is_ours = _LOOPBACK.fullmatch(host) is not None
+    else:
+        is_ours = host.lower() == urlsplit(services.settings.console_url).netloc.lower()
+    if not is_ours:
+        raise PermissionDeniedException(
+            f"The console has no name {host[:80]!r}; use the address it was given."
+        )
+
+
+def _check_origin(request: AnyRequest, services: ConsoleServices) -> None:
+    ours = urlsplit(services.settings.console_url or f"http://{request.headers.get('host', '')}")
     origin = request.headers.get("origin")
-    if origin is not None and origin != f"{request.base_url.scheme}://{host}":
+    if origin is not None and origin.lower() != f"{ours.scheme}://{ours.netloc}".lower():
         raise PermissionDeniedException("This form was sent by a page of another site.")
-    if session is None or not sessions.is_form_token(session, await _given_token(request)):
-        raise PermissionDeniedException("This form is of another session. Load its page again.")
+
+
+def _signed_out(request: AnyRequest) -> Response[Any]:
+    """To the page where one signs in, and from there back; a part that htmx asks for loads the page again."""
+    if request.headers.get("hx-request"):
+        return Response("", status_code=401, media_type="text/html", headers={"hx-refresh": "true"})
+    query = f"?{request.url.query}" if request.url.query else ""
+    return Redirect(f"{SIGN_IN}?next={quote(request.url.path + query)}", status_code=303)
+
+
+async def _refused(request: AnyRequest) -> FormRefused:
+    items = (await request.form()).multi_items()
+    fields = [(name, value) for name, value in items if isinstance(value, str) and name != TOKEN_FIELD]
+    return FormRefused(fields, files=any(isinstance(value, UploadFile) for _, value in items))
 
 
 async def _given_token(request: AnyRequest) -> str:
@@ -49,6 +102,15 @@ async def _given_token(request: AnyRequest) -> str:
     if header is not None:
         return header
     return str((await request.form()).get(TOKEN_FIELD, ""))
+
+
+def cookie_name(services: ConsoleServices) -> str:
+    """With the prefix, a browser takes it from this very host over TLS alone."""
+    return "__Host-agentchat_console" if is_secure(services) else "agentchat_console"
+
+
+def is_secure(services: ConsoleServices) -> bool:
+    return (services.settings.console_url or "").startswith("https:")
 
 
 def session_of(request: AnyRequest) -> ConsoleSession:

@@ -7,8 +7,9 @@ from litestar.exceptions import HTTPException
 from litestar.response import Template
 
 from bus import BusUnavailable
-from console.frame.access import AnyRequest
+from console.frame.access import AnyRequest, FormRefused
 from console.frame.rendering import page
+from console.frame.sign_in import form_refused
 from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
 from runtime import logs, telemetry
 from runtime.postgres import DatabaseUnavailable
@@ -63,6 +64,7 @@ def _failure(request: AnyRequest, error: Exception) -> Response[Any]:
 
 
 HANDLERS: dict[type[Exception] | int, Any] = {
+    FormRefused: form_refused,
     HTTPException: _router_error,
     AdminError: _admin_error,
     DatabaseUnavailable: _part_is_away,

@@ -11,10 +11,10 @@ from litestar.response import Template
 from litestar.template import TemplateConfig
 
 from console.console_services import services_of
-from console.frame.access import TOKEN_FIELD, AnyRequest
+from console.frame.access import TOKEN_FIELD, AnyRequest, cookie_name, is_secure
 from console.frame.assets import Assets
 from console.frame.filters import FILTERS
-from console.frame.sessions import COOKIE, ConsoleSession
+from console.frame.sessions import ConsoleSession
 
 FOLDER = Path(__file__).parents[1] / "templates"
 
@@ -70,6 +70,7 @@ def page(request: AnyRequest, template: str, *, status_code: int = 200, **contex
         context={
             "path": request.url.path,
             "actor": session.actor,
+            "signs_out": session.ends is not None,
             "form_token": sessions.form_token(session),
             "waiting": getattr(request.state, "waiting", None),
             **context,
@@ -81,7 +82,17 @@ def page(request: AnyRequest, template: str, *, status_code: int = 200, **contex
 
 
 def _cookies(request: AnyRequest, session: ConsoleSession) -> list[Cookie]:
-    if not getattr(request.state, "is_new_session", False):
-        return []
-    value = services_of(request).sessions.cookie(session)
-    return [Cookie(COOKIE, value=value, path="/", httponly=True, samesite="strict")]
+    return [session_cookie(request, session)] if getattr(request.state, "is_new_session", False) else []
+
+
+def session_cookie(request: AnyRequest, session: ConsoleSession) -> Cookie:
+    """No script, no other site and no other address gets it."""
+    services = services_of(request)
+    return Cookie(
+        cookie_name(services),
+        value=services.sessions.cookie(session),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=is_secure(services),
+    )

@@ -10,9 +10,8 @@ from litestar.response import Template
 from console.console_services import ConsoleServices, services_of
 from console.frame.access import AnyRequest
 from console.frame.rendering import page
-from ops.probes import HttpProbe, reason_unready
+from ops.probes import HttpProbe, failing_checks, reason_unready
 from ops.status.figures import SystemFigures, gather_from
-from ops.status.status_command import failing_checks
 
 
 class ProcessHealth(msgspec.Struct, frozen=True):

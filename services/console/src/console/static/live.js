@@ -39,10 +39,14 @@ function listen(stream) {
     hear();
     if (paused && !event.detail.message.event) event.preventDefault();
   });
-  stream.addEventListener("htmx:sse:error", () => { lostAt ??= new Date(); show(); });
   stream.addEventListener("htmx:sse:close", (event) => {
     ended = event.detail.reason === "message"; // it has said that it has come to its end
     if (!ended) lostAt ??= new Date();
+    show();
+  });
+  stream.addEventListener("htmx:sse:error", (event) => {
+    if (event.detail.status === 401) location.reload(); // to the page where one signs in
+    lostAt ??= new Date();
     show();
   });
   on(" ", () => {
