@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ops.process import Spawn, spawn
-from tests.chaos import cluster, drain, failover, hostile, redelivered, single, soak, upgrade
+from tests.chaos import cluster, drain, failover, hostile, redelivered, single, soak, two_cells, upgrade
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import VERSION, Plan, make_plan
@@ -108,9 +108,11 @@ MODES = {
     "upgrade": Mode(upgrade.run, upgrade.OPTIONS),
     "cluster": Mode(cluster.run, cluster.OPTIONS),
     "failover": Mode(failover.run, failover.OPTIONS),
+    "cells": Mode(two_cells.run, two_cells.OPTIONS),
     "step-matrix": Mode(step_matrix.run, {"rounds": len(MATRIX), "at-once": 4, "only": ""}),
 }
 _HELP = {
+    "history": "conversations that are moved and not gone on with",
     "every": "seconds between faults",
     "longest": "seconds of a fault at most",
     "only": "kinds of fault, such as fill,kill:postgres, or words of steps, such as decision; else all",

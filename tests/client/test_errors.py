@@ -44,6 +44,7 @@ CLASSES = {
     410: InvalidRequest,
     413: InvalidRequest,
     415: InvalidRequest,
+    421: ApiError,
     429: RateLimited,
     500: ServerFailed,
     502: ServerFailed,

@@ -1,6 +1,6 @@
 """The directory's tables, step by step. Steps are only ever added."""
 
-from directory import agents, tool_authorizations
+from directory import account_cells, agents, tool_authorizations
 from runtime.migrations import apply, migrating
 
 COMPONENT = "directory"
@@ -94,7 +94,9 @@ VALUES
     ('Unlimited',  NULL, NULL,       NULL, true,    NULL,         NULL);
 """
 
-STEPS = ("\n".join((_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE)),)
+_BASELINE = "\n".join((_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE))
+
+STEPS = (_BASELINE, account_cells.TABLE)
 
 
 async def migrate(database_url: str) -> None:

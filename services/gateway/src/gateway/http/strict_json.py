@@ -61,6 +61,13 @@ async def receive_json(exchange: Exchange, max_bytes: int = MAX_BODY_BYTES) -> b
     return bytes(received)
 
 
+async def receive_body(exchange: Exchange) -> bytes:
+    """This request's body, whatever it is; b"" for none. Raises Refusal: 413, 400; ClientGone."""
+    received = bytearray()
+    await _receive(exchange, MAX_BODY_BYTES, received.extend)
+    return bytes(received)
+
+
 async def in_turn(exchange: Exchange, data: bytes, work: Callable[[], T], *, counted: bool = False) -> T:
     """What `work` returns, which is about this body; of a large one in the reader's thread.
 
