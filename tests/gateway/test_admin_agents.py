@@ -229,12 +229,15 @@ async def test_a_draft_is_stored_once_with_the_secrets_of_its_version(
     admin: AdminClient, with_shop: str
 ) -> None:
     await admin.patch(with_shop, {"provider_key": "sk-provider-canary-1234"})
+    asks = {"always": {"tool_names": ["find", "order"]}}
+    await admin.patch(f"{with_shop}/mcp_servers/shop", {"require_approval": asks})
     shop = (await admin.get(with_shop))["mcp_servers"][0]
     changes = {"system_prompt": "Two.", "servers": {"shop": {"allowed_tools": ["find"]}}}
     draft = await admin.post(f"{with_shop}/drafts", changes)
     assert (draft["version"], draft["system_prompt"]) == (-1, "Two.")
     assert draft["provider_key"] == {"set": True, "last4": "1234"}
-    assert draft["mcp_servers"] == [shop | {"allowed_tools": ["find"]}]
+    policy = {"always": {"tool_names": ["find"], "read_only": None}, "never": None}
+    assert draft["mcp_servers"] == [shop | {"allowed_tools": ["find"], "require_approval": policy}]
     assert (await admin.post(f"{with_shop}/drafts", changes))["version"] == -1
     other = await admin.post(f"{with_shop}/drafts", {"version": -1, "max_tool_rounds": 3})
     assert (other["version"], other["system_prompt"], other["max_tool_rounds"]) == (-2, "Two.", 3)

@@ -73,10 +73,16 @@ class Account:
         await self._limiter.release(self.world.account_id, trace_id)
 
     async def ask(
-        self, message: str, before: Listener | None = None, *, asked_ago: float = 0.0, admitted: bool = False
+        self,
+        message: str,
+        before: Listener | None = None,
+        *,
+        asked_ago: float = 0.0,
+        admitted: bool = False,
+        version: int | None = None,
     ) -> Listener:
         """`admitted`: with a slot that is taken before the request is published, as at a gateway."""
-        request = self.world.request(self.agent, message)
+        request = self.world.request(self.agent, message, agent_version=version)
         if before is not None:
             conversation_id = before.request.conversation_id
             request = msgspec.structs.replace(
@@ -153,3 +159,17 @@ async def test_a_message_without_a_slot_times_out(account: Account, provider: Sc
     late = await account.ask("late", asked_ago=28.5)
     assert (await late.until(frames.Refused)).code == "rate_limited"
     assert not late.of(frames.Accepted)
+
+
+@pytest.mark.requirement("PLAYGROUND")
+async def test_an_operators_message_takes_its_slot_at_the_worker(
+    account: Account, provider: ScriptedProvider
+) -> None:
+    provider.will(says("from a gateway"), says("from an operator"))
+    one, other = await account.fill()
+    await (await account.ask("has a slot", version=None)).until(frames.Completed)
+    asked = await account.ask("has none", version=1)
+    await asked.until(frames.Queued)
+    await account.free(one)
+    await account.free(other)
+    await asked.until(frames.Completed)

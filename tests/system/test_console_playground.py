@@ -102,6 +102,36 @@ async def test_tools_and_sources_are_shown(browser: Browser, make_agent: MakeAge
     assert "source" in await browser.page(f"/playground?conversation={conversation}")
 
 
+@pytest.mark.requirement("CONSOLE-CLOSED")
+async def test_what_people_and_models_say_is_text(browser: Browser, make_agent: MakeAgent) -> None:
+    hostile = (
+        "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202e"
+        + "long" * 2_000
+    )
+    agent = await make_agent(
+        "demo-echo", system_prompt="</textarea><script>alert(4)</script>", name="<b>Bold</b>"
+    )
+    conversation = (await agent.chat(hostile)).json()["conversation_id"]
+    of = f"agent={agent.headers['X-Agent-Id']}"
+    form = {"agent": agent.headers["X-Agent-Id"], "version": "1", "runs": conversation, "model": "demo-echo"}
+    form |= {"system_prompt": "<i>", "max_tool_rounds": "8", "do": "start"}
+    begun = await browser.post("/what-if", form)
+    await browser.get(f"{begun.url.path}/stream")
+    paths = (
+        f"/playground?{of}",
+        f"/playground?conversation={conversation}",
+        f"/what-if?{of}",
+        begun.url.path,
+    )
+    for path in (*paths, "/what-if", "/playground"):
+        page = (await browser.get(path)).text
+        inline = re.findall(
+            r"<script(?![^>]* src=)|<style|\sstyle=|<img src=x|<b>Bold|<i>|href=\"javascript", page
+        )
+        assert inline == [], path
+        assert "alert" not in page or "&lt;script&gt;alert" in page
+
+
 async def test_a_run_is_stopped(browser: Browser, make_agent: MakeAgent) -> None:
     agent = await make_agent("demo-load?deltas=500&delay_ms=100", system_prompt="Be brief.")
     given = fields(agent, "Go on and on", model="demo-load?deltas=500&delay_ms=100")

@@ -22,7 +22,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 PlanName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$(?!\n)")]
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
 MAX_MESSAGE_BYTES = 256 * 1024
-Version = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1, description="A draft's is below zero.")]
+Version = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""Of an agent; a draft's is below zero."""
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]

@@ -17,6 +17,7 @@ from contracts.admin_errors import Conflict, Invalid, NotFound
 from contracts.ids import new_id
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import AgentSettings, McpServer
+from directory.approval_policy import narrowed
 from directory.secrets import Sealer
 from runtime.postgres import Connection
 
@@ -142,9 +143,16 @@ def _with_tools(servers: Servers, choices: dict[str, ServerTools]) -> Servers:
     if unknown := choices.keys() - {server.name for server in servers}:
         raise Invalid(f"servers.{min(unknown)}", "is no tool server of the agent")
     return tuple(
-        msgspec.structs.replace(server, **asdict(choices[server.name])) if server.name in choices else server
-        for server in servers
+        _with_choice(server, choices[server.name]) if server.name in choices else server for server in servers
     )
+
+
+def _with_choice(server: McpServer, choice: ServerTools) -> McpServer:
+    """Approval that is asked for tools by name is asked for those that are left."""
+    policy = server.require_approval
+    if choice.allowed_tools is not None:
+        policy = narrowed(policy, choice.allowed_tools)
+    return msgspec.structs.replace(server, **asdict(choice), require_approval=policy)
 
 
 async def delete_agent(conn: Connection, agent_id: str, *, actor: str) -> None:

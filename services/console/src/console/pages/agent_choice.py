@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from administration.admin_values import Account, Agent, AgentVersion
+from administration.admin_values import Agent, AgentVersion
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
+from console.frame.directory import accounts_by_id, all_of
 from contracts.admin_errors import Invalid
 
-_PAGE = 100
 _VERSIONS = 50
 
 
@@ -44,19 +44,10 @@ class DraftForm(msgspec.Struct, frozen=True, kw_only=True):
 
 async def agent_options(request: AnyRequest) -> tuple[AgentOption, ...]:
     """Every agent, by the name of its account and its own."""
-    accounts: dict[str, Account] = {each.id: each for each in await _all(request, "GET /accounts")}
-    agents: list[Agent] = await _all(request, "GET /agents")
+    accounts = await accounts_by_id(request)
+    agents: tuple[Agent, ...] = await all_of(request, "GET /agents")
     options = (AgentOption(each.id, each.name, accounts[each.account_id].name) for each in agents)
     return tuple(sorted(options, key=lambda each: (each.account.lower(), each.name.lower(), each.id)))
-
-
-async def _all(request: AnyRequest, route: str) -> list[Any]:
-    found, after = [], None
-    while True:
-        part = await administer(request, route, after=after, limit=_PAGE)
-        found += part.items
-        if (after := part.after) is None:
-            return found
 
 
 async def find_agent(request: AnyRequest, agent_id: str, version: int | None) -> Agent:
@@ -76,11 +67,6 @@ async def newest_versions(request: AnyRequest, agent_id: str) -> tuple[AgentVers
     )
     items: tuple[AgentVersion, ...] = part.items
     return items
-
-
-def version_name(version: int) -> str:
-    """`v12`, `draft 3`."""
-    return f"v{version}" if version > 0 else f"draft {-version}"
 
 
 def form_of(agent: Agent) -> DraftForm:

@@ -44,6 +44,8 @@ _AT_ONCE = 4
 _SAMPLE = 20
 _DAYS = 7
 _SHOWN = 10
+_MOST_SHOWN = 200
+"""Runs in the list of an experiment."""
 _PAUSE_SECONDS = 0.5
 _FIELDS = ("runs", "sample", "since", "until", "end", "tag", "seed")
 
@@ -250,6 +252,7 @@ async def _shown(running: RunningExperiment, trace_id: str, only: str) -> dict[s
         "experiment": experiment,
         "summary": summarised(done),
         "runs": listed,
+        "most_shown": _MOST_SHOWN,
         "only": only,
         "chosen": trace_id,
         "compared": compared,
