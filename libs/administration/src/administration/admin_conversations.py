@@ -35,7 +35,7 @@ from conversations.queries.finding_conversations import (
 )
 from conversations.queries.time_travel import log_time
 
-_ENDS = ("running", "completed", "failed", "cancelled")
+ENDS = ("running", "completed", "failed", "cancelled")
 _AT_ONCE = 4
 _PORTION = 100
 _NAMED = 5
@@ -95,8 +95,8 @@ def conversation_filter(
     tag: str | None,
 ) -> ConversationFilter:
     """What callers write of it, checked. Raises Invalid."""
-    if end is not None and end not in _ENDS:
-        raise Invalid("end", f"must be one of {', '.join(_ENDS)}")
+    if end is not None and end not in ENDS:
+        raise Invalid("end", f"must be one of {', '.join(ENDS)}")
     return ConversationFilter(
         account_id=account_id,
         agent_id=agent_id,

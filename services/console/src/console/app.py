@@ -11,6 +11,8 @@ from console.pages import (
     accounts,
     agents,
     approvals,
+    conversation_page,
+    conversations,
     health,
     knowledge,
     playground,
@@ -22,6 +24,8 @@ from runtime.imports import without
 
 PAGES = (
     now.HANDLERS,
+    conversations.HANDLERS,
+    conversation_page.HANDLERS,
     approvals.HANDLERS,
     what_if.HANDLERS,
     playground.HANDLERS,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from contracts import events
 from contracts.values import ShownMessage
@@ -170,6 +171,22 @@ def prompt_for(
         thread.user(_text_block(documents))
     _add_run(thread, conversation.runs[place], provider, current=True)
     return Prompt(thread.messages, earlier, settled)
+
+
+def messages_of_round(conversation: Conversation, run: Run, number: int) -> list[Message]:
+    """What the model was shown when it was asked for a round of a run; retrieved passages are not among it.
+
+    The conversation may have gone on: what came after the round is left out.
+    """
+    asked = next((each for each in run.rounds if each.number == number), None)
+    until = replace(run, rounds=tuple(each for each in run.rounds if each.number < number))
+    shown = replace(conversation, runs=tuple(until if each is run else each for each in conversation.runs))
+    return prompt_for(
+        shown,
+        run.trace_id,
+        tools_offered=any(each.calls for each in run.rounds),
+        provider="anthropic" if asked is None else asked.provider,
+    ).messages
 
 
 def summary_prompt(

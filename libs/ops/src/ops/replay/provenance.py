@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from administration.agent_rows import AgentRow, found
 from contracts import events
@@ -14,8 +13,8 @@ from contracts.ids import is_trace_id, is_uuid
 from contracts.values import Form, Role, Source, Usage
 from conversations.aggregate.compaction import opening_of, place_of
 from conversations.aggregate.conversation import Conversation, Run, fold
-from conversations.aggregate.history import Message, prompt_for
-from conversations.aggregate.rounds import Call, Round
+from conversations.aggregate.history import Message, messages_of_round
+from conversations.aggregate.rounds import Call
 from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations_table import is_behind
 from conversations.projections.messages_table import find_message
@@ -201,7 +200,7 @@ def _provenance(
         prompt_override=run.prompt_override,
         sources=run.sources,
         compacted=opening if isinstance(opening, events.ContextCompacted) else None,
-        messages=_messages(conversation, run, run.replies[-1]) if run.replies else [],
+        messages=messages_of_round(conversation, run, run.replies[-1].number) if run.replies else [],
         rounds=tuple(_rounds(conversation, run, facts)),
         attempts=tuple(
             WorkerAttempt(fact.attempt, fact.at, fact.worker)
@@ -224,7 +223,7 @@ def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event])
                 number=fact.round,
                 at=fact.at,
                 seconds=round(max(0.0, elapsed.total_seconds()), 3),
-                messages=len(_messages(conversation, run, each)),
+                messages=len(messages_of_round(conversation, run, each.number)),
                 text=each.text,
                 stop_reason=fact.stop_reason,
                 usage=fact.usage,
@@ -234,13 +233,3 @@ def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event])
             )
         if not isinstance(fact, events.Delta):
             since = fact.at
-
-
-def _messages(conversation: Conversation, run: Run, asked: Round) -> list[Message]:
-    """What the model was shown when it was asked for that round."""
-    before = tuple(each for each in run.rounds if each.number < asked.number)
-    until = replace(run, rounds=before)
-    runs = tuple(until if each is run else each for each in conversation.runs)
-    tools_offered = any(each.calls for each in run.rounds)
-    shown = replace(conversation, runs=runs)
-    return prompt_for(shown, run.trace_id, tools_offered=tools_offered, provider=asked.provider).messages

@@ -6,11 +6,16 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+from markdown_it import MarkdownIt
 from markupsafe import Markup
+
+from conversations.queries.search_query import Snippet
 
 NONE = Markup('<span class="none">&ndash;</span>')
 _ID_CHARACTERS = 8
 _FOLD_LINES, _FOLD_CHARACTERS = 6, 600
+_MOST_MARKDOWN = 20_000
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
 def when(at: datetime | str | None) -> Markup:
@@ -107,6 +112,24 @@ def output_text(output: str) -> str:
         return output
 
 
+def marked(snippet: Snippet) -> Markup:
+    """A part of a text with what was found in it."""
+    shown, at = Markup(""), 0
+    for first, last in snippet.marks:
+        shown += Markup("{}<mark>{}</mark>").format(snippet.text[at:first], snippet.text[first:last])
+        at = last
+    return Markup("<bdi>{}{}</bdi>").format(shown, snippet.text[at:])
+
+
+def markdown(text: str) -> Markup:
+    """Markdown of a model as HTML that loads nothing: HTML in it is text, an image is a link, and links go to
+    web and mail addresses alone. What is long is shown as it is.
+    """
+    if len(text) > _MOST_MARKDOWN:
+        return folded(text)
+    return Markup('<div class="markdown" dir="auto">{}</div>').format(Markup(_MARKDOWN.render(text)))  # noqa: S704 - by a renderer that escapes
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "when": when,
     "short_id": short_id,
@@ -117,4 +140,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "folded": folded,
     "json_text": json_text,
     "output_text": output_text,
+    "marked": marked,
+    "markdown": markdown,
 }

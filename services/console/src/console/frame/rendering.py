@@ -29,6 +29,7 @@ class NavigationEntry(msgspec.Struct, frozen=True):
 
 NAVIGATION = (
     NavigationEntry("/now", "Now", "◉"),
+    NavigationEntry("/conversations", "Conversations", "☰"),
     NavigationEntry("/approvals", "Approvals", "☑"),
     NavigationEntry("/what-if", "What if", "⇄"),
     NavigationEntry("/playground", "Playground", "▷"),

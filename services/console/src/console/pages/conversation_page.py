@@ -1,0 +1,198 @@
+"""One conversation: its thread, a run as a timeline, and a slider over the log."""
+
+from typing import Any
+
+from litestar import get
+from litestar.params import FromPath
+from litestar.response import Redirect, Response, Stream, Template
+
+from administration.admin_values import Agent
+from console.console_services import services_of
+from console.frame.access import AnyRequest
+from console.frame.acting import admin_of, administer
+from console.frame.failures import problem
+from console.frame.rendering import page
+from console.live.broadcast import message, stream
+from console.pages.conversation_stream import events
+from console.pages.conversation_view import (
+    BarDetail,
+    ConversationView,
+    ErasedConversation,
+    SystemPrompt,
+    detail_of,
+    event_name,
+    kind_of,
+    look_at,
+)
+from contracts.admin_errors import NotFound
+from contracts.ids import is_trace_id, is_uuid
+from conversations.chain.event_links import event_links
+from conversations.event_store.log import Log
+from conversations.queries.find_run import find_run
+
+_ICONS = {"completed": "done", "failed": "failed", "cancelled": "cancelled", "running": "running"}
+
+_NOTES = {"tool_use": "asks for tools", "end_turn": "", "max_tokens": "cut at its limit of tokens"}
+
+
+def _version(request: AnyRequest, name: str = "at") -> int | None:
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+@get("/conversations/{conversation_id:str}")
+async def get_conversation(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
+    """The page; where htmx asks, what changes with the slider."""
+    found = await _look(request, conversation_id)
+    if not isinstance(found, ConversationView):
+        return found
+    detail = await _detail(request, found, request.query_params.get("bar", ""))
+    is_part = bool(request.headers.get("hx-request"))
+    if not is_part:
+        await _note_look(request, found)
+    return page(
+        request,
+        "parts/conversation_past.html" if is_part else "conversation.html",
+        title=found.title,
+        **_shown(request, found, detail),
+    )
+
+
+def _shown(
+    request: AnyRequest, found: ConversationView, detail: BarDetail | None, tail: str = ""
+) -> dict[str, Any]:
+    return {
+        "prices": services_of(request).prices,
+        "tail": tail,
+        "view": found,
+        "detail": detail,
+        "icons": _ICONS,
+        "event_name": event_name,
+        "kind_of": kind_of,
+        "notes": _NOTES,
+    }
+
+
+async def _look(request: AnyRequest, conversation_id: str) -> ConversationView | Template:
+    conversation_id = conversation_id.lower()
+    given = request.query_params
+    trace_id = str(given.get("run") or given.get("trace") or "").lower() or None
+    found = None
+    if is_uuid(conversation_id):
+        found = await look_at(services_of(request).pool, conversation_id, _version(request), trace_id)
+    if isinstance(found, ErasedConversation):
+        return problem(
+            request,
+            410,
+            f"This conversation was erased at {found.at} by the request {found.trace_id}. Nobody can read it "
+            "any more; what its runs cost is still counted in its account's usage.",
+        )
+    if found is None:
+        return problem(
+            request,
+            404,
+            f"There is no conversation {conversation_id[:40]}. It may be of another stack, or its id was "
+            "cut: search for words that were said in it.",
+        )
+    return found
+
+
+async def _note_look(request: AnyRequest, found: ConversationView) -> None:
+    """Who has read the texts of a conversation is in the audit log."""
+    admin = admin_of(request)
+    async with admin.connection() as conn:
+        await admin.note(conn, "read", "conversation", found.id, after={"account_id": found.account_id})
+
+
+async def _detail(request: AnyRequest, found: ConversationView, key: str) -> BarDetail | None:
+    if not key or found.run is None:
+        return None
+    return await detail_of(services_of(request).pool, found, key, await _system_prompt(request, found))
+
+
+async def _system_prompt(request: AnyRequest, found: ConversationView) -> SystemPrompt:
+    run = found.run
+    assert run is not None
+    if run.prompt_override is not None:
+        return SystemPrompt(run.prompt_override, "of the request")
+    try:
+        agent: Agent = await administer(
+            request,
+            "GET /agents/{agent_id}/versions/{version}",
+            agent_id=run.agent_id,
+            version=run.agent_version,
+        )
+    except NotFound:
+        return SystemPrompt(None, "")
+    return SystemPrompt(agent.system_prompt, f"of the agent's version {run.agent_version}")
+
+
+@get("/conversations/{conversation_id:str}/stream")
+async def get_stream(request: AnyRequest, conversation_id: FromPath[str]) -> Stream | Template:
+    """A run that goes on, until it has ended."""
+    found = await _look(request, conversation_id)
+    if not isinstance(found, ConversationView):
+        return found
+    services, trace_id = services_of(request), request.query_params.get("run", "").lower()
+
+    def rendered(template: str, **context: Any) -> bytes:
+        return message(services.templates.get_template(template).render(**context))
+
+    async def look(text: str) -> tuple[bytes, int, bool]:
+        now = await look_at(services.pool, found.id, None, trace_id)
+        if not isinstance(now, ConversationView):
+            return b"", 0, False
+        detail = await _detail(request, now, request.query_params.get("bar", ""))
+        known = 0 if now.run is None else len(now.run.text)
+        shown = _shown(request, now, detail, text[known:])
+        return rendered("parts/conversation_live.html", **shown), known, now.is_live
+
+    def tail(text: str) -> bytes:
+        return rendered("parts/conversation_tail.html", text=text)
+
+    return stream(events(services.bus, trace_id, look, tail))
+
+
+@get("/conversations/{conversation_id:str}/events")
+async def get_events(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
+    """The events of a run as they are stored, with their links."""
+    found = await _look(request, conversation_id)
+    if not isinstance(found, ConversationView):
+        return found
+    entries = found.run_entries
+    links = await event_links(services_of(request).pool, entries)
+    is_part = bool(request.headers.get("hx-request"))
+    template = "parts/conversation_events.html" if is_part else "conversation_events.html"
+    shown = _shown(request, found, None)
+    return page(request, template, title=f"Events of {found.title}", links=links, entries=entries, **shown)
+
+
+@get("/conversations/{conversation_id:str}/events/{version:int}")
+async def get_event(
+    request: AnyRequest, conversation_id: FromPath[str], version: FromPath[int]
+) -> Response[bytes] | Template:
+    """One event, byte for byte as it is stored."""
+    rows = []
+    if is_uuid(conversation_id):
+        rows = await Log(services_of(request).pool).rows(conversation_id, version - 1, version)
+    if not rows:
+        return problem(request, 404, f"The conversation has no event {version}.")
+    return Response(rows[0].state, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+@get("/traces/{trace_id:str}")
+async def get_trace(request: AnyRequest, trace_id: FromPath[str]) -> Redirect | Template:
+    """The conversation that has a run."""
+    trace_id = trace_id.lower()
+    found = await find_run(services_of(request).pool, trace_id) if is_trace_id(trace_id) else None
+    if found is None:
+        return problem(
+            request,
+            404,
+            f"No run has the trace id {trace_id[:40]}. It may not have begun yet, its conversation may "
+            "have been erased, or the id is that of a request that began no run.",
+        )
+    return Redirect(f"/conversations/{found.conversation_id}?run={trace_id}")
+
+
+HANDLERS = (get_conversation, get_stream, get_events, get_event, get_trace)

@@ -1,0 +1,193 @@
+"""The page of one conversation: thread, timeline, the log's past, what was sent and what came."""
+
+import asyncio
+import hashlib
+import re
+
+import psycopg
+import pytest
+
+from bus import Bus
+from contracts import frames
+from contracts.ids import new_id
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore, open_store
+from runtime.postgres import Pool, open_pool
+from tests.console.pages import Browser, text_of
+from tests.conversations import recorded
+from tests.conversations.given import answered, asked, returned, said, started, trace, turn, use, wanted
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.requirement("CONSOLE-TIMELINE")
+
+
+@pytest.fixture
+def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
+    return Storage(store, log, pool, migrated_database_url)
+
+
+@pytest.fixture(scope="module")
+async def approvals(migrated_database_url: str) -> str:
+    """The id of a recorded conversation with two runs: a call that was allowed, and one that was denied."""
+    async with open_pool(migrated_database_url) as pool, open_store(migrated_database_url) as store:
+        return (await recorded.stored(store, pool, "approvals")).conversation_id
+
+
+async def test_the_thread_is_next_to_the_run_as_a_timeline(browser: Browser, approvals: str) -> None:
+    shown = await browser.page(f"/conversations/{approvals}")
+    assert "run 2 of 2 ◀" in shown
+    assert "Cancel ORD-1030" in shown
+    for step in ("model 1 asks for tools", "cancel_order ✕ failed denied by", "resumed", "model 2"):
+        assert step in shown
+    html = (await browser.get(f"/conversations/{approvals}")).text
+    assert html.count('<rect class="bar') == 5
+    (previous,) = re.findall(r'rel="prev" href="([^"]+)"', html)
+    assert "run 1 of 2 ▶" in await browser.page(previous)
+
+
+async def test_the_slider_shows_the_conversation_as_it_was(browser: Browser, approvals: str) -> None:
+    past = await browser.page(f"/conversations/{approvals}?at=7")
+    assert "event 7 of 27 · ApprovalRequested" in past or "event 7 of" in past
+    assert "cancel_order waits for a person" in past
+    assert "run 1 of 1" in past
+    assert "completed" not in past
+    part = await browser.get(f"/conversations/{approvals}?at=2", **{"hx-request": "true"})
+    assert "<html" not in part.text
+    assert "No run had begun" in text_of((await browser.get(f"/conversations/{approvals}?at=1")).text)
+    assert "event 1 of" in await browser.page(f"/conversations/{approvals}?at=0")
+
+
+async def test_a_bar_opens_what_was_sent_and_what_came(browser: Browser, storage: Storage) -> None:
+    call = use("one", order="ORD-1")
+    stored = await storage.told(
+        asked("a", "Where is ORD-1?"),
+        started("a"),
+        *wanted([call]),
+        returned("one", '{"at":"sea"}'),
+        *said("At sea.", number=2),
+    )
+    here = f"/conversations/{stored.conversation_id}?run={trace('a')}"
+    html = (await browser.get(here)).text
+    bars = re.findall(r"bar=([a-z]+-[0-9]+)#detail", html)
+    assert bars == ["model-4", "tool-6", "model-8"]
+    tool = await browser.page(f"{here}&bar=tool-6")
+    assert 'Sent Input the model\'s own { "order": "ORD-1" }' in tool
+    assert 'Came Output 4 ms {"at":"sea"}' in tool
+    assert hashlib.sha256(b'{"at":"sea"}').hexdigest()[-8:] in tool
+    assert "✓ follows the event before" in tool
+    model = await browser.page(f"{here}&bar=model-8")
+    assert '"tool_result"' in model
+    assert "Came Reply" in model
+    assert '"text": "At sea."' in model
+    assert "is no bar" not in await browser.page(f"{here}&bar=model-99")
+
+
+async def test_events_are_shown_byte_for_byte_with_links_that_hold(
+    browser: Browser, storage: Storage, migrated_database_url: str
+) -> None:
+    stored = await storage.told(*turn("a", "Hello", "Hi"))
+    path = f"/conversations/{stored.conversation_id}/events"
+    assert (await browser.page(path)).count("✓ holds") == 7
+    (entry,) = await storage.log.rows(stored.conversation_id, 1, 2)
+    response = await browser.get(f"{path}/2")
+    assert response.content == entry.state
+    assert response.headers["content-type"] == "application/json"
+    with psycopg.connect(migrated_database_url) as owner:
+        owner.execute("ALTER TABLE conversation_events DISABLE TRIGGER USER")
+        owner.execute(
+            "UPDATE conversation_events"
+            " SET state = convert_to(replace(convert_from(state, 'UTF8'), 'Hello', 'Jello'), 'UTF8')"
+            " WHERE originator_id = %s AND originator_version = 2",
+            [stored.conversation_id],
+        )
+        owner.execute("ALTER TABLE conversation_events ENABLE TRIGGER USER")
+    assert "✕ does not follow from the event before" in await browser.page(path)
+    assert (await browser.get(f"{path}/99")).status_code == 404
+
+
+async def test_a_trace_leads_to_its_run(browser: Browser, storage: Storage) -> None:
+    stored = await storage.told(*turn("t", "Hello", "Hi"))
+    response = await browser.get(f"/traces/{trace('t')}")
+    assert str(response.url).endswith(f"/conversations/{stored.conversation_id}?run={trace('t')}")
+
+
+async def test_what_is_not_there_is_said_in_words(browser: Browser, storage: Storage) -> None:
+    stored = await storage.told(*turn("e", "Hello", "Hi"))
+    await storage.erase(stored)
+    for path, status, words in [
+        (f"/conversations/{stored.conversation_id}", 410, "was erased at 2026-"),
+        (f"/conversations/{new_id()}", 404, "There is no conversation"),
+        ("/conversations/nonsense", 404, "search for words"),
+        (f"/traces/{'9' * 32}", 404, "No run has the trace id"),
+        ("/traces/x", 404, "No run has the trace id"),
+    ]:
+        response = await browser.get(path)
+        assert (response.status_code, words in text_of(response.text)) == (status, True), path
+
+
+async def test_texts_are_markdown_and_never_markup(browser: Browser, storage: Storage) -> None:
+    hostile = (
+        "**bold** <script>alert(1)</script> <img src=x onerror=alert(1)> [a](javascript:alert(1))"
+        " ![b](https://evil.example/pixel) [c](https://shop.example)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+    stored = await storage.told(*turn("h", hostile, "Hi"), *turn("i", "Hello", hostile))
+    await storage.told(asked("j", "x" * 1_000_000), started("j"), *said("y\n" * 200_000, "j"))
+    html = (await browser.get(f"/conversations/{stored.conversation_id}")).text
+    assert "<strong>bold</strong>" in html
+    assert '<a href="https://shop.example">c</a>' in html
+    assert "<td>1</td>" in html
+    for markup in ("<script>alert", "<img src=x", 'href="javascript', 'src="https://evil'):
+        assert markup not in html
+
+
+async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: Storage) -> None:
+    turns = [event for number in range(400) for event in turn(f"{number:03}", f"Question {number}", "Yes")]
+    stored = await storage.told(*turns)
+    here = f"/conversations/{stored.conversation_id}"
+    newest = await browser.page(here)
+    assert "Question 399" in newest
+    assert "Question 100 " not in newest
+    assert "are not on this page" in newest
+    assert "Question 5 " in await browser.page(f"{here}?at=40")
+    assert "Question 150 " in await browser.page(f"{here}?run={trace('150')}")
+
+
+async def test_who_has_read_a_conversation_is_in_the_audit_log(browser: Browser, storage: Storage) -> None:
+    stored = await storage.told(*turn("r", "Hello", "Hi"))
+    await browser.page(f"/conversations/{stored.conversation_id}")
+    await browser.get(f"/conversations/{stored.conversation_id}?at=3", **{"hx-request": "true"})
+    rows = await storage.rows(
+        "SELECT actor, action FROM audit_log WHERE subject = %s", stored.conversation_id
+    )
+    assert rows == [("console:local", "read")], "once a page, and not at each place of its slider"
+
+
+async def test_a_run_that_goes_on_streams_into_the_page(
+    browser: Browser, storage: Storage, fresh_nats_url: str
+) -> None:
+    thread = await storage.told(asked("l"), started("l"))
+    here = f"/conversations/{thread.conversation_id}"
+    html = (await browser.get(here)).text
+    assert "is at work" in text_of(html)
+    (stream,) = re.findall(r'hx-sse:connect="([^"]+)"', html)
+    assert "hx-sse:connect" not in (await browser.get(f"{here}?at=2")).text, "the past stays as it is"
+    seen, ended = "", False
+    async with (
+        asyncio.timeout(30),
+        Bus.connect(fresh_nats_url, name="test") as bus,
+        browser.http.stream("GET", stream) as response,
+    ):
+        for offset, text in ((0, "On its "), (7, "<b>way")):
+            await bus.traces.publish_frame(
+                trace("l"), frames.Delta(seq=offset + 1, attempt=1, round=1, text=text, offset=offset)
+            )
+        async for piece in response.aiter_text():
+            seen += piece
+            if not ended and "On its &lt;b&gt;way" in seen:
+                ended, seen = True, ""
+                await storage.store.append(
+                    thread, [*said("On its <b>way", "l"), *answered("On its <b>way", "l")]
+                )
+    assert 'hx-target="#past"' in seen, "it ends with the page as it stays"
+    assert "completed" in text_of(seen)
+    assert "hx-sse:connect" not in seen

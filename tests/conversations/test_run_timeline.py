@@ -1,0 +1,129 @@
+"""A run as bars: out of the recorded histories, and of runs that go on."""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from contracts import events
+from contracts.events import Event
+from conversations.aggregate.conversation import fold
+from conversations.event_store import mapper
+from conversations.event_store.log import LogEntry
+from conversations.queries.run_timeline import AXIS, Timeline, timeline_of
+from tests.conversations import recorded
+from tests.conversations.given import (
+    AT,
+    LATER,
+    asked,
+    began,
+    cancelled,
+    held,
+    replied,
+    started,
+    trace,
+    use,
+    wanted,
+)
+
+pytestmark = pytest.mark.requirement("CONSOLE-TIMELINE")
+
+THEN = "2026-11-21T09:30:40.000000Z"
+
+
+def entries(stored: Sequence[Event]) -> list[LogEntry]:
+    return [
+        LogEntry(version, "c", version, mapper.topic_of(event), mapper.state_of(event))
+        for version, event in enumerate(stored, start=1)
+    ]
+
+
+def timeline(*stored: Event, now: str = LATER) -> Timeline:
+    run = fold("c", stored).runs[-1]
+    return timeline_of(run, entries(stored), now)
+
+
+def shown(found: Timeline) -> list[str]:
+    return [f"{bar.label} {bar.state}" for bar in found.bars]
+
+
+@pytest.mark.parametrize(
+    ("history", "bars"),
+    [
+        ("sources", ["retrieve done", "model 1 done"]),
+        (
+            "approvals",
+            ["model 1 done", "cancel_order done", "resumed done", "cancel_order done", "model 2 done"],
+        ),
+        ("handed_over", ["given up failed", "attempt 2 done", "model 1 done"]),
+        ("taken_over", ["lost failed", "attempt 2 done", "model 1 done"]),
+        ("cancelled", ["model 1 cancelled"]),
+    ],
+)
+def test_a_recorded_run_is_shown_by_what_it_did(history: str, bars: list[str]) -> None:
+    stored = recorded.facts(recorded.carried(history))
+    run = fold("c", stored).runs[0]
+    found = timeline_of(run, entries(stored), LATER)
+    assert shown(found) == bars
+    places = [
+        (found.place(bar.began), found.place(bar.began + bar.seconds(found.seconds))) for bar in found.bars
+    ]
+    assert all(0 <= first <= last <= AXIS for first, last in places)
+
+
+def test_what_a_run_does_now_is_an_open_bar() -> None:
+    begun = (began(), asked(), started())
+    waits = [event for event in held() if not isinstance(event, events.ApprovalDecided)]
+    for stored, bar in [
+        (begun, "model 1 running"),
+        ((*begun, *wanted([use("one"), use("two", "search")])), "search running"),
+        ((*begun, *waits), "get_order waiting"),
+    ]:
+        found = timeline(*stored)
+        assert shown(found)[-1] == bar
+        assert found.bars[-1].ended is None
+        assert found.seconds == 60
+
+
+def test_what_never_returned_ends_with_the_run() -> None:
+    found = timeline(
+        began(), asked(), started(), *wanted([use("one")]), cancelled(), now="2027-01-01T00:00:00Z"
+    )
+    assert shown(found) == ["model 1 done", "get_order cancelled"]
+    assert found.bars[-1].ended == found.seconds == 60
+
+
+def test_a_long_wait_for_a_person_is_drawn_short() -> None:
+    reply, call, request, decided = held()
+    at = "2026-11-21T09:30:10.000000Z"
+    decided = replace(decided, at="2026-11-21T12:00:00.000000Z")
+    resumed = replace(started(attempt=2), at="2026-11-21T12:00:00.000000Z")
+    returned = events.ToolReturned(
+        trace_id=trace(),
+        at="2026-11-21T12:00:10.000000Z",
+        round=1,
+        call_id="call",
+        output="1",
+        is_error=False,
+        ms=10_000,
+    )
+    waits = (replace(reply, at=at), replace(call, at=at), replace(request, at=at), decided)
+    found = timeline(began(), asked(), started(), *waits, resumed, returned, now=returned.at)
+    model, wait, _, tool, open_model = found.bars
+    assert wait.seconds(found.seconds) == 8990
+    assert found.place(10) == pytest.approx(10 / 24 * AXIS, abs=1), (
+        "20 s of work, and a fifth of that for the wait"
+    )
+    assert found.place(9000) == pytest.approx(14 / 24 * AXIS, abs=1)
+    assert len(found.breaks) == 1
+    assert (model.sent, model.version, tool.began, open_model.state) == (3, 4, 9000, "running")
+
+
+def test_a_tool_takes_what_it_says_and_not_its_way() -> None:
+    returned = events.ToolReturned(
+        trace_id=trace(), at=THEN, round=1, call_id="one", output="1", is_error=True, ms=5000
+    )
+    found = timeline(began(), asked(), started(), replied([use("one")]), *wanted([use("one")])[1:], returned)
+    (tool,) = [bar for bar in found.bars if bar.kind == "tool"]
+    assert (tool.began, tool.ended, tool.state) == (35.0, 40.0, "failed")
+    assert AT < THEN
