@@ -33,9 +33,13 @@ class Commands:
         self.url = url
 
     def __call__(self, *arguments: str, stdin: bytes | None = None, **environ: str) -> Done:
+        return self.run("replay", *arguments, stdin=stdin, **environ)
+
+    def run(self, *arguments: str, stdin: bytes | None = None, **environ: str) -> Done:
+        """Another command of `agentchat`."""
         given: dict[str, str | None] = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
         given |= {"AGENTCHAT_DATABASE_URL": self.url, **environ}
-        result = CliRunner().invoke(app, ["replay", *arguments], input=stdin, env=given)
+        result = CliRunner().invoke(app, arguments, input=stdin, env=given)
         if isinstance(result.exception, StackError):
             return Done(result.exception.exit_code, result.stdout, str(result.exception))
         if result.exception is not None and not isinstance(result.exception, SystemExit):

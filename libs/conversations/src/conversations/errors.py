@@ -8,7 +8,9 @@ ConversationsError
 ├── WaitingLineFull
 ├── WaiterLost
 ├── TooMuchLoaded
-└── RebuildUnderWay
+├── RebuildUnderWay
+├── UnreadableArchive
+└── ArchiveNotGiven
 """
 
 
@@ -76,3 +78,14 @@ class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistak
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is being built by another process")
         self.name = name
+
+
+class UnreadableArchive(ConversationsError):  # noqa: N818 - a state, not a mistake
+    """A file of the archive is not there, or is not what was written."""
+
+
+class ArchiveNotGiven(ConversationsError):  # noqa: N818 - a state, not a mistake
+    """A part of the log is in the archive, whose folder this process does not know."""
+
+    def __init__(self) -> None:
+        super().__init__("a part of the log is in the archive: set AGENTCHAT_ARCHIVE_DIR to its folder")

@@ -7,6 +7,7 @@ and append, never change or remove. After ConversationErased the conversation's 
 """
 
 from conversations import compacted_erasures, erased_rows, erasures
+from conversations.archive import archive_tables
 from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import VISIBLE_TEXT
@@ -121,6 +122,7 @@ STEPS = (
     compacted_erasures.PACK_STEP,
     search_table.STEP,
     timelines.STEP,
+    archive_tables.STEP,
 )
 
 _FINISHED = "conversations finished"

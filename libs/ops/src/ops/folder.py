@@ -23,6 +23,7 @@ class RunFolder:
         self.processes = self.path / "processes.json"
         self.logs = self.path / "logs"
         self.nats = self.path / "nats"
+        self.archive = self.path / "archive"
         self.postgres = self.path / "postgres"
         self.valkey = self.path / "valkey"
 

@@ -5,12 +5,13 @@ While a leader leads, and next to all else that it does: what is live serves unt
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
+from conversations.archive.archive_log import open_archive_log
 from conversations.database import DatabaseError
-from conversations.errors import RebuildUnderWay
-from conversations.event_store.log import open_log
+from conversations.errors import ConversationsError
 from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch, due, rebuild
@@ -24,12 +25,19 @@ class Rebuilds(Watch):
     """One look at start, and what it finds; `built` is called when read models may have been swapped."""
 
     def __init__(
-        self, database_url: str, pool: Pool, projections: Sequence[Projection], built: Callable[[], None]
+        self,
+        database_url: str,
+        pool: Pool,
+        projections: Sequence[Projection],
+        built: Callable[[], None],
+        *,
+        archive: Path | None = None,
     ) -> None:
         self._database_url = database_url
         self._pool = pool
         self._projections = projections
         self._built = built
+        self._archive = archive
         self._logger = get_logger("projector.rebuilds")
 
     async def run(self) -> None:
@@ -38,7 +46,7 @@ class Rebuilds(Watch):
             try:
                 if found := await due(self._pool, self._projections):
                     await self._rebuild(found)
-            except (DatabaseUnavailable, RebuildUnderWay, DatabaseError) as error:
+            except (DatabaseUnavailable, ConversationsError, DatabaseError) as error:
                 self._logger.warning("cannot_rebuild", reason=first_line(error))
             else:
                 return
@@ -50,7 +58,7 @@ class Rebuilds(Watch):
         self._logger.info("rebuild_begins", read_models=[each.name for each in found])
         async with (
             open_pool(self._database_url, max_size=len(found) + CONNECTIONS) as pool,
-            open_log(self._database_url, max_size=2) as log,
+            open_archive_log(self._database_url, self._archive, max_size=2) as log,
         ):
             await rebuild(pool, log, found, self)
 

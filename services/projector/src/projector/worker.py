@@ -1,13 +1,20 @@
 """The projector process: what it is made of, and how it starts and stops."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from bus import Bus, users
+from conversations.archive import archive_work
+from conversations.archive.archive import Archive
+from conversations.archive.archive_store import FolderStore
+from conversations.archive.archive_work import ArchiveWork
+from conversations.archive.recalls import has_archive
 from conversations.compacted_erasures import AT_ONCE as COMPACTED_AT_ONCE
 from conversations.database import EVENTS_TABLE, LEADER_LOCK
 from conversations.event_store.shared_log import SharedLog
@@ -33,6 +40,9 @@ _CONNECTIONS = 6
 _MEASURE_SECONDS = 3.0
 _OLD_DELIVERIES_BATCH = 5000
 _OLD_DELIVERIES_POLL_SECONDS = 3600.0
+_RECALLS_POLL_SECONDS = 0.25
+"""Who requests a conversation back waits for it."""
+_ARCHIVE_POLL_SECONDS = 2.0
 _ROLE = LeaderRole(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
 """A stopped leader has been replaced within ten seconds."""
 
@@ -46,7 +56,8 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
         # All that it commits is done again, should the server lose it (decision 46).
         open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
     ):
-        projector = Projector(settings.database_url, name, bus, pool)
+        folder = None if settings.archive_dir is None else Path(settings.archive_dir)
+        projector = Projector(settings.database_url, name, bus, pool, archive=folder)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
             await until_stopped(stop, projector.run)
@@ -68,11 +79,13 @@ async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> A
 class Projector:
     """One process's share: everything if it leads, nothing else than being ready to if it does not."""
 
-    def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool) -> None:
+    def __init__(
+        self, database_url: str, name: str, bus: Bus, pool: Pool, *, archive: Path | None = None
+    ) -> None:
         self._log = log = SharedLog(pool)
         self._pool = pool
         self._follower = Follower(pool, log, PROJECTIONS, reset=False)
-        self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
+        self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt, archive=archive)
         self._erasing = LogFollower(
             "erasures",
             erasure.ErasureStep(bus, pool).step,
@@ -97,6 +110,7 @@ class Projector:
             ),
         )
         self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
+        self._archiving = () if archive is None else _archiving(pool, archive)
         self._deliveries = delivery_projection.DeliveryProjection(pool, log)
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
@@ -117,8 +131,12 @@ class Projector:
     async def _lead(self) -> None:
         self._deliveries.begin_again()
         self._feed.begin_again()
+        with contextlib.suppress(DatabaseUnavailable):
+            if not self._archiving and await has_archive(self._pool):
+                get_logger("projector").error("archive_not_served", unset="AGENTCHAT_ARCHIVE_DIR")
         async with asyncio.TaskGroup() as tasks:
-            for following in (*self._followings, self._erasing, self._erasing_rows, *self._tidying):
+            others = (self._erasing, self._erasing_rows, *self._tidying, *self._archiving)
+            for following in (*self._followings, *others):
                 tasks.create_task(following.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
@@ -164,3 +182,16 @@ class Projector:
         if self._leadership.leading:
             for following in (*self._followings, self._erasing):
                 following.check()
+
+
+def _archiving(pool: Pool, folder: Path) -> tuple[LogFollower, ...]:
+    work = ArchiveWork(pool, Archive(pool, FolderStore(folder)))
+    return (
+        LogFollower(
+            "archive recalls", work.recall, archive_work.RECALLS_AT_ONCE, poll_seconds=_RECALLS_POLL_SECONDS
+        ),
+        LogFollower("archived rows", work.delete_rows, 1, poll_seconds=_ARCHIVE_POLL_SECONDS),
+        LogFollower(
+            "archive files", work.rewrite, archive_work.FILES_AT_ONCE, poll_seconds=_ARCHIVE_POLL_SECONDS
+        ),
+    )

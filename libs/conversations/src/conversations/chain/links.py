@@ -25,7 +25,8 @@ ERASED = events.tag_of(events.ConversationErased)
 # one before it in its conversation, and an erasure follows what it erases. Only an import brings an erasure
 # alone, and no service acts as its role. The names are qualified: a temporary table of whoever inserts would
 # be found first.
-def _chain_function(create: str, turn: str) -> str:
+def chain_function(create: str, turn: str) -> str:
+    """SQL that creates the trigger's function; `turn` is what it begins with."""
     return f"""
 {create} chain_event() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,14 +60,14 @@ END $$;
 """  # noqa: S608 - our own parts
 
 
-CONVERSATION_LOCK_STEP = _chain_function(
+CONVERSATION_LOCK_STEP = chain_function(
     "CREATE OR REPLACE FUNCTION",
     f"PERFORM pg_advisory_xact_lock({CONVERSATION_LOCKS}, hashtext(NEW.originator_id) & 4095);",
 )
 """After 0.9.0, in which positions were drawn under the lock of all appends."""
 
 TABLES = f"""
-{_chain_function("CREATE FUNCTION", f"PERFORM pg_advisory_xact_lock({APPEND_LOCK});")}
+{chain_function("CREATE FUNCTION", f"PERFORM pg_advisory_xact_lock({APPEND_LOCK});")}
 CREATE TRIGGER chain_event BEFORE INSERT ON conversation_events
     FOR EACH ROW EXECUTE FUNCTION chain_event();
 

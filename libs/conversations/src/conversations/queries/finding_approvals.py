@@ -41,6 +41,8 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     """
     async with connection(pool) as conn:
         row = await (await conn.execute(_FIND, [approval_id])).fetchone()
+        if row is None:  # of a conversation that is archived, or unknown
+            row = await (await conn.execute(_FIND_LISTED, [approval_id])).fetchone()
     found = None if row is None else await load_run(pool, row[0])
     if found is None:
         return None
@@ -136,6 +138,8 @@ _FIND: LiteralString = f"""
 SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
  WHERE {_IS_REQUEST} AND approval_of_event(state) = %s AND {FOUND_TEXT}
 """  # noqa: S608 - a constant
+
+_FIND_LISTED = "SELECT trace_id FROM approvals WHERE approval_id = %s"
 
 _COUNT_WAITING = "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 'pending'"
 

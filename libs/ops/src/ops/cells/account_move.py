@@ -16,6 +16,8 @@ import msgspec
 
 from contracts.events import ConversationErased
 from contracts.timings import ACCEPT_SECONDS
+from conversations.archive.recalls import has_archive
+from conversations.errors import ArchiveNotGiven
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.queries import find_run
@@ -24,6 +26,7 @@ from conversations.transfer import moving
 from conversations.transfer.file_format import Carried, FileEvent
 from directory import account_cells
 from directory.secrets import Sealer
+from ops.archive_folder import log_of
 from ops.cells.account_rows import check_keys, copy_rows
 from ops.errors import StackError
 from runtime.postgres import CALL_SECONDS, Connection, Pool, connection, open_pool
@@ -60,7 +63,7 @@ class AccountMove:
         self._store = store
         self._account_id = account_id
         self._cell = cell
-        self._log = Log(source)
+        self._log = log_of(source)
 
     async def run(self, sealer: Sealer, *, wait_seconds: float, report: Callable[[str], None]) -> Moved:
         """All steps; of a move that was broken off those that are left.
@@ -103,6 +106,8 @@ class AccountMove:
                 await account_cells.reopen(conn, self._account_id)
 
     async def _check(self, sealer: Sealer) -> None:
+        if not self._log.reads_archive and await has_archive(self._source):
+            raise StackError(str(ArchiveNotGiven()))
         async with connection(self._source) as conn, connection(self._target) as there:
             here = await account_cells.state_of(conn, self._account_id)
             if here not in ("here", "moving"):
