@@ -37,7 +37,7 @@ from tests.chaos.rig import Rig
 from tests.chaos.upgrade import Figures, Step, feed_differences, figures_of, text_of
 
 WAYS = ("synchronous", "asynchronous", "none")
-_EITHER = f"ANY 1 (postgres, {SECOND})"
+_EITHER = f'ANY 1 ("postgres", "{SECOND}")'
 _HELD_BACK_SECONDS = 1.0
 _READY_SECONDS = 60.0
 _GONE_SECONDS = 30.0
@@ -121,7 +121,7 @@ class Failover:
     async def _restart_in_turn(self) -> None:
         """The standby first, on which no commit waits meanwhile, then a switchover."""
         standby = self._kept[self._pair.standby]
-        self._pair.set_synchronous(self._kept, "")
+        await self._pair.set_synchronous(self._kept, "")
         ready = len(standby.became_ready)
         with self._fault("term") as fault:
             fault.hit = standby.signal(signal.SIGINT)
@@ -149,7 +149,7 @@ class Failover:
     async def _replicate(self) -> None:
         await self._pair.caught_up(self._rig.environment.database_url)
         if self._synchronous:
-            self._pair.set_synchronous(self._kept, _EITHER)
+            await self._pair.set_synchronous(self._kept, _EITHER)
 
     @contextlib.contextmanager
     def _fault(self, kind: str) -> Iterator[Fault]:

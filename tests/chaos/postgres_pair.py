@@ -28,6 +28,7 @@ from tests.support.proxy import Proxy
 
 _CAUGHT_UP_SECONDS = 60.0
 SECOND = "postgres-2"
+_CANDIDATE = b"synchronous standby\n"
 
 
 class PostgresPair:
@@ -71,10 +72,21 @@ class PostgresPair:
         self.primary = self.standby
         self.link.target = _port(self._described[self.primary])
 
-    def set_synchronous(self, kept: Mapping[str, Kept], names: str) -> None:
-        """Whose standbys' disks commits wait for; "" is nobody's."""
+    async def set_synchronous(self, kept: Mapping[str, Kept], names: str) -> None:
+        """Whose standbys' disks commits wait for; "" is nobody's. Raises TimeoutError.
+
+        The log tells that the standby is one of them, and nothing that the checkpointer, which has the same
+        signal, has every commit wait: it gets a second more.
+        """
+        log = kept[self.primary].process.log
+        before = log.read_bytes().count(_CANDIDATE)
         self._configure(self.primary, f"synchronous_standby_names = '{names}'")
         kept[self.primary].signal(signal.SIGHUP)
+        if names:
+            async with asyncio.timeout(_CAUGHT_UP_SECONDS):
+                while log.read_bytes().count(_CANDIDATE) == before:  # noqa: ASYNC110 - a log of another
+                    await asyncio.sleep(0.05)
+            await asyncio.sleep(1.0)
 
     async def caught_up(self, database_url: str) -> None:
         """Until the standby has what the primary has written by now. Raises TimeoutError."""
