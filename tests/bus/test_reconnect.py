@@ -48,6 +48,24 @@ async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: 
     await following.close()
 
 
+async def test_the_end_of_a_run_that_was_lost_with_the_connection_is_sent_again(
+    bus: Bus, cut_off: Bus, link: Proxy
+) -> None:
+    trace_id, got = ids.new_id().replace("-", ""), asyncio.Queue[frames.Frame]()
+    following = bus.traces.follow_trace(trace_id, got.put_nowait)
+    await bus.ping()  # the server knows of it now
+    end = frames.Failed(seq=7, attempt=1, code="internal_error", message="")
+    await link.set_mode("freeze")
+    await cut_off.traces.publish_frame(trace_id, end)
+    async with asyncio.timeout(40):
+        while cut_off._connection.client.pending_data_size:  # noqa: ASYNC110 - it says nothing when it has sent
+            await asyncio.sleep(0.01)
+        await link.set_mode("hold")
+        await link.set_mode("pass")
+        assert await got.get() == end
+    await following.close()
+
+
 async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
     trace_id = ids.new_id().replace("-", "")

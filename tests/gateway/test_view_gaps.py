@@ -9,6 +9,7 @@ from contracts.updates import (
     INTERRUPTED,
     Finished,
     NextRound,
+    RetrievedSources,
     Started,
     Text,
     ToolEnded,
@@ -17,7 +18,18 @@ from contracts.updates import (
 from contracts.values import ToolCall
 from conversations.aggregate.rounds import Call, Round
 from gateway.runs.view import View
-from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run, text_of
+from tests.gateway.live_frames import (
+    ACCEPTED,
+    SOURCE,
+    called,
+    completed,
+    delta,
+    feed,
+    message,
+    resumed,
+    run,
+    text_of,
+)
 
 PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
 
@@ -54,6 +66,64 @@ def test_a_gap_is_filled_from_traces() -> None:
     assert isinstance(told[-1], Finished)
     assert not view.wants_repair
     assert [type(update) for update in told].count(ToolStarted) == 1
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+@pytest.mark.parametrize("traces", [None, [ACCEPTED]], ids=["while TRACES is asked", "after it had nothing"])
+def test_text_that_was_lost_comes_with_its_repetition(traces: list[frames.Frame] | None) -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2), delta(5, "d", 3))
+    told += [] if traces is None else view.feed_all(traces)
+    assert text_of(told) == "a"
+    told += feed(view, delta(0, "abcd", 0), delta(6, "e", 4))
+    assert text_of(told) == "abcde"
+    assert not view.misses_text
+    assert not view.wants_repair
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        delta(0, "cd", 2),
+        delta(0, "abcd", 0, attempt=2),
+        frames.Delta(seq=0, attempt=1, round=2, text="abcd", offset=0),
+    ],
+    ids=["it begins after the gap", "of another attempt", "of another round"],
+)
+def test_a_repetition_that_does_not_fit_changes_nothing(repeated: frames.Delta) -> None:
+    view = View()
+    feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
+    assert feed(view, repeated) == []
+    assert feed(view, delta(3, "b", 1)) == [Text("b"), Text("c")]
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_a_repetition_that_ends_within_the_gap_is_taken_and_the_rest_still_missing() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "d", 3), delta(0, "ab", 0))
+    assert text_of(told) == "ab"
+    assert view.misses_text
+    assert text_of(feed(view, delta(0, "abcd", 0))) == "cd"
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_a_repetition_is_not_taken_before_what_comes_before_the_text() -> None:
+    view = View()
+    assert feed(view, delta(3, "a", 0), delta(0, "a", 0)) == []
+    assert feed(view, ACCEPTED, frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,))) == [
+        Started(),
+        RetrievedSources((SOURCE,)),
+        Text("a"),
+    ]
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_who_misses_nothing_takes_nothing_of_a_repetition() -> None:
+    view = View()
+    feed(view, ACCEPTED, delta(2, "a", 0))
+    assert feed(view, delta(0, "ab", 0)) == []
+    assert feed(view, delta(3, "b", 1)) == [Text("b")]
 
 
 @pytest.mark.requirement("STREAM-REPAIR")

@@ -5,11 +5,13 @@ import json
 
 import pytest
 
-from contracts import frames
+from contracts import events, frames
+from contracts.values import Usage
 from net_guard import Guard
 from orchestrator.models import Credentials, Meter, ModelCall
 from orchestrator.models.anthropic.client import AnthropicWire
 from orchestrator.models.call_retries import SLICE_BYTES, StreamingModel
+from orchestrator.run import channel
 from orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, Pace
 from runtime.cpu_budget import CpuBudget
 from tests.orchestrator.given import World
@@ -18,6 +20,9 @@ from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
 
 pytestmark = pytest.mark.requirement("MODEL-FAIR")
 
+REPLIED = events.ModelReplied(
+    trace_id="t", at="", round=1, blocks=(), stop_reason="tool_use", usage=Usage(input_tokens=1)
+)
 TEXT = [f"{number:04d} " for number in range(5_000)]
 
 
@@ -42,6 +47,47 @@ def test_once_a_model_is_slower_again_each_piece_goes_out_at_once() -> None:
     pace = Pace()
     assert any(pace.pause_after(0.0) for _ in range(2 * PIECES_AT_ONCE))
     assert pace.pause_after(2 * PIECES_AT_ONCE / PIECES_A_SECOND) == 0.0
+
+
+class Sent:
+    """Takes the frames of a run, while `is_open`."""
+
+    def __init__(self) -> None:
+        self.frames: list[frames.Frame] = []
+        self.is_open = True
+
+    async def ready(self, frame: frames.Frame) -> None:
+        raise AssertionError(f"{frame} waits")
+
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
+        assert trace_id == "t"
+        self.frames.append(frame)
+        return True
+
+    def repeated(self) -> list[tuple[str, int]]:
+        """Text and offset of what was sent again since the last call."""
+        found, self.frames = self.frames, []
+        return [(each.text, each.offset) for each in found if isinstance(each, frames.Delta) and not each.seq]
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+async def test_text_is_sent_again_from_the_repetition_before_the_last_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(channel, "_REPEAT_SECONDS", 0.0)
+    sent = Sent()
+    seen: list[list[tuple[str, int]]] = []
+    run = channel.TraceChannel(sent, "t", 1)
+    run.begin_round(1)
+    for text in ("ab", "cd", "ef", "", "gh", "the next round: ", "ij"):
+        if text == "the next round: ":
+            await run.announce([REPLIED])
+            run.begin_round(2)
+            continue
+        await run.send_text(text)
+        run.repeat_text()
+        seen.append(sent.repeated())
+    assert seen == [[("ab", 0)], [("abcd", 0)], [("cdef", 2)], [], [("gh", 6)], [("ij", 8)]]
 
 
 async def fast(exchange: Exchange) -> None:

@@ -14,6 +14,7 @@ from conversations.aggregate.turn import Begin, MustWait, open_turn
 from gateway.runs.view import View
 from orchestrator.inbox.inbox import Inbox
 from orchestrator.opening.taking import LeaseHeld, take
+from orchestrator.run.channel import TraceChannel
 from orchestrator.run.endings import end_frame
 from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.run_attempt import RunAttempt
@@ -107,13 +108,18 @@ def resumed_behind_nothing() -> Any:
     return _instead(sys.modules["orchestrator.run.run_attempt"], "already_sent", lambda *_: AlreadySent())
 
 
-def offset_not_compared() -> Any:
-    """The gateway goes on with whatever the next worker says."""
+@contextlib.contextmanager
+def offset_not_compared() -> Iterator[None]:
+    """The gateway goes on with whatever the next worker says.
+
+    It shows where a gap is left: the text that workers repeat would fill nearly all of them.
+    """
 
     def resume(self: View, _frame: Any, _updates: Any) -> None:
         self.misses_text = False
 
-    return _instead(View, "_resume", resume)
+    with _instead(View, "_resume", resume), _instead(TraceChannel, "repeat_text", lambda _: None):
+        yield
 
 
 def nobody_sweeps() -> Any:

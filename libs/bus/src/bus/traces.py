@@ -3,8 +3,9 @@
 import asyncio
 import functools
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -22,7 +23,18 @@ from runtime import logs, metrics
 
 _ALL_CANCELS = "chat.control.cancel.*"
 _WARN_SECONDS = 10.0
+_UNNOTICED_SECONDS = 8.0
+"""A connection may have been dead for so long (`connection.PING_SECONDS`) before it is known."""
 T = TypeVar("T")
+
+
+class _SentEnd(NamedTuple):
+    """The frame of an end, as it was published at a time of time.monotonic()."""
+
+    at: float
+    subject: str
+    payload: bytes
+    block: bytes
 
 
 class Traces:
@@ -38,6 +50,8 @@ class Traces:
         self._dropped = 0  # frames, since the last warning
         self._warn_at = 0.0  # on time.monotonic()
         self._cancel_followers: WeakSet[Subscription] = WeakSet()
+        self._ends: deque[_SentEnd] = deque()  # of the last few seconds
+        connection.add_listener(self._send_ends_again)
         self._cancelled: dict[str, float] = {}  # when it was received, on time.monotonic(), the oldest first
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
@@ -54,10 +68,25 @@ class Traces:
         """
         client = self._connection.client
         block = b"" if isinstance(frame, frames.Delta) else headers.traceparent_block()
-        sent = client.publish_now(subjects.trace(trace_id), wire.encode(frame), headers=block)
+        subject, payload = subjects.trace(trace_id), wire.encode(frame)
+        sent = client.publish_now(subject, payload, headers=block)
         if not sent:
             self._note_dropped(trace_id, frame)
+        elif isinstance(frame, frames.Completed | frames.Failed | frames.Paused):
+            self._keep_end(_SentEnd(time.monotonic(), subject, payload, block))
         return not (sent and client.pending_data_size > PENDING_BYTES // 2)
+
+    def _keep_end(self, end: "_SentEnd") -> None:
+        self._ends.append(end)
+        while self._ends[0].at < end.at - _UNNOTICED_SECONDS:
+            self._ends.popleft()
+
+    def _send_ends_again(self) -> None:
+        """What was written to a connection that then broke is lost, and nothing after an end shows that."""
+        kept = time.monotonic() - _UNNOTICED_SECONDS
+        for end in self._ends:
+            if end.at >= kept:
+                self._connection.client.publish_now(end.subject, end.payload, headers=end.block)
 
     def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
         """Count it, and warn at once, then every 10 s at most."""

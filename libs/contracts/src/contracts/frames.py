@@ -58,7 +58,7 @@ class SourcesFound(LiveFrame, frozen=True, kw_only=True):
 
 
 class Delta(LiveFrame, frozen=True, kw_only=True):
-    """The next piece of the reply's text.
+    """The next piece of the reply's text; unnumbered, text that was sent before, for readers who missed it.
 
     `offset` counts the code points before it, over all rounds: a reader who missed frames knows by it where
     the text continues.

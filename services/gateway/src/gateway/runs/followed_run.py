@@ -204,7 +204,8 @@ class FollowedRun:
             found_all = await self._look_in_traces()
         if not view.ended and (view.wants_log or silent or not found_all):
             found_all = await self._look_in_log() and found_all
-        soon = view.misses_text or not found_all
+        # TRACES may lack what came while it had no leader: who hears nothing further looks in the log too.
+        soon = view.misses_text or not found_all or not silent
         self._look_at = self._clock.time() + (_SOON_SECONDS if soon else _SILENT_AGAIN_SECONDS)
 
     async def _look_in_traces(self) -> bool:

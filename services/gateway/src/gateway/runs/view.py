@@ -85,6 +85,8 @@ class View:
         match frame:
             case frames.Delta() if frame.seq:
                 self._take_numbered(frame, updates)
+            case frames.Delta():
+                self._take_repeated(frame, updates)
             case frames.Completed() | frames.Failed():
                 self._start(updates)
                 self._apply(frame, updates)
@@ -193,6 +195,23 @@ class View:
         elif frame.seq >= self._next:
             self._apply_in_turn(frame, updates)
             self._release_held(updates)
+
+    def _take_repeated(self, frame: frames.Delta, updates: list[Update]) -> None:
+        """Text that was sent before: it fills a gap that is within it.
+
+        Only a gap within the text of a round, since before it sources and calls may be missing too.
+        """
+        gap = self._text.length > 0 and (bool(self._held) or self.misses_text)
+        if gap and frame.attempt == self._placed and frame.round == self._round:
+            if not self._streaming or frame.offset > self._text.length:
+                return
+            self._place(frame, updates)
+            self.wants_repair = False
+            held, self._held = self._held, {}
+            for seq in sorted(held):
+                if not self.ended:
+                    self._apply_in_turn(held[seq], updates)
+            self._place_later(updates)
 
     def _release_held(self, updates: list[Update]) -> None:
         while self._held and not self.ended and (held := self._held.pop(self._next, None)):

@@ -28,6 +28,9 @@ _HARMLESS = frames.Completed | frames.Failed | frames.Paused | frames.Alive
 
 _FRAME_CHARACTERS = 64 * 1024
 
+_REPEAT_SECONDS = 2.0
+"""Text that is lost on its way, as when a NATS node dies, comes again within about this."""
+
 
 class Pace:
     """Of one attempt at a run. A piece costs this worker, the bus and each gateway that follows the run about
@@ -110,9 +113,10 @@ class TraceChannel:
         self._before = 0  # code points of earlier rounds
         self._length = 0
         self._cuts: list[int] = []
+        self._repeated = (0, 0)  # of the round: up to where the last two repetitions went, the earlier first
         self._pace = Pace()
         self._loop = asyncio.get_running_loop()
-        self._last_sent = self._loop.time()
+        self._last_sent = self._repeated_at = self._loop.time()
 
     async def accept(self, conversation_id: str) -> None:
         """The first frame of the first attempt."""
@@ -168,6 +172,7 @@ class TraceChannel:
         self._parts = [sent] if sent else []
         self._length = len(sent)
         self._cuts = list(cuts)
+        self._repeated = (len(sent), len(sent))
 
     def _end_round(self) -> None:
         self._before += self._length
@@ -213,6 +218,26 @@ class TraceChannel:
         if not text:
             return ()
         return (events.Delta(trace_id=self._trace_id, at=now, round=self.round, text=text, cuts=self.cuts),)
+
+    def repeat_text(self) -> None:
+        """Send again what was sent since the repetition before the last. To be called about once a second.
+
+        A reader who misses none of it drops it; another need not wait until the log has the round. TRACES may
+        have none of it: a stream drops what comes while it has no leader.
+        """
+        now = self._loop.time()
+        if now - self._repeated_at < _REPEAT_SECONDS or not self._sink.is_open:
+            return
+        self._repeated_at = now
+        start, last = self._repeated
+        self._repeated = (last, self._length)
+        text = self.text[start:] if self._length > last else ""
+        for at in range(0, len(text), _FRAME_CHARACTERS):
+            piece, offset = text[at : at + _FRAME_CHARACTERS], self._before + start + at
+            self._sink.send_frame(
+                self._trace_id,
+                frames.Delta(seq=0, attempt=self.attempt, round=self.round, text=piece, offset=offset),
+            )
 
     async def send_alive(self) -> None:
         """Send a sign of life if nothing was sent for `alive_seconds`. To be called about once a second."""
