@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.console.pages import Browser, text_of
+from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
@@ -42,6 +43,13 @@ async def ended(browser: Browser, response: httpx.Response) -> str:
     return response.text
 
 
+async def readers(stack: RunningStack, caller: Caller, conversation_id: str) -> list[str]:
+    """Who has read its texts in the console, by the audit log."""
+    admin = AdminClient(caller.http, stack.environment.gateway_urls[0], stack.environment.admin_token)
+    rows = (await admin.get("/audit", kind="conversation", subject=conversation_id))["data"]
+    return [row["actor"] for row in rows if row["action"] == "read"]
+
+
 async def test_a_draft_answers_is_kept_in_the_address_and_made_a_version(
     browser: Browser, make_agent: MakeAgent
 ) -> None:
@@ -61,7 +69,7 @@ async def test_a_draft_answers_is_kept_in_the_address_and_made_a_version(
 
 
 async def test_a_customers_conversation_is_forked_at_a_message(
-    browser: Browser, make_agent: MakeAgent
+    stack: RunningStack, browser: Browser, make_agent: MakeAgent
 ) -> None:
     agent = await make_agent("demo-echo", system_prompt="Be brief.")
     theirs = (await agent.chat("First")).json()["conversation_id"]
@@ -69,6 +77,7 @@ async def test_a_customers_conversation_is_forked_at_a_message(
     first, reply, second, _ = await agent.messages(theirs)
     shown = text_of((await browser.get(f"/playground?conversation={theirs}")).text)
     assert "choose a message to fork it at" in shown
+    assert await readers(stack, agent, theirs) == ["console:local"]
     page = (await browser.get(f"/playground?fork={theirs}:{second['id']}")).text
     assert "A fork of" in text_of(page)
     assert page.count("Second") == 1  # in the box for the message alone

@@ -30,13 +30,14 @@ def fields(agent: Caller, **changed: str) -> dict[str, str]:
 
 
 async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Browser, agent: Caller) -> None:
-    conversation = (await agent.chat("The <b>red</b> mug")).json()["conversation_id"]
+    conversation = (await agent.chat("The blue mug")).json()["conversation_id"]
+    await agent.chat("The <b>red</b> mug", conversation_id=conversation)
     form = await browser.page(f"/what-if?runs={conversation}")
     assert "Be brief." in form
     assert conversation in form
     changed = fields(agent, runs=conversation, model="demo-echo?say=The blue mug", system_prompt="Be long.")
     part = await browser.post("/what-if", changed, **{"hx-request": "true"})
-    assert text_of(part.text).startswith("1 runs,")
+    assert text_of(part.text).startswith("2 runs,")
     assert "cost unknown" in part.text
     begun = await browser.post("/what-if", changed | {"do": "start"})
     assert begun.url.path.startswith("/what-if/")
@@ -45,9 +46,10 @@ async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Bro
     assert "event: end" in stream.text
     done = (await browser.get(begun.url.path)).text
     shown = text_of(done)
-    assert "1 of 1 runs" in shown
+    assert "2 of 2 runs" in shown
     assert "v1 with another model, system prompt" in shown
-    assert "Differ 1 of 1" in shown
+    assert "Differ 1 of 2" in shown
+    assert "The blue mug" in shown  # in the list; the run that differs is side by side
     assert "The <del>&lt;b&gt;red&lt;/b&gt; </del>mug" in done
     assert "The <ins>blue </ins>mug" in done
 

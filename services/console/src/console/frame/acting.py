@@ -27,3 +27,10 @@ async def administer(request: AnyRequest, route: str, **arguments: Any) -> Any:
         body = msgspec.json.encode(arguments.get(found.body_argument, {}))
         arguments[found.body_argument] = read_json(found.body, body)
     return await found.call(admin_of(request), **arguments)
+
+
+async def note_read(request: AnyRequest, conversation_id: str, account_id: str | None) -> None:
+    """Have it in the audit log who has read the texts of a conversation. Raises DatabaseUnavailable."""
+    admin = admin_of(request)
+    async with admin.connection() as conn:
+        await admin.note(conn, "read", "conversation", conversation_id, after={"account_id": account_id})

@@ -9,7 +9,7 @@ from litestar.response import Redirect, Response, Stream, Template
 from administration.admin_values import Agent
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import admin_of, administer
+from console.frame.acting import administer, note_read
 from console.frame.failures import problem
 from console.frame.rendering import page
 from console.live.broadcast import message, stream
@@ -49,7 +49,7 @@ async def get_conversation(request: AnyRequest, conversation_id: FromPath[str]) 
     detail = await _detail(request, found, request.query_params.get("bar", ""))
     is_part = bool(request.headers.get("hx-request"))
     if not is_part:
-        await _note_look(request, found)
+        await note_read(request, found.id, found.account_id)
     return page(
         request,
         "parts/conversation_past.html" if is_part else "conversation.html",
@@ -95,13 +95,6 @@ async def _look(request: AnyRequest, conversation_id: str) -> ConversationView |
             "cut: search for words that were said in it.",
         )
     return found
-
-
-async def _note_look(request: AnyRequest, found: ConversationView) -> None:
-    """Who has read the texts of a conversation is in the audit log."""
-    admin = admin_of(request)
-    async with admin.connection() as conn:
-        await admin.note(conn, "read", "conversation", found.id, after={"account_id": found.account_id})
 
 
 async def _detail(request: AnyRequest, found: ConversationView, key: str) -> BarDetail | None:

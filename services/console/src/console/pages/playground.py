@@ -12,7 +12,7 @@ from administration.admin_runs import FORM
 from administration.admin_values import Agent
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import administer, note_read
 from console.frame.event_source import rendered, stream
 from console.frame.rendering import page
 from console.frame.streamed_run import follow_run
@@ -77,6 +77,8 @@ async def get_playground(
     if version is None and thread.goes_on and thread.runs[-1].agent_id == agent:
         version = thread.runs[-1].agent_version
     found = await find_agent(request, agent, version)
+    if thread.conversation is not None:
+        await note_read(request, thread.conversation.conversation_id, thread.conversation.account_id)
     return await _shown(request, found, form_of(found), thread, thread.again)
 
 

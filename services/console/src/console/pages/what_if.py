@@ -12,7 +12,7 @@ from litestar.response import Redirect, Stream
 from administration.admin_values import Agent
 from console.console_services import services_of
 from console.frame.access import AnyRequest, session_of
-from console.frame.acting import admin_of
+from console.frame.acting import admin_of, note_read
 from console.frame.event_source import rendered, stream
 from console.frame.rendering import page
 from console.frame.running_experiments import MOST_RUNS, RunningExperiment
@@ -211,6 +211,7 @@ async def get_experiment(
     """How far it is, what has come of it, and one run side by side."""
     running = services_of(request).experiments.find(experiment_id)
     shown = await _shown(running, run, only)
+    await _note_read(request, running, shown)
     return page(request, "experiment.html", title="What if", **shown)
 
 
@@ -227,7 +228,9 @@ async def get_experiment_stream(
             shown = await _shown(running, run, only)
             if is_read:
                 shown["sides"] = None
-            is_read = is_read or shown["compared"] is not None
+            elif shown["compared"] is not None:
+                is_read = True
+                await _note_read(request, running, shown)
             yield rendered(request, "parts/experiment.html", **shown)
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -246,7 +249,8 @@ async def _shown(running: RunningExperiment, trace_id: str, only: str) -> dict[s
     experiment = running.experiment
     done = experiment.done
     listed = [each for each in done if only != "different" or each.diverges or not each.was_replayed]
-    compared = experiment.result(trace_id) or (listed[0] if listed else None)
+    first = next((each for each in listed if each.diverges), listed[0] if listed else None)
+    compared = experiment.result(trace_id) or first
     return {
         "running": running,
         "experiment": experiment,
@@ -259,6 +263,11 @@ async def _shown(running: RunningExperiment, trace_id: str, only: str) -> dict[s
         "sides": None if compared is None else await _sides(compared),
         "currency": experiment.prices.currency,
     }
+
+
+async def _note_read(request: AnyRequest, running: RunningExperiment, shown: Mapping[str, Any]) -> None:
+    if shown["compared"] is not None:
+        await note_read(request, shown["compared"].conversation_id, running.agent.account_id)
 
 
 async def _sides(compared: ComparedRun) -> dict[str, Any]:
