@@ -254,9 +254,26 @@ async def test_an_account_whose_secrets_the_other_cell_cannot_open_is_not_moved(
             await _move(account, other_database_url, sealer=known)
 
 
+async def test_nothing_is_moved_where_the_archive_of_the_cell_is_not_known(
+    migrated_database_url: str, other_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTCHAT_DATABASE_URL", migrated_database_url)
+    async with _cell(migrated_database_url) as here:
+        account = await _account(here)
+        async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as owner:
+            await owner.execute(
+                "INSERT INTO archive_files (name, first_position, last_position) VALUES ('file', 1, 2)"
+            )
+            with pytest.raises(StackError, match="AGENTCHAT_ARCHIVE_DIR"):
+                await _move(account, other_database_url)
+            await owner.execute("DELETE FROM archive_files")
+        assert await resolve(here.pool, account.key, None) is not None
+
+
 STAYS = {
     *(each.name for each in PROJECTIONS),  # made of the imported conversations
     *("webhook_cursors", "webhook_deliveries", "waiting_line", "account_cells"),
+    "archived_conversations",  # they are imported into the other cell's log
 }
 """Tables about accounts whose rows are not copied: see docs/operate/cells.md, "What stays behind"."""
 
