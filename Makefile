@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,15 @@ site: $(SITE_VENV)/.ready ## build the documentation as a site in .site/html; br
 $(SITE_VENV)/.ready: docs/requirements.lock | $(READY)
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(SITE_VENV)
 	@$(BIN)/uv pip sync -q --python $(SITE_VENV)/bin/python --require-hashes $<
+	@touch $@
+
+PICTURES_VENV := .site/pictures
+pictures: $(PICTURES_VENV)/.ready ## take the pictures of the console in docs/ from a stack of its own (needs Debian's chromium)
+	@$(BIN)/python -m tests.console.screenshots $(PICTURES_VENV)/bin/python
+
+$(PICTURES_VENV)/.ready: tests/console/requirements.lock | $(READY)
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(PICTURES_VENV)
+	@$(BIN)/uv pip sync -q --python $(PICTURES_VENV)/bin/python --require-hashes $<
 	@touch $@
 
 alerts: $(READY) ## fire alerts by faults on a running stack, with Debian's Prometheus (ONLY=; five minutes, nightly)
@@ -144,6 +153,8 @@ lock: $(READY) ## resolve requirements.lock again from the members' pyproject.to
 	  -o tests/system/generated_clients/requirements.lock
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --group site -o docs/requirements.lock
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --group pictures -o tests/console/requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
 	rm -rf $(VENV) dist .run .site .bench .cache .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis

@@ -1,8 +1,19 @@
 """The page of health: processes, queues, readers of the log."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.projections.read_models import PROJECTIONS
+from conversations.projections.rebuilding import Build
+from runtime.postgres import Pool
 from tests.console.pages import Browser, text_of
+from tests.console.process import console_process
+from tests.conversations.read_models import Storage
+from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("CONSOLE-HEALTH")
 
@@ -18,3 +29,40 @@ async def test_htmx_gets_the_part_that_changes(browser: Browser) -> None:
     response = await browser.get("/health", **{"hx-request": "true"})
     assert "<html" not in response.text
     assert "Open runs" in text_of(response.text)
+
+
+@pytest.mark.requirement("CONSOLE-NOW")
+async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_back(
+    environ: dict[str, str], migrated_database_url: str
+) -> None:
+    async with proxied(migrated_database_url) as (proxy, url):
+        own = environ | {"AGENTCHAT_DATABASE_URL": url}
+        with tempfile.TemporaryDirectory() as folder:
+            async with console_process(Path(folder), own) as process, Browser(process.url) as browser:
+                await browser.page("/now")
+                await proxy.set_mode("refuse")
+                health = await browser.get("/health")
+                assert (health.status_code, "Away postgres" in text_of(health.text)) == (200, True)
+                now = await browser.get("/now?agent=another")
+                assert "The database does not answer" in text_of(now.text)
+                accounts = await browser.get("/accounts")
+                assert accounts.status_code == 503
+                assert "A part of the service does not answer" in text_of(accounts.text)
+                assert "Trace" in text_of(accounts.text)
+                await proxy.set_mode("pass")
+                assert "All processes" not in await browser.page("/health")
+
+
+async def test_a_read_model_that_is_built_again_shows_how_far_it_is(
+    browser: Browser, store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    storage = Storage(store, log, pool, migrated_database_url)
+    await storage.many(3)
+    await storage.follow()
+    build = Build(pool, log, PROJECTIONS[:1], "rebuilding")
+    await build.prepare()
+    await build.advance(until=2)
+    shown = await browser.page("/health")
+    assert f"{PROJECTIONS[0].name} ● rebuilding" in shown
+    await build.drop()
+    assert "No read model is being built" in await browser.page("/health")

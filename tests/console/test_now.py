@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bus import Bus
+from console.frame.assets import Assets
+from console.frame.rendering import environment
 from console.live import broadcast
 from console.live.broadcast import Broadcast, message
 from console.live.monitor import point
@@ -182,3 +184,13 @@ async def test_a_reader_that_does_not_keep_up_is_ended(monkeypatch: pytest.Monke
         await anext(reading)
     assert len(cast) == 0
     assert message("<p>\n</p>") == b"data: <p>\ndata: </p>\n\n"
+
+
+def test_what_agents_and_models_say_is_never_markup() -> None:
+    hostile = '<script>alert("x")</script><a href="javascript:alert(1)" onclick=x>'
+    row = LiveRun(_run(tool=hostile)).row(hostile, hostile, 1.0)
+    templates = environment(Assets.read())
+    shown = templates.get_template("parts/now_rows.html").render(rows=[row])
+    assert "<script" not in shown
+    assert '<a href="javascript' not in shown
+    assert hostile in text_of(shown)

@@ -7,12 +7,14 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import LiteralString
 
+import msgspec
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from runtime.postgres import Connection, connect_options
+from runtime.postgres import Connection, Pool, connect_options, connection
 from runtime.roles import MEMBERS, ROLES, SERVICE_ROLE
 
 _LOCK = 0x61676368  # any number will do, as long as it stays the same: "agch"
@@ -89,6 +91,21 @@ async def build_indexes(database_url: str, indexes: Mapping[str, LiteralString])
                 await conn.execute(statement.format(index, sql.SQL(definition)))
 
 
+class AppliedVersion(msgspec.Struct, frozen=True):
+    """How far a component's steps were applied, the last one at `at`."""
+
+    component: str
+    version: int
+    at: datetime
+
+
+async def applied_versions(pool: Pool) -> list[AppliedVersion]:
+    """Of all components, by name. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_VERSIONS)).fetchall()
+    return [AppliedVersion(*row) for row in rows]
+
+
 async def _applied(conn: Connection, component: str) -> list[str]:
     cursor = await conn.execute(
         "SELECT digest FROM schema_migrations WHERE component = %s ORDER BY version", [component]
@@ -136,6 +153,10 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     PRIMARY KEY (component, version)
 )
 """
+
+_VERSIONS = (
+    "SELECT component, max(version), max(at) FROM schema_migrations GROUP BY component ORDER BY component"
+)
 
 _IS_INDEX = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid = %s)"
 

@@ -1,6 +1,7 @@
 """`python -m console --name console-1 --run-dir .run`: serve on AGENTCHAT_HOST:AGENTCHAT_CONSOLE_PORT."""
 
 import asyncio
+from pathlib import Path
 
 from console.settings import ConsoleSettings
 from runtime import worker
@@ -8,7 +9,8 @@ from runtime.settings import SettingsError, load_or_exit, refuse
 
 
 def main() -> None:
-    name = worker.parse_process_args().name or "console"
+    arguments = worker.parse_process_args()
+    name = arguments.name or "console"
     settings = load_or_exit(ConsoleSettings)
     try:
         settings.check()
@@ -23,8 +25,10 @@ def main() -> None:
 
     async def serve(stop: asyncio.Event) -> None:
         from console import service
+        from ops.folder import RunFolder
 
-        await service.run(settings, name, stop)
+        folder = RunFolder(Path(arguments.run_dir)) if arguments.run_dir else None
+        await service.run(settings, name, stop, folder)
 
     worker.run(serve)
 

@@ -13,9 +13,11 @@ from console.frame.running_experiments import Experiments
 from console.frame.sessions import Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
+from console.live.monitor import Monitor
 from console.pages.now.live_runs import NowPage
 from console.settings import ConsoleSettings
 from experiments.prices import Prices
+from ops.folder import RunFolder
 from runtime.health import HealthChecks
 from runtime.postgres import Pool
 
@@ -23,8 +25,9 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
-    """`admin` has the console itself as actor: `frame.acting.admin_of` gives the one of a request."""
+    """`name` is the process's. `admin` has the console itself as actor; see `frame.acting.admin_of`."""
 
+    name: str
     settings: ConsoleSettings
     pool: Pool
     bus: Bus
@@ -35,6 +38,8 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     templates: Environment
     badges: Badges
     now: NowPage
+    monitor: Monitor
+    run_folder: RunFolder | None
     health: HealthChecks
     experiments: Experiments
     prices: Prices

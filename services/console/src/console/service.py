@@ -20,6 +20,7 @@ from console.pages.now.live_runs import LiveRuns, NowPage, NowSources
 from console.pages.now.now_view import Boards
 from console.settings import ConsoleSettings
 from knowledge.embedding.configured import embedder_of
+from ops.folder import RunFolder
 from runtime import postgres, web
 from runtime.health import HealthChecks, serve_health
 from runtime.postgres import acting_as
@@ -28,8 +29,10 @@ POSTGRES_CONNECTIONS = 6
 _ACTOR = "console"
 
 
-async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None:
-    """Serve until `stop` is set; requests under way have 3 s."""
+async def run(
+    settings: ConsoleSettings, name: str, stop: asyncio.Event, run_folder: RunFolder | None = None
+) -> None:
+    """Serve until `stop` is set; requests under way have 3 s. `run_folder` is that of the stack it is of."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "console"))
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -44,6 +47,7 @@ async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None
         now = NowPage(lambda chosen: LiveRuns(sources, chosen), boards)
         stack.callback(asyncio.create_task(monitor.run()).cancel)
         services = ConsoleServices(
+            name=name,
             settings=settings,
             pool=pool,
             bus=bus,
@@ -69,6 +73,8 @@ async def run(settings: ConsoleSettings, name: str, stop: asyncio.Event) -> None
                 settings.session_hours,
             ),
             sign_in_limit=SignInLimit(),
+            monitor=monitor,
+            run_folder=run_folder,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
         )
         if settings.health_port is not None:

@@ -75,6 +75,26 @@ async def read_models(pool: Pool) -> list[ReadModel]:
     return [ReadModel(name=name, position=position, parked=parked) for name, position, parked in rows]
 
 
+class BeingBuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """A read model next to the live one, as far as `position`; `purpose` is rebuilding or verifying."""
+
+    name: str
+    purpose: str
+    position: int
+
+
+async def being_built(pool: Pool) -> list[BeingBuilt]:
+    """By name. One that was interrupted is among them: it goes on from there. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_BEING_BUILT)).fetchall()
+    return [BeingBuilt(name=name, purpose=purpose, position=position) for name, purpose, position in rows]
+
+
+_BEING_BUILT = """
+SELECT split_part(name, '@', 1), split_part(name, '@', 2), position
+  FROM projection_positions WHERE name LIKE '%@%' ORDER BY name
+"""
+
 _UNDER_WAY = """
 SELECT (SELECT count(*) FROM open_runs),
        coalesce((SELECT extract(epoch FROM clock_timestamp() - min(started_at)) FROM open_runs), 0)::float8,

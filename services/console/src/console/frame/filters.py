@@ -38,7 +38,7 @@ def short_id(value: object, kind: str = "id") -> Markup:
     text = str(value)
     return Markup(
         '<span class="id" title="{0}"><code>{1}</code>'
-        '<button type="button" class="copy" data-copy="{0}" aria-label="Copy {2}">⧉</button></span>'
+        '<button type="button" class="copy" data-copy="{0}" aria-label="Copy {2}"></button></span>'
     ).format(text, text[-_ID_CHARACTERS:], kind)
 
 

@@ -7,9 +7,8 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
-  const before = button.textContent;
-  button.textContent = "✓";
-  setTimeout(() => { button.textContent = before; }, 1000);
+  button.classList.add("copied");
+  setTimeout(() => button.classList.remove("copied"), 1000);
 });
 showTimes();
 listen();

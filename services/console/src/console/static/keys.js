@@ -26,7 +26,7 @@ export function listen() {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
     const act = {
-      "/": () => document.querySelector("input[type=search]")?.focus(),
+      "/": () => (document.querySelector("main input[type=search]") ?? document.querySelector("input[type=search]"))?.focus(),
       j: () => move(1),
       k: () => move(-1),
       "?": () => document.getElementById("keys").showModal(),

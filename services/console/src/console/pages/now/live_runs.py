@@ -13,7 +13,7 @@ from jinja2 import Environment
 from bus import Bus, BusUnavailable
 from bus.subscription import Subscription
 from console.live.badges import Badges
-from console.live.broadcast import Broadcast, message
+from console.live.broadcast import BEAT, Broadcast, message
 from console.pages.now.live_run import LiveRun, RunRow
 from console.pages.now.now_view import FIGURES_SECONDS, Boards
 from conversations.queries.under_way import OpenRun, open_runs
@@ -96,7 +96,8 @@ class LiveRuns:
         return RunTable(rows=self._rows(), total=self._total, problem=self._problem)
 
     async def read(self) -> AsyncIterator[bytes]:
-        """The whole table first, then what changes."""
+        """The whole table first, then what changes. A beat opens the stream: a look may take a while."""
+        yield BEAT
         yield self._rendered(await self.table(), await self._sources.boards.board())
         if self._working is None:
             self._working = asyncio.create_task(self._work())
