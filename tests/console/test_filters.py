@@ -52,7 +52,11 @@ def test_a_long_text_folds_and_keeps_all_of_it() -> None:
     assert not str(FILTERS["folded"]("short")).startswith("<details")
 
 
-@pytest.mark.parametrize("name", ["short_id", "folded"])
+def test_headings_of_a_text_are_below_those_of_the_page() -> None:
+    assert str(FILTERS["markdown"]("# One\n\n###### Six")).count("<h3>") == 2
+
+
+@pytest.mark.parametrize("name", ["short_id", "folded", "markdown"])
 def test_a_text_is_never_markup(name: str) -> None:
     shown = str(FILTERS[name]("<script>alert(1)</script>" + '"' * 700))
     assert "<script" not in shown

@@ -15,6 +15,7 @@ NONE = Markup('<span class="none">&ndash;</span>')
 _ID_CHARACTERS = 8
 _FOLD_LINES, _FOLD_CHARACTERS = 6, 600
 _MOST_MARKDOWN = 20_000
+_HEADING = "h3"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
@@ -123,11 +124,16 @@ def marked(snippet: Snippet) -> Markup:
 
 def markdown(text: str) -> Markup:
     """Markdown of a model as HTML that loads nothing: HTML in it is text, an image is a link, and links go to
-    web and mail addresses alone. What is long is shown as it is.
+    web and mail addresses alone. Its headings are below those of the page. What is long is shown as it is.
     """
     if len(text) > _MOST_MARKDOWN:
         return folded(text)
-    return Markup('<div class="markdown" dir="auto">{}</div>').format(Markup(_MARKDOWN.render(text)))  # noqa: S704 - by a renderer that escapes
+    found = _MARKDOWN.parse(text)
+    for token in found:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = _HEADING
+    html = Markup(_MARKDOWN.renderer.render(found, _MARKDOWN.options, {}))  # noqa: S704 - the renderer escapes
+    return Markup('<div class="markdown" dir="auto">{}</div>').format(html)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

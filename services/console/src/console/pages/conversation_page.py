@@ -1,5 +1,7 @@
 """One conversation: its thread, a run as a timeline, and a slider over the log."""
 
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 from litestar import get
@@ -10,10 +12,10 @@ from administration.admin_values import Agent
 from console.console_services import services_of
 from console.frame.access import AnyRequest
 from console.frame.acting import administer, note_read
+from console.frame.event_source import rendered, stream
 from console.frame.failures import problem
 from console.frame.rendering import page
-from console.live.broadcast import message, stream
-from console.pages.conversation_stream import events
+from console.frame.streamed_run import follow_run
 from console.pages.conversation_view import (
     BarDetail,
     ConversationView,
@@ -26,12 +28,14 @@ from console.pages.conversation_view import (
 )
 from contracts.admin_errors import NotFound
 from contracts.ids import is_trace_id, is_uuid
+from conversations.aggregate.conversation import Run
 from conversations.chain.event_links import event_links
 from conversations.event_store.log import Log
 from conversations.queries.find_run import find_run
 
 _ICONS = {"completed": "done", "failed": "failed", "cancelled": "cancelled", "running": "running"}
 
+_LOOK_SECONDS = 2.0
 _NOTES = {"tool_use": "asks for tools", "end_turn": "", "max_tokens": "cut at its limit of tokens"}
 
 
@@ -126,24 +130,25 @@ async def get_stream(request: AnyRequest, conversation_id: FromPath[str]) -> Str
     found = await _look(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
-    services, trace_id = services_of(request), request.query_params.get("run", "").lower()
+    return stream(_parts(request, found.id))
 
-    def rendered(template: str, **context: Any) -> bytes:
-        return message(services.templates.get_template(template).render(**context))
 
-    async def look(text: str) -> tuple[bytes, int, bool]:
-        now = await look_at(services.pool, found.id, None, trace_id)
-        if not isinstance(now, ConversationView):
-            return b"", 0, False
-        detail = await _detail(request, now, request.query_params.get("bar", ""))
-        known = 0 if now.run is None else len(now.run.text)
-        shown = _shown(request, now, detail, text[known:])
-        return rendered("parts/conversation_live.html", **shown), known, now.is_live
-
-    def tail(text: str) -> bytes:
-        return rendered("parts/conversation_tail.html", text=text)
-
-    return stream(events(services.bus, trace_id, look, tail))
+async def _parts(request: AnyRequest, conversation_id: str) -> AsyncIterator[str]:
+    """The page's part at each step of the run and every other second, and its text as it comes."""
+    services, given = services_of(request), request.query_params
+    trace_id, look_at_time = given.get("run", "").lower(), 0.0
+    shown: Run | None = None
+    async for live in follow_run(services.bus, services.pool, trace_id):
+        if live.run is shown and not live.ended and time.monotonic() < look_at_time:
+            yield rendered(request, "parts/conversation_tail.html", text=live.tail)
+            continue
+        found = await look_at(services.pool, conversation_id, None, trace_id)
+        if not isinstance(found, ConversationView):
+            return
+        shown, look_at_time = live.run, time.monotonic() + _LOOK_SECONDS
+        detail = await _detail(request, found, given.get("bar", ""))
+        context = _shown(request, found, detail, live.tail)
+        yield rendered(request, "parts/conversation_live.html", **context)
 
 
 @get("/conversations/{conversation_id:str}/events")
