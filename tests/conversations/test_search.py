@@ -94,7 +94,7 @@ async def test_rare_words_are_found_beyond_the_newest(
     storage: Storage, newest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(finding_conversations, "NEWEST", newest)
-    made = [await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")]
+    made = sorted([await begin(storage, word, f"refund {word}") for word in ("a", "b", "c")])
     assert await found(storage, "refund") == made[::-1]
     pages = []
     before = None
