@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ bench-neighbours: $(READY) ## another account's chats and reads while one accoun
 
 bench-appends: $(READY) ## appends to the log by several writers, next to those of 0.9.0 (ONLY=), six minutes
 	@$(BIN)/python -m bench --appends --only "$(ONLY)" --seconds 3
+
+bench-projection: $(READY) ## read models by 1, 2, 4 and 8 processes: how fast they catch up, how far they lag (ONLY=), six minutes
+	@$(BIN)/python -m bench --projection --only "$(ONLY)" --seconds 8
 
 bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
 	@$(BIN)/python -m bench.counting

@@ -1,4 +1,4 @@
-"""`python -m bench [--quick | --protocols | --growth | --neighbours | --appends]`: writes tables and JSON.
+"""`python -m bench [--quick | --protocols | …]`: writes tables and JSON.
 
 Without an option, and with the first two, each scenario with each subject in turn.
 """
@@ -19,7 +19,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import appends, growth, neighbours, processes
+from bench import appends, growth, neighbours, processes, projection
 from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import costs
 from bench.measured_systems import BASELINE_PYTHON, ByProtocol, Subject, baseline, service
@@ -70,6 +70,7 @@ def main() -> None:
     kind.add_argument("--growth", action="store_true", help=f"how cost grows with {', '.join(growth.PARTS)}")
     kind.add_argument("--neighbours", action="store_true", help="one account while another one attacks")
     kind.add_argument("--appends", action="store_true", help="appends to the log, next to those of 0.9.0")
+    kind.add_argument("--projection", action="store_true", help="read models by 1, 2, 4 and 8 processes")
     parser.add_argument("--only", default="", help="scenarios, parts or attacks whose names contain this")
     parser.add_argument("--rounds", type=int, help="of each scenario")
     parser.add_argument("--largest", type=int, default=100_000, help="of what is stored, 1000 to 1000000")
@@ -79,15 +80,16 @@ def main() -> None:
     )
     given = parser.parse_args()
     raise_open_files()  # of what is started here too
-    output = Output(
-        next((each for each in ("growth", "neighbours", "appends") if vars(given)[each]), "bench")
-    )
+    kinds = ("growth", "neighbours", "appends", "projection")
+    output = Output(next((each for each in kinds if vars(given)[each]), "bench"))
     if given.growth:
         work = growth.measure(output.add, given.only, growth.Limits(given.largest, given.streams))
     elif given.neighbours:
         work = neighbours.measure(output.add, given.only, given.seconds)
     elif given.appends:
         work = appends.measure(output.add, given.only, given.seconds, given.rounds)
+    elif given.projection:
+        work = projection.measure(output.add, given.only, given.seconds)
     else:
         every = BY_PROTOCOL if given.protocols else QUICK if given.quick else FULL
         chosen = [each for each in every if given.only in each.name]

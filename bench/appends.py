@@ -40,7 +40,7 @@ DELAYS_MS = (0, 1, 3)
 DELETED = 300_000
 _ROUNDS = 2
 _BIN = postgres_install() / "bin"
-_FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
+FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 _MESSAGES = 2
 """A chat's: its events are appended at once."""
 _START_SECONDS = 30.0
@@ -84,11 +84,11 @@ class Times(msgspec.Struct, frozen=True):
 
 async def measure(add: AddRow, only: str, seconds: float, rounds: int | None) -> None:
     """All of it, or the part whose name contains `only`. Raises psycopg.Error, subprocess.SubprocessError."""
-    with tempfile.TemporaryDirectory(dir=_FOLDER) as name:
+    with tempfile.TemporaryDirectory(dir=FOLDER) as name:
         folder = Path(name)
-        with _server(folder) as server:
+        with server(folder) as pid:
             if only in "writers":
-                await _measure_writers(folder, server, add, seconds, rounds or _ROUNDS)
+                await _measure_writers(folder, pid, add, seconds, rounds or _ROUNDS)
             if only in "deletion":
                 await _measure_deletion(folder, add)
 
@@ -98,7 +98,7 @@ async def _measure_writers(folder: Path, server: int, add: AddRow, seconds: floa
     scripts = {"released": folder / "released.sql", "now": folder / "now.sql"}
     scripts["released"].write_text(append)
     scripts["now"].write_text(_NOTIFIED.format(append=append))
-    urls = [_made(folder, name) for name in scripts]
+    urls = [made(folder, name) for name in scripts]
     async with migrating(urls[0]) as conn:
         await apply(conn, "conversations", conversations.migrations.STEPS[:1])
     await conversations.migrations.migrate(urls[1])
@@ -161,13 +161,13 @@ def _append() -> str:
 
 
 async def _measure_deletion(folder: Path, add: AddRow) -> None:
-    url = _made(folder, "deletion")
+    url = made(folder, "deletion")
     await conversations.migrations.migrate(url)
     long = new_id()
     with psycopg.connect(url) as conn:
         stored = (row(long, *each) for each in enumerate(events_of(DELETED * 2 // 5, "a text"), start=1))
         copy_in(conn, stored)
-    delayed = _url(folder, "deletion", "-c commit_delay=3000")
+    delayed = url_of(folder, "deletion", "-c commit_delay=3000")
     async with open_store(delayed) as store:
         add(
             "a deletion, commits of 3 ms",
@@ -205,13 +205,13 @@ async def _appended(store: ConversationStore, meanwhile: Coroutine[Any, Any, Non
 
 
 @contextlib.contextmanager
-def _server(folder: Path) -> Iterator[int]:
+def server(folder: Path) -> Iterator[int]:
     """A Postgres with the settings of the product, reached by a socket in the folder; its process."""
     # It refuses to run as root: in a user namespace it is not.
     prefix = ("unshare", "--user", "--map-user=1000") if os.geteuid() == 0 else ()
     data = folder / "data"
-    made = ("-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
-    subprocess.run((*prefix, _BIN / "initdb", "-D", data, *made), check=True, stdout=subprocess.DEVNULL)
+    initial = ("-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
+    subprocess.run((*prefix, _BIN / "initdb", "-D", data, *initial), check=True, stdout=subprocess.DEVNULL)
     settings = {
         "config_file": settings_file("postgresql.conf"),
         "hba_file": data / "pg_hba.conf",
@@ -221,29 +221,29 @@ def _server(folder: Path) -> Iterator[int]:
     }
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     with (folder / "log").open("wb") as log:
-        server = subprocess.Popen((*prefix, _BIN / "postgres", "-D", data, *options), stdout=log, stderr=log)
+        process = subprocess.Popen((*prefix, _BIN / "postgres", "-D", data, *options), stdout=log, stderr=log)
     try:
-        yield server.pid
+        yield process.pid
     finally:
-        server.send_signal(signal.SIGINT)
-        server.wait()
+        process.send_signal(signal.SIGINT)
+        process.wait()
 
 
-def _made(folder: Path, database: str) -> str:
+def made(folder: Path, database: str) -> str:
     """The address of a new database."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
-            with psycopg.connect(_url(folder, "postgres"), autocommit=True) as conn:
+            with psycopg.connect(url_of(folder, "postgres"), autocommit=True) as conn:
                 conn.execute(f"CREATE DATABASE {database}".encode())
-            return _url(folder, database)
+            return url_of(folder, database)
         except psycopg.OperationalError:  # it starts
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def _url(folder: Path, database: str, options: str = "") -> str:
+def url_of(folder: Path, database: str, options: str = "") -> str:
     return make_conninfo(dbname=database, host=str(folder), user="postgres", options=options)
 
 

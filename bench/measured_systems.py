@@ -33,7 +33,7 @@ from tests.harness import Quiet, RunningStack, running_stack, temporary_folder
 _SECONDS = 120.0
 _IS_SETTLED: LiteralString = """
 SELECT NOT EXISTS (SELECT FROM run_leases)
-   AND (SELECT min(position) FROM projection_positions WHERE name <> 'events_feed')
+   AND (SELECT min(position) FROM read_model_positions)
        >= (SELECT coalesce(max(notification_id), 0) FROM conversation_events)
 """
 _LAST: LiteralString = "SELECT coalesce(max(notification_id), 0) FROM conversation_events"

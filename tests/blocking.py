@@ -9,8 +9,8 @@ _SECONDS = 40.0
 _BLOCKED = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
 
 
-async def until_blocked_by(holder: AsyncConnection[Any]) -> None:
-    """Until somebody waits for a lock of this transaction, which by asking is not idle."""
+async def until_blocked_by(holder: AsyncConnection[Any], sessions: int = 1) -> None:
+    """Until so many wait for a lock of this transaction, which by asking is not idle."""
     async with asyncio.timeout(_SECONDS):
-        while await (await holder.execute(_BLOCKED)).fetchone() is None:  # noqa: ASYNC110 - it tells nobody
+        while (await holder.execute(_BLOCKED)).rowcount < sessions:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.01)

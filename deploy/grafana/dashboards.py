@@ -216,6 +216,14 @@ TOOL_RUNNER: Rows = {
 READERS: Rows = {
     "Projectors": (
         gauge("Which projector leads", "agentchat_projector_leading", "instance"),
+        gauge("Shards of accounts, by projector", "agentchat_projector_shards", "instance"),
+        gauge(
+            "Read models behind the log, by shard",
+            'agentchat_projector_lag_seconds{follower="read models"}',
+            "shard",
+            "s",
+            "max",
+        ),
         LAGS,
         WAITING,
     ),

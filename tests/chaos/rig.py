@@ -52,12 +52,20 @@ def described(
     settings: UpSettings,
     added: Mapping[str, str] | None,
     *,
-    notifiers: int = 1,
+    spares: bool = False,
     nats_nodes: int = 1,
 ) -> Stack:
     """The stack of `agentchat up`, two of each service. `added` is added to their environment."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-    counts = Counts(gateways=2, orchestrators=2, tool_runners=2, notifiers=notifiers, nats_nodes=nats_nodes)
+    readers = 2 if spares else 1
+    counts = Counts(
+        gateways=2,
+        orchestrators=2,
+        tool_runners=2,
+        projectors=readers,
+        notifiers=readers,
+        nats_nodes=nats_nodes,
+    )
     return describe(
         folder, ports, folder_secrets.keep(folder.secrets), settings, counts, environ | dict(added or {})
     )
@@ -116,10 +124,8 @@ async def running_rig(
     with folder.locked(), contextlib.closing(Ports()) as ports:
         tools_port = ports.free()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
-        stack = described(folder, ports, settings, added, notifiers=2 if spares else 1, nats_nodes=nats_nodes)
+        stack = described(folder, ports, settings, added, spares=spares, nats_nodes=nats_nodes)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
-        if spares:
-            found["projector-2"] = _second(found["projector-1"], "projector-2", ports.free())
         pair = _paired(found, folder, ports) if standby else None
         wiring = _Wiring(found, ports, links=links)
         processes = await joined([wiring.wired(process) for process in found.values()], wiring.link)
@@ -204,13 +210,6 @@ class _Wiring:
         if name not in self.proxies:
             self.proxies[name] = Proxy(target, self._ports.free())
         return self.proxies[name].port
-
-
-def _second(first: Process, name: str, port: int) -> Process:
-    argv = tuple(name if each == first.name else each for each in first.argv)
-    env = first.env | {"AGENTCHAT_HEALTH_PORT": str(port)}
-    log = first.log.with_name(first.log.name.replace(first.name, name))
-    return msgspec.structs.replace(first, name=name, argv=argv, env=env, log=log, probe=HttpProbe(port))
 
 
 def _port(process: Process) -> int:

@@ -32,7 +32,14 @@ _words = itertools.count()
 async def empty(database_url: str) -> None:
     """The log, the read models and their positions."""
     async with await psycopg.AsyncConnection.connect(database_url) as owner:
-        tables = [*TABLES, "conversation_events", "projection_positions", "parked_events", "erasures"]
+        tables = [
+            *TABLES,
+            "conversation_events",
+            "projection_positions",
+            "projection_shards",
+            "parked_events",
+            "erasures",
+        ]
         await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
 
 

@@ -1,7 +1,9 @@
 """Runs that nobody works on are requested again, and only those."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -21,6 +23,7 @@ from conversations.projections import approvals_table, open_runs_table
 from conversations.projections.rebuilding import rebuild
 from projector.sweeper import Sweeper
 from runtime.postgres import connection, open_pool
+from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace, turn
 from tests.conversations.outages import away, there_for
 from tests.conversations.test_approvals import called, question
@@ -150,6 +153,22 @@ async def test_each_request_counts_on_and_leaves_the_workers_time(world: World) 
     await make_due(world)
     assert await sweeper.sweep() == 1
     assert [requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
+
+
+@pytest.mark.requirement("PROJECTION-SHARDS")
+async def test_of_several_sweepers_one_requests_a_run(world: World) -> None:
+    begun = await begin_run(world)
+    await project(world)
+    trace_id = begun.runs[0].trace_id
+    async with await psycopg.AsyncConnection.connect(world.url) as first:
+        # Both find the run due, and wait for what a third is about to count.
+        await first.execute("INSERT INTO run_requests VALUES (%s, 1, clock_timestamp())", [trace_id])
+        sweepers = [Sweeper(world.bus, world.log, world.pool) for _ in range(2)]
+        sweeping = [asyncio.create_task(each.sweep()) for each in sweepers]
+        await until_blocked_by(first, 2)
+        await first.commit()
+    assert sorted(await asyncio.gather(*sweeping)) == [0, 1]
+    assert [requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2]
 
 
 async def test_a_rebuilt_read_model_does_not_set_the_count_back(world: World) -> None:

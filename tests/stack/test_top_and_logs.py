@@ -110,6 +110,7 @@ async def test_top_adds_up_all_services_and_names_one_that_is_away(stack: Runnin
     assert set(found["processes"]) >= _SERVICES
     assert all(each["memory_bytes"] > 2**20 for each in found["processes"].values())
     assert found["slots"] > 0
+    assert found["processes"]["projector-1"]["shards"] == 16
     assert set(found["lags"]) == {"read models", "events feed", "webhook deliveries"}
     assert found["away"] == []
     kept = read(RunFolder(stack.folder.path).processes)

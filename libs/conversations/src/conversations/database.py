@@ -25,7 +25,10 @@ APPENDS_UNDER_WAY = 0x40000000
 """The upper half of the advisory locks by which appends register: the lower half is a position."""
 
 LEADER_LOCK = 0x6167636800000002
-"""The advisory lock of the one projector that leads."""
+"""The advisory lock that projectors share; one of 0.9.0 works while it holds it alone."""
+
+SHARD_LOCKS = 0x6167636B
+"""With a number: the advisory lock of the projector that works on a shard (`shard_leases`)."""
 
 REBUILD_LOCK = 0x61676369
 """With the hash of a name: the advisory lock of the process that rebuilds a read model."""
@@ -114,13 +117,6 @@ async def notifications(session: Connection, *, seconds: float) -> list[str]:
 
 async def _take(session: Connection) -> list[str]:
     return [each.payload async for each in session.notifies(timeout=0)]
-
-
-async def try_to_lead(session: Connection, lock: int) -> bool:
-    """Take an advisory lock for as long as the session lasts, unless another has it. Raises psycopg.Error."""
-    with bounded(session):
-        row = await (await session.execute("SELECT pg_try_advisory_lock(%s)", [lock])).fetchone()
-    return row == (True,)
 
 
 async def server_now(pool: Pool) -> str:

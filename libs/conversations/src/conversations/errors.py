@@ -75,8 +75,8 @@ class TooMuchLoaded(ConversationsError):  # noqa: N818 - a state, not a mistake
 class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistake
     """Another process builds this read model in the same place."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is being built by another process")
+    def __init__(self, name: str, reason: str = "is being built by another process") -> None:
+        super().__init__(f"{name} {reason}")
         self.name = name
 
 

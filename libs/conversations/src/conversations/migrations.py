@@ -22,6 +22,7 @@ from conversations.projections import (
     runs_table,
     search_table,
     shadow,
+    shards,
     storage_table,
     tools_table,
     usage_table,
@@ -123,6 +124,7 @@ STEPS = (
     search_table.STEP,
     timelines.STEP,
     archive_tables.STEP,
+    shards.STEP,
 )
 
 _FINISHED = "conversations finished"

@@ -24,6 +24,7 @@ app.add_typer(replay, name="replay")
 Server = Literal["nats", "redis", "all"]
 Level = Literal["debug", "info", "warning", "error", "critical"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
+_Sharing = Annotated[int, typer.Option(min=1, max=16, help="How many share the 16 shards of accounts.")]
 
 
 @app.callback()
@@ -57,6 +58,7 @@ def up(
     gateways: _Count = 1,
     orchestrators: _Count = 1,
     tool_runners: _Count = 1,
+    projectors: _Sharing = 1,
     notifiers: _Count = 1,
     nats_nodes: Annotated[int, typer.Option(help="1, or a cluster of 3 or 5 with as many replicas.")] = 1,
 ) -> None:
@@ -75,6 +77,7 @@ def up(
             gateways=gateways,
             orchestrators=orchestrators,
             tool_runners=tool_runners,
+            projectors=projectors,
             notifiers=notifiers,
             nats_nodes=nats_nodes,
         )

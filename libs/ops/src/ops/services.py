@@ -174,12 +174,12 @@ class Services:
         }
         return self._worker(f"tool-runner-{number}", "tool_runner", own, port, Rank.TOOL_RUNNER)
 
-    def projector(self, port: int) -> Process:
+    def projector(self, number: int, port: int) -> Process:
         own = {_PROVISIONER_URL: self._wiring.owner.nats_url}
         if self._wiring.nats_replicas > 1:
             own["AGENTCHAT_NATS_REPLICAS"] = str(self._wiring.nats_replicas)
         own[_ARCHIVE_DIR] = self._inherited.get(_ARCHIVE_DIR) or str(self._folder.archive)
-        return self._worker("projector-1", "projector", own, port, Rank.PROJECTOR)
+        return self._worker(f"projector-{number}", "projector", own, port, Rank.PROJECTOR)
 
     def notifier(self, number: int, port: int) -> Process:
         """It needs no server but Postgres."""

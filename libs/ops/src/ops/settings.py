@@ -47,5 +47,6 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     gateways: int = 1
     orchestrators: int = 1
     tool_runners: int = 1
+    projectors: int = 1
     notifiers: int = 1
     nats_nodes: int = 1

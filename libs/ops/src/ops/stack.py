@@ -145,7 +145,7 @@ def describe(
     serving = (
         services.mcp_demo(mcp_port),
         services.model_demo(model_port),
-        services.projector(ports.free()),
+        *numbered(counts.projectors, services.projector, ports.free),
         *numbered(counts.notifiers, services.notifier, ports.free),
         *numbered(counts.tool_runners, services.tool_runner, ports.free),
         *numbered(counts.orchestrators, services.orchestrator, ports.free),

@@ -259,8 +259,16 @@ TOOLS_WAITED = Counter("agentchat.tools.waited", "Tool calls that waited for a s
 TOOLS_PUT_BACK = Counter("agentchat.tools.put_back", "Tool calls that were put back for another process.")
 
 # Projector.
-LEADING = Gauge("agentchat.projector.leading", "1 while this process follows the log, 0 while it stands by.")
-LAG = Gauge("agentchat.projector.lag", "How long ago a follower was at the end of the log, by follower.", "s")
+LEADING = Gauge(
+    "agentchat.projector.leading",
+    "1 while this process does what one does for all, such as the feed, else 0.",
+)
+SHARDS = Gauge("agentchat.projector.shards", "How many of the 16 shards of accounts this process works on.")
+LAG = Gauge(
+    "agentchat.projector.lag",
+    "How long ago a follower was at the end of the log, by follower, that of read models by shard too.",
+    "s",
+)
 WAITING_LINE = Gauge("agentchat.runs.in_line", "Runs that wait for an earlier one of their conversation.")
 APPROVALS = Gauge("agentchat.approvals.waiting", "Runs that wait for a person's decision.")
 

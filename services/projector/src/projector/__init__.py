@@ -1,5 +1,6 @@
 """The projector: follows the log into the read models and into EVENTS, asks again for abandoned runs,
 removes what is left of erased conversations, and rebuilds read models.
 
-Any number may run; one of them leads and works, the others stand by (`leadership`).
+Up to 16 share the read models, by shards of accounts; one of them leads, and does what one does for all
+(`shard_leases`).
 """

@@ -16,13 +16,14 @@ from conversations.archive.archive_store import FolderStore
 from conversations.archive.archive_work import ArchiveWork
 from conversations.archive.recalls import has_archive
 from conversations.compacted_erasures import AT_ONCE as COMPACTED_AT_ONCE
-from conversations.database import EVENTS_TABLE, LEADER_LOCK
+from conversations.database import EVENTS_TABLE
 from conversations.event_store.shared_log import SharedLog
-from conversations.leadership import LeaderRole, Leadership
 from conversations.leases.waiting_line import count_waiters
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
+from conversations.projections.shards import SHARDS
 from conversations.queries.finding_approvals import runs_that_wait
+from conversations.shard_leases import ShardLeases
 from projector import erasure, feed_publisher
 from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
@@ -43,12 +44,10 @@ _OLD_DELIVERIES_POLL_SECONDS = 3600.0
 _RECALLS_POLL_SECONDS = 0.25
 """Who requests a conversation back waits for it."""
 _ARCHIVE_POLL_SECONDS = 2.0
-_ROLE = LeaderRole(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
-"""A stopped leader has been replaced within ten seconds."""
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
-    """Stand by or lead until `stop` is set."""
+    """Share the work until `stop` is set."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
     async with (
         _provisioning(settings, name, stop),
@@ -77,7 +76,9 @@ async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> A
 
 
 class Projector:
-    """One process's share: everything if it leads, nothing else than being ready to if it does not."""
+    """One process's share: the read models of the accounts in its shards, sweeping, and if it leads, all that
+    one process does for all.
+    """
 
     def __init__(
         self, database_url: str, name: str, bus: Bus, pool: Pool, *, archive: Path | None = None
@@ -112,21 +113,32 @@ class Projector:
         self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
         self._archiving = () if archive is None else _archiving(pool, archive)
         self._deliveries = delivery_projection.DeliveryProjection(pool, log)
+        self._reading = LogFollower("read models", self._follower.step, self._follower.batch)
         self._followings = (
-            LogFollower("read models", self._follower.step, self._follower.batch),
             LogFollower("events feed", self._feed.step, feed_publisher.BATCH),
             LogFollower("webhook deliveries", self._deliveries.step, delivery_projection.BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
-        self._leadership = Leadership(database_url, name, _ROLE, lambda _: self._notify())
-        metrics.LEADING.read_by(lambda: self._leadership.leading)
+        self._leases = ShardLeases(
+            database_url, name, channel=EVENTS_TABLE, notify=self._notify, hold=self._follower.hold
+        )
+        metrics.LEADING.read_by(lambda: self._leases.leading)
+        metrics.SHARDS.read_by(lambda: len(self._leases.shards))
+        for shard in range(SHARDS):
+            reading = partial(self._follower.lag, shard)
+            metrics.LAG.read_by(reading, follower=self._reading.name, shard=str(shard))
         for following in self._followings:
             metrics.LAG.read_by(partial(self._lag, following), follower=following.name)
         self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._leadership.run(self._lead)
+        await self._leases.run(self._work, self._lead)
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reading.run())
+            tasks.create_task(self._sweeper.run())
 
     async def _lead(self) -> None:
         self._deliveries.begin_again()
@@ -138,7 +150,6 @@ class Projector:
             others = (self._erasing, self._erasing_rows, *self._tidying, *self._archiving)
             for following in (*self._followings, *others):
                 tasks.create_task(following.run())
-            tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
             tasks.create_task(self._measuring())
 
@@ -162,11 +173,11 @@ class Projector:
         await asyncio.sleep(_MEASURE_SECONDS)
 
     def _lag(self, following: LogFollower) -> float | None:
-        return following.lag if self._leadership.leading else None
+        return following.lag if self._leases.leading else None
 
     def _notify(self) -> None:
         self._log.appended()
-        for following in self._followings:
+        for following in (self._reading, *self._followings):
             following.wake()
 
     def _erased(self) -> None:
@@ -178,8 +189,10 @@ class Projector:
         self._notify()
 
     async def _check(self) -> None:
-        """A leader is to be at the end of the log, or nearly; one who stands by is well."""
-        if self._leadership.leading:
+        """What it follows is to be at the end of the log, or nearly."""
+        if self._leases.shards:
+            self._reading.check()
+        if self._leases.leading:
             for following in (*self._followings, self._erasing):
                 following.check()
 

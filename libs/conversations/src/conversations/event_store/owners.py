@@ -1,6 +1,6 @@
 """Whose conversation each is: only its first event says so, and followers need it for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from contracts import events
 from conversations.errors import UnreadableEvent
@@ -24,7 +24,11 @@ class Owners:
         for entry in entries:
             if entry.topic in NAMING:
                 self._learn(entry)
-        wanted = {entry.conversation_id for entry in entries}
+        return await self.of_conversations({entry.conversation_id for entry in entries})
+
+    async def of_conversations(self, conversation_ids: Collection[str]) -> dict[str, str]:
+        """The same for conversations."""
+        wanted = set(conversation_ids)
         found = {each: account for each in wanted if (account := self._accounts.get(each)) is not None}
         if unknown := wanted - found.keys():
             for conversation_id, account in (await self._log.accounts_of(unknown)).items():

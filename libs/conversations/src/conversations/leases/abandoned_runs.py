@@ -32,6 +32,7 @@ class Abandoned(msgspec.Struct, frozen=True):
 
 async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[Abandoned]:
     """The runs that are due, the oldest first; each is then not due again for a while, longer every time.
+    Of several who claim at the same time one gets it.
 
     None right after an outage of Postgres: leases have expired then whose holders are about to renew them.
     Claimed before it is published: should the publication fail, it only comes later. Raises
@@ -70,6 +71,7 @@ WITH due AS (
     ON CONFLICT (trace_id) DO UPDATE
        SET attempt = earlier.attempt + 1,
            next_at = clock_timestamp() + make_interval(secs => least(%s * earlier.attempt, %s))
+     WHERE earlier.next_at <= clock_timestamp()
     RETURNING trace_id, attempt
 )
 SELECT due.trace_id, due.conversation_id, claimed.attempt

@@ -1,7 +1,9 @@
 """From the log to facts for projections, and from facts into their tables; what cannot be taken is parked."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import psycopg
@@ -9,12 +11,16 @@ import psycopg
 from contracts import events
 from contracts.text import cleaned
 from conversations.errors import UnreadableEvent
-from conversations.event_store.log import Log, LogEntry
+from conversations.event_store.log import PAGE_BYTES, Log, LogEntry, bytes_of
 from conversations.event_store.owners import NAMING, Owners
 from conversations.projections.projection import LoggedFact, Projection
+from conversations.projections.shards import ALL_SHARDS, SHARDS, shard_of
 from runtime.postgres import Connection
 
 Placed = LogEntry | LoggedFact
+
+Wanted = Callable[[int, int], Collection[str]]
+"""The names of the projections that take what is of a shard, the first argument, at a position."""
 
 LONG = 1000
 """What an erased conversation of more events has in the tables is deleted in pieces."""
@@ -55,7 +61,9 @@ class LogPage(msgspec.Struct, frozen=True):
 
 
 class FactReader:
-    """Reads the log for some projections. An event that none of them takes is neither sent nor decoded."""
+    """Reads the log for some projections. What none of them takes, and what is of a shard that is not wanted,
+    is neither sent nor decoded.
+    """
 
     def __init__(self, log: Log, projections: Sequence[Projection]) -> None:
         self._log = log
@@ -64,31 +72,74 @@ class FactReader:
         self._takers = {tag: tuple(p for p in projections if cls in p.takes) for tag, cls in _TAGS.items()}
         self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
 
-    async def read(self, after: int, limit: int, until: int | None = None) -> LogPage | None:
+    async def read(
+        self,
+        after: int,
+        limit: int,
+        until: int | None = None,
+        wanted: Wanted | None = None,
+        shards: Collection[int] = ALL_SHARDS,
+    ) -> LogPage | None:
         """Up to `limit` entries after `after`, none after `until` (it is settled); None where there are none.
 
-        Raises DatabaseUnavailable.
+        With `wanted` the facts for those alone, with `shards` those of these. Raises DatabaseUnavailable.
         """
+        read = self._read if len(shards) == SHARDS else partial(self._read_some, shards)
+        found = await read(after, limit, until)
+        if found is None:
+            return None
+        batches = {each.name: FactBatch() for each in self._projections}
+        erased: list[LongErasure] = []
+        for entry in found.entries:
+            # A tag of before an upcast, or an unknown one, may be of any type.
+            takers = self._takers.get(entry.topic, self._projections)
+            account_id = found.accounts.get(entry.conversation_id)
+            if wanted is not None:
+                names = wanted(shard_of(account_id or entry.conversation_id), entry.position)
+                takers = tuple(each for each in takers if each.name in names)
+            if takers:
+                _hand_out(batches, takers, entry, account_id)
+                erased.extend(_long_erasure(entry))
+        return LogPage(after, found.size, found.end, batches, tuple(erased))
+
+    async def _read(self, after: int, limit: int, until: int | None) -> "_Found | None":
         entries = await self._log.read(after, limit, without=self._unwanted, until=until)
         if not entries:
             return None
-        accounts = await self._owners.of(entries)
-        batches = {each.name: FactBatch() for each in self._projections}
-        for entry in entries:
-            # A tag of before an upcast, or an unknown one, may be of any type.
-            takers = self._takers.get(entry.topic, self._projections)
-            if takers:
-                _hand_out(batches, takers, entry, accounts.get(entry.conversation_id))
-        return LogPage(after, len(entries), entries[-1].position, batches, tuple(_long_erasures(entries)))
+        return _Found(entries, await self._owners.of(entries), len(entries), entries[-1].position)
+
+    async def _read_some(
+        self, shards: Collection[int], after: int, limit: int, until: int | None
+    ) -> "_Found | None":
+        """The log does not know of accounts: so first whose its conversations are."""
+        outline = await self._log.outline(after, limit, until=until)
+        if outline is None:
+            return None
+        accounts = await self._owners.of_conversations(outline.conversation_ids)
+        only = [each for each in outline.conversation_ids if shard_of(accounts.get(each) or each) in shards]
+        if not only:
+            return _Found([], accounts, outline.size, outline.end)
+        entries = await self._log.read_some(only, after, outline, self._unwanted)
+        if bytes_of(entries) >= PAGE_BYTES:  # the rest comes with the next page, which is not the last
+            return _Found(entries, accounts, limit, entries[-1].position)
+        return _Found(entries, accounts, outline.size, outline.end)
 
 
-def _long_erasures(entries: Sequence[LogEntry]) -> Iterator[LongErasure]:
-    for entry in entries:
-        if entry.topic == _ERASED and entry.version > LONG:
-            with contextlib.suppress(UnreadableEvent):
-                event = entry.event
-                merged = isinstance(event, events.ConversationErased) and any(s.runs > 1 for s in event.spent)
-                yield LongErasure(entry.conversation_id, merged)
+class _Found(NamedTuple):
+    """Entries of a stretch, which ends at `end` and has `size`, and the accounts of its conversations."""
+
+    entries: list[LogEntry]
+    accounts: dict[str, str]
+    size: int
+    end: int
+
+
+def _long_erasure(entry: LogEntry) -> Iterator[LongErasure]:
+    if entry.topic == _ERASED and entry.version > LONG:
+        with contextlib.suppress(UnreadableEvent):
+            event = entry.event
+            merged = isinstance(event, events.ConversationErased) and any(s.runs > 1 for s in event.spent)
+            yield LongErasure(entry.conversation_id, merged)
 
 
 class RefusedEvent(msgspec.Struct, frozen=True):

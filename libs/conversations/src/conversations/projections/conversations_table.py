@@ -136,7 +136,7 @@ async def conversations_with(
 async def is_behind(conn: Connection, position: int) -> bool:
     """Whether the read model does not have all up to this position of the log yet."""
     cursor = await conn.execute(
-        "SELECT coalesce((SELECT position FROM projection_positions WHERE name = %s), 0) < %s",
+        "SELECT coalesce((SELECT min(position) FROM read_model_positions WHERE name = %s), 0) < %s",
         [PROJECTION.name, position],
     )
     return await cursor.fetchone() == (True,)

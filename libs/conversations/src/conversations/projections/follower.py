@@ -1,20 +1,30 @@
 """Follows the log into projections: a batch, and how far it goes, in one transaction.
 
-Projections that are at the same position share the reading and the transaction; one that lags catches
-up on its own and then joins the others. One whose tables are of another version is left as it is, until
-somebody has built it again (`rebuilding`).
+Projections and shards that are at the same position share the reading and the transaction; what lags catches
+up on its own and then joins the others. A projection whose tables are of another version is left as it is,
+until somebody has built it again (`rebuilding`).
 """
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 
 import msgspec
 from psycopg import sql
 
 from conversations.event_store.log import Log
 from conversations.projections import runs_table, usage_table
-from conversations.projections.applying import REFUSALS, FactReader, LogPage, LongErasure, take
+from conversations.projections.applying import (
+    REFUSALS,
+    FactBatch,
+    FactReader,
+    LogPage,
+    LongErasure,
+    take,
+)
 from conversations.projections.projection import Projection
+from conversations.projections.shards import ALL_SHARDS, SHARDS, note_positions, take_over
 from runtime import failpoints
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Cursor, Pool, connection
@@ -22,6 +32,10 @@ from runtime.postgres import Connection, Cursor, Pool, connection
 BATCH = 500
 PIECE = 2000
 """Rows of an erased conversation that one transaction deletes."""
+LOOK_SECONDS = 1.0
+"""After so long it is looked again for a read model that was left alone."""
+NOTE_SECONDS = 1.0
+"""From one note of the positions, for those who need no exact ones, to the next."""
 _BATCH_SECONDS = 10.0
 
 TABLES = """
@@ -42,15 +56,22 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON projection_positions, parked_events TO a
 """
 
 
+_Cursor = tuple[str, int]
+"""A projection's name, and a shard."""
+
+_Move = tuple[Projection, int]
+
+
 class _Moved(Exception):  # noqa: N818 - not an error: another process got there first
     """The position stored is not the one that this process went on from."""
 
 
 class Follower:
-    """Brings projections up to date, a step at a time. Safe next to another: the stored position decides.
+    """Brings projections up to date, a step at a time. Safe next to another: the stored positions decide.
 
-    An event that a projection cannot take is parked, loudly, and the others go on. A projection without a
-    stored position is emptied and begins here if `reset`; else it is left alone too.
+    It applies what is of the accounts in the shards that it holds. An event that a projection cannot take is
+    parked, loudly, and the others go on. A projection without a stored position is emptied and begins here if
+    `reset`; else it is left alone too.
     """
 
     def __init__(
@@ -61,82 +82,168 @@ class Follower:
         *,
         batch: int = BATCH,
         reset: bool = True,
+        shards: Collection[int] = ALL_SHARDS,
     ) -> None:
         self._pool = pool
         self._reader = FactReader(log, projections)
         self._projections = projections
         self._reset = reset
         self.batch = batch
-        self._positions: dict[str, int] | None = None
+        self._wanted = frozenset(shards)
+        self._held: dict[int, float] = {}  # and when it was at the end of the log
+        self._positions: dict[_Cursor, int] | None = None
         self._look_again = False
+        self._looked_at = 0.0
+        self._left_alone: set[str] = set()
+        self._noted: dict[_Cursor, int] = {}
+        self._noted_at = float("-inf")
+        self._stepping = asyncio.Lock()
         self._logger = get_logger("conversations.follower")
+
+    async def hold(self, shards: Collection[int]) -> None:
+        """Apply what is of these shards from the next step on. On return no step works on another."""
+        self._wanted = frozenset(shards)
+        if not self._wanted.issuperset(self._held):
+            async with self._stepping:
+                self._take_wanted()
+
+    def _take_wanted(self) -> None:
+        if self._wanted != self._held.keys():
+            self._held = {shard: self._held.get(shard, time.monotonic()) for shard in self._wanted}
+            self._positions = None
+
+    def lag(self, shard: int) -> float | None:
+        """For how many seconds it was not at the end of the log with a shard; None for one that it does not
+        hold.
+        """
+        at_end = self._held.get(shard)
+        return None if at_end is None else time.monotonic() - at_end
 
     async def step(self) -> int:
         """Apply the next batch to each projection; returns how many entries there were: less than `batch` at
         the log's end. Raises DatabaseUnavailable.
         """
+        async with self._stepping:
+            self._take_wanted()
+            return await self._step() if self._held else 0
+
+    async def _step(self) -> int:
         positions, self._positions = self._positions, None  # should it fail, what was committed is unknown
+        found = 0
         try:
-            if positions is None or self._look_again:
-                self._look_again = False
+            if positions is None or self._should_look():
+                self._look_again, self._looked_at = False, time.monotonic()
                 positions = await self._begin()
-            found = [await self._step_from(place, positions) for place in sorted(set(positions.values()))]
+            if positions is None:
+                return 0
+            places = sorted(set(positions.values()))
+            for place, later in zip(places, [*places[1:], None], strict=False):
+                found += await self._step_from(place, later, positions)
+            if found < self.batch and positions != self._noted:
+                await self._note(positions)
         except _Moved:
             return self.batch  # there may be more
         self._positions = positions
-        return sum(found)
+        return found
+
+    async def _note(self, positions: dict[_Cursor, int]) -> None:
+        """At the end of the log, once a second at most."""
+        if time.monotonic() - self._noted_at > NOTE_SECONDS:
+            async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
+                await note_positions(conn)
+            self._noted, self._noted_at = dict(positions), time.monotonic()
 
     def look_again(self) -> None:
         """Somebody has built projections again: the next step looks for them."""
         self._look_again = True
 
-    async def _begin(self) -> dict[str, int]:
-        """The stored positions of those that are of this version."""
-        positions: dict[str, int] = {}
-        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
-            for each in self._projections:
-                async with conn.transaction():
-                    row = await (await conn.execute(_POSITION, [each.name])).fetchone()
-                    if row is None and self._reset:
-                        await conn.execute(sql.SQL("TRUNCATE {}").format(sql.Identifier(each.name)))
-                        await conn.execute("DELETE FROM parked_events WHERE projection = %s", [each.name])
-                        await conn.execute(_INSERT, [each.name, each.version])
-                        row = (each.version, 0)
-                if row is not None and row[0] == each.version:
-                    positions[each.name] = row[1]
-                else:
-                    stored = row[0] if row else None
-                    self._logger.info("left_alone", projection=each.name, stored=stored, version=each.version)
-        return positions
+    def _should_look(self) -> bool:
+        """Another process may have built what is left alone here."""
+        missed = bool(self._left_alone) and time.monotonic() - self._looked_at > LOOK_SECONDS
+        return self._look_again or missed
 
-    async def _step_from(self, position: int, positions: dict[str, int]) -> int:
-        page = await self._reader.read(position, self.batch)
+    async def _begin(self) -> dict[_Cursor, int] | None:
+        """The stored positions of those that are of this version; None while a projector of 0.9.0 works."""
+        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
+            async with conn.transaction():
+                if not await take_over(conn):
+                    self._logger.warning("earlier_projector_leads")
+                    return None
+                if self._reset:
+                    await self._reset_unknown(conn)
+            rows = await (await conn.execute(_STORED, [list(self._held)])).fetchall()
+        versions = {each.name: each.version for each in self._projections}
+        stored = {name: version for name, _, version, _ in rows}
+        known, self._left_alone = self._left_alone, set()
+        for each in self._projections:
+            if (found := stored.get(each.name)) != each.version:
+                self._left_alone.add(each.name)
+                if each.name not in known:
+                    self._logger.info("left_alone", projection=each.name, stored=found, version=each.version)
+        return {
+            (name, shard): position
+            for name, shard, version, position in rows
+            if versions.get(name) == version
+        }
+
+    async def _reset_unknown(self, conn: Connection) -> None:
+        for each in self._projections:
+            if (await conn.execute(_INSERT, [each.name])).rowcount:
+                await conn.execute(sql.SQL("TRUNCATE {}").format(sql.Identifier(each.name)))
+                await conn.execute("DELETE FROM parked_events WHERE projection = %s", [each.name])
+                await conn.execute(_INSERT_SHARDS, [each.name, each.version, list(ALL_SHARDS)])
+
+    async def _step_from(self, position: int, later: int | None, positions: dict[_Cursor, int]) -> int:
+        """From `position` on, but not beyond `later`, where others are."""
+        cursors = [cursor for cursor, place in positions.items() if place == position]
+        shards_of = _shards_by_name(cursors)
+        names_of = {shard: {name for name, own in cursors if own == shard} for _, shard in cursors}
+        # As many of its own as a batch has, where the accounts are alike.
+        limit = self.batch * SHARDS // len(names_of)
+        page = await self._reader.read(
+            position, limit, later, lambda shard, _: names_of.get(shard, ()), names_of
+        )
+        if page is None and later is not None:
+            page = LogPage(position, 0, later, {each.name: FactBatch() for each in self._projections})
         if page is None:
+            self._note_end(names_of)
             return 0
-        group = [each for each in self._projections if positions.get(each.name) == position]
+        group = [each for each in self._projections if each.name in shards_of]
         for erasure in page.erased:
             await _clear(self._pool, erasure, group)
+        moves = [(each, shard) for each in group for shard in shards_of[each.name]]
         async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
-                await _take_together(conn, group, page)
+                await _take_together(conn, moves, group, page)
             except REFUSALS:
-                await self._take_each(conn, group, page)
+                await self._take_each(conn, moves, group, page)
         failpoints.reach("projector-batch-committed")
-        for each in group:
-            positions[each.name] = page.end
-        return page.size
+        positions.update(dict.fromkeys(cursors, page.end))
+        if later is not None:
+            return page.size and self.batch  # they have not joined the others yet
+        if page.size >= limit:
+            return self.batch
+        self._note_end(names_of)
+        return min(page.size, self.batch - 1)
 
-    async def _take_each(self, conn: Connection, group: Sequence[Projection], page: LogPage) -> None:
+    def _note_end(self, shards: Iterable[int]) -> None:
+        self._held.update(dict.fromkeys(shards, time.monotonic()))
+
+    async def _take_each(
+        self, conn: Connection, moves: Sequence[_Move], group: Sequence[Projection], page: LogPage
+    ) -> None:
         """In one transaction too, one after the other: what cannot be taken is found, and parked."""
         async with _batch(conn):
-            _check_all(await _advance(conn, group, page), group)
+            _check_all(await _advance(conn, moves, page), moves)
             for each in group:
                 for refused in await take(conn, each, page.batches[each.name], each.name):
                     fields = msgspec.structs.asdict(refused)
                     self._logger.error("event_parked", projection=each.name, **fields)
 
 
-async def _take_together(conn: Connection, group: Sequence[Projection], page: LogPage) -> None:
+async def _take_together(
+    conn: Connection, moves: Sequence[_Move], group: Sequence[Projection], page: LogPage
+) -> None:
     """In one round trip, and that of the commit. Raises _Moved, or one of REFUSALS.
 
     8 statements for a page of one chat, where one by one takes 25 (decision 46).
@@ -147,11 +254,11 @@ async def _take_together(conn: Connection, group: Sequence[Projection], page: Lo
             raise error
     statements = [statement for each, batch in pairs for statement in each.statements(batch.facts)]
     async with conn.pipeline() as pipeline, _batch(conn):
-        moved = await _advance(conn, group, page)
+        moved = await _advance(conn, moves, page)
         for statement, parameters in statements:
             await conn.execute(statement, parameters)
         await pipeline.sync()
-        _check_all(moved, group)
+        _check_all(moved, moves)
 
 
 async def _clear(pool: Pool, erasure: LongErasure, projections: Sequence[Projection]) -> None:
@@ -186,24 +293,44 @@ async def _batch(conn: Connection) -> AsyncIterator[None]:
         failpoints.reach("projector-in-batch")
 
 
-async def _advance(conn: Connection, group: Sequence[Projection], page: LogPage) -> Cursor:
+async def _advance(conn: Connection, moves: Sequence[_Move], page: LogPage) -> Cursor:
     """First of all, as in a swap: who waits for a position then finds the table that belongs to it."""
-    names, versions = [each.name for each in group], [each.version for each in group]
-    return await conn.execute(_ADVANCE, [page.end, page.start, names, versions])
+    names, versions = [each.name for each, _ in moves], [each.version for each, _ in moves]
+    shards = [shard for _, shard in moves]
+    return await conn.execute(_ADVANCE, [page.end, page.start, names, shards, versions])
 
 
-def _check_all(moved: Cursor, group: Sequence[Projection]) -> None:
-    if moved.rowcount != len(group):
+def _check_all(moved: Cursor, moves: Sequence[_Move]) -> None:
+    if moved.rowcount != len(moves):
         raise _Moved
 
 
-_POSITION = "SELECT version, position FROM projection_positions WHERE name = %s FOR UPDATE"
+def _shards_by_name(cursors: Iterable[_Cursor]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for name, shard in cursors:
+        found.setdefault(name, []).append(shard)
+    return found
 
-_INSERT = "INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)"
+
+_STORED = """
+SELECT name, shard, version, position FROM read_model_positions WHERE shard = ANY(%s::smallint[])
+"""
+
+_INSERT = """
+INSERT INTO projection_positions (name, version, position) VALUES (%s, 0, 0) ON CONFLICT (name) DO NOTHING
+"""
+
+_INSERT_SHARDS = """
+INSERT INTO projection_shards (name, shard, version, position)
+SELECT %s, shard, %s, 0 FROM unnest(%s::smallint[]) AS shard
+ON CONFLICT (name, shard) DO UPDATE SET version = excluded.version, position = 0
+"""
 
 _ADVANCE = """
-UPDATE projection_positions SET position = %s
- WHERE position = %s AND (name, version) IN (SELECT * FROM unnest(%s::text[], %s::integer[]))
+UPDATE projection_shards SET position = %s
+ WHERE position = %s
+   AND (name, shard, version) IN (SELECT * FROM unnest(%s::text[], %s::smallint[], %s::integer[]))
+   AND name IN (SELECT name FROM projection_positions WHERE version = 0)
 """
 
 _DELETE = sql.SQL(

@@ -6,7 +6,7 @@ was, and the live tables are unchanged until the end: a rebuild swaps, `verifyin
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from conversations.projections import shadow
 from conversations.projections.applying import FactReader, LogPage, RefusedEvent, take
 from conversations.projections.projection import Projection
 from conversations.projections.shadow import Schema, stored_as
+from conversations.projections.shards import ALL_SHARDS, lock_positions, take_over
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 BATCH = 5000
@@ -134,10 +135,15 @@ class Build:
             await asyncio.sleep(_AGAIN_SECONDS)
         raise DatabaseUnavailable(f"{projection.name} is built, but its live table is in use without end")
 
-    async def catch_up(self, conn: Connection, projection: Projection, live: int) -> int:
-        """In an open transaction, bring it up to the position `live`; returns its new position."""
+    async def catch_up(self, conn: Connection, projection: Projection, live: Mapping[int, int]) -> int:
+        """In an open transaction, bring each shard up to its position in `live`; returns the highest."""
         position = self.positions[projection.name]  # which stays until the transaction is committed
-        while position < live and (page := await self._reader.read(position, self._batch, live)):
+        end = max(live.values(), default=0)
+
+        def wanted(shard: int, at: int) -> tuple[str, ...]:
+            return (projection.name,) if at <= live[shard] else ()
+
+        while position < end and (page := await self._reader.read(position, self._batch, end, wanted)):
             await self._bring(conn, projection, page, position)
             position = page.end
         return position
@@ -177,17 +183,20 @@ async def rebuild(
     `pool` is to have CONNECTIONS more connections than there are projections. Nobody can follow the log into
     a live one during its swap, so what it has is never less than before.
 
-    Raises RebuildUnderWay where another process does it, ArchiveNotGiven where `log` does not read what is
-    archived, DatabaseUnavailable.
+    Raises RebuildUnderWay where another process does it or a projector of 0.9.0 works, ArchiveNotGiven where
+    `log` does not read what is archived, DatabaseUnavailable.
     """
     watch = watch or Watch()
     build = Build(pool, log, projections, "rebuilding", watch=watch, batch=batch)
 
     async def swap(conn: Connection, projection: Projection) -> int:
-        await conn.execute("SET LOCAL lock_timeout TO '1500ms'")
         await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO '10s'")
+        if not await take_over(conn):
+            raise RebuildUnderWay(projection.name, "is the work of a projector of 0.9.0: replace that first")
+        await lock_positions(conn)
         row = await (await conn.execute(_LIVE, [projection.name])).fetchone()
-        position = await build.catch_up(conn, projection, row[0] if row else 0)
+        highest = row[0] if row else 0
+        position = await build.catch_up(conn, projection, dict.fromkeys(ALL_SHARDS, highest))
         await shadow.swap(conn, projection)
         return position
 
@@ -203,7 +212,7 @@ async def rebuild(
 async def due(pool: Pool, projections: Sequence[Projection]) -> list[Projection]:
     """Those whose live tables are not of this version, or were never filled. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
-        cursor = await conn.execute("SELECT name, version FROM projection_positions")
+        cursor = await conn.execute("SELECT DISTINCT name, version FROM read_model_positions")
         stored = dict(await cursor.fetchall())
     return [each for each in projections if stored.get(each.name) != each.version]
 
@@ -236,6 +245,6 @@ _ADVANCE = """
 UPDATE projection_positions SET position = %s WHERE name = %s AND version = %s AND position = %s
 """
 
-_LIVE = "SELECT position FROM projection_positions WHERE name = %s FOR UPDATE"
+_LIVE = "SELECT coalesce(max(position), 0) FROM projection_shards WHERE name = %s"
 
 _LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"

@@ -12,6 +12,7 @@ from typing import Literal
 from psycopg import sql
 
 from conversations.projections.projection import Projection
+from conversations.projections.shards import SHARDS
 from runtime.postgres import Connection
 from runtime.roles import READ_MODELS_ROLE
 
@@ -136,15 +137,15 @@ async def forget(conn: Connection, conversation_id: str, position: int, *, most:
 
 
 async def swap(conn: Connection, projection: Projection) -> None:
-    """Within an open transaction: the table rebuilt becomes the live one, with its position."""
+    """Within an open transaction: the table rebuilt becomes the live one, with its position in all shards."""
     name = stored_as(projection, "rebuilding")
     await conn.execute("SELECT swap_read_model(%s)", [projection.name])
     await conn.execute("DELETE FROM parked_events WHERE projection = %s", [projection.name])
     await conn.execute(
         "UPDATE parked_events SET projection = %s WHERE projection = %s", [projection.name, name]
     )
-    # In place: a follower that waits for the row is to find it.
-    await conn.execute(_BECOME_LIVE, [projection.name, name])
+    # In place: a follower that waits for the rows is to find them.
+    await conn.execute(_BECOME_LIVE, {"name": projection.name, "shadow": name, "shards": SHARDS})
     await _forget(conn, name)
 
 
@@ -169,7 +170,13 @@ _FORGET = sql.SQL(
 _BEGIN = "INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)"
 
 _BECOME_LIVE = """
-INSERT INTO projection_positions (name, version, position)
-SELECT %s, version, position FROM projection_positions WHERE name = %s
-ON CONFLICT (name) DO UPDATE SET version = excluded.version, position = excluded.position
+WITH built AS (
+    SELECT version, position FROM projection_positions WHERE name = %(shadow)s
+), noted AS (
+    INSERT INTO projection_positions (name, version, position) SELECT %(name)s, 0, position FROM built
+    ON CONFLICT (name) DO UPDATE SET version = 0, position = excluded.position
+)
+INSERT INTO projection_shards (name, shard, version, position)
+SELECT %(name)s, shard, version, position FROM built CROSS JOIN generate_series(0, %(shards)s - 1) AS shard
+ON CONFLICT (name, shard) DO UPDATE SET version = excluded.version, position = excluded.position
 """

@@ -1,7 +1,8 @@
 """Proves the read models: builds them in a scratch schema up to the live position, and compares row by row.
 
-Both sides are read in one snapshot, which holds the position that the live rows belong to. What was erased
-after that position is in neither the log nor, soon, the live table, so those conversations are left out.
+Both sides are read in one snapshot, which holds the positions that the live rows belong to, shard by shard.
+What was erased after the lowest is in neither the log nor, soon, the live table, so those conversations are
+left out.
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One read model as it was at `position`: how many rows are the same, and the first that is not.
+    """One read model as it was at `position`, the lowest of its shards': how many rows are the same, and the
+    first that is not.
 
     `stored` is the version of its tables, None where they were never filled; only those of this program's
     version are compared.
@@ -73,17 +75,18 @@ async def verify(
 
     async def live_position(projection: Projection) -> int:
         async with connection(pool) as conn:
-            return (await _place(conn, projection))[1]
+            return min((await _places(conn, projection))[1].values(), default=0)
 
     async def compare(conn: Connection, projection: Projection) -> VerifiedReadModel:
         await _take_snapshot(conn, projection)
-        stored, position = await _place(conn, projection)
+        stored, places = await _places(conn, projection)
+        position = min(places.values(), default=0)
         found = VerifiedReadModel(
             name=projection.name, version=projection.version, stored=stored, position=position
         )
         if stored != projection.version:
             return found
-        await build.catch_up(conn, projection, position)
+        await build.catch_up(conn, projection, places)
         rows, difference = await _compare(conn, projection.name, await _erased_after(pool, position))
         parked = [
             *await _parked(conn, projection.name, True),
@@ -119,9 +122,10 @@ async def _take_snapshot(conn: Connection, projection: Projection) -> None:
     )
 
 
-async def _place(conn: Connection, projection: Projection) -> tuple[int | None, int]:
-    row = await (await conn.execute(_PLACE, [projection.name])).fetchone()
-    return (row[0], row[1]) if row else (None, 0)
+async def _places(conn: Connection, projection: Projection) -> tuple[int | None, dict[int, int]]:
+    """The version of the live table, and how far each shard is."""
+    rows = await (await conn.execute(_PLACES, [projection.name])).fetchall()
+    return (rows[0][0] if rows else None), {shard: position for _, shard, position in rows}
 
 
 async def _erased_after(pool: Pool, position: int) -> list[str]:
@@ -182,7 +186,7 @@ def _list(names: Sequence[str], form: str) -> sql.Composed:
     return sql.SQL(", ").join(sql.SQL(form).format(sql.Identifier(name)) for name in names)
 
 
-_PLACE = "SELECT version, position FROM projection_positions WHERE name = %s"
+_PLACES = "SELECT version, shard, position FROM read_model_positions WHERE name = %s"
 
 _ERASED = sql.SQL(
     "SELECT originator_id FROM {} WHERE topic = 'conversation_erased.v1' AND notification_id > %s"

@@ -103,8 +103,8 @@ SELECT (SELECT count(*) FROM open_runs),
 """
 
 _READ_MODELS = """
-SELECT name, p.position, (SELECT count(*) FROM parked_events WHERE projection = name)
-  FROM projection_positions p WHERE name = ANY(%s) ORDER BY name
+SELECT name, min(p.position), (SELECT count(*) FROM parked_events WHERE projection = name)
+  FROM read_model_positions p WHERE name = ANY(%s) GROUP BY name ORDER BY name
 """
 
 # What depends on each run is looked up for those of the page alone.

@@ -252,8 +252,8 @@ SELECT trace_id FROM waiting_line WHERE account_id = %(account)s AND expires_at 
 _BEGUN = """
 SELECT trace_id FROM open_runs WHERE account_id = %(account)s
  UNION ALL
-SELECT '(the read model open_runs is behind)' FROM projection_positions
- WHERE name = 'open_runs' AND position < %(head)s
+SELECT '(the read model open_runs is behind)' FROM read_model_positions
+ WHERE name = 'open_runs' HAVING min(position) < %(head)s
 """
 
 _CHANGED = "SELECT DISTINCT originator_id FROM conversation_events WHERE notification_id > %s ORDER BY 1"

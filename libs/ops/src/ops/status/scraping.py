@@ -44,6 +44,14 @@ class Scrape:
         """The largest of any labels, for what several processes measure of the same thing."""
         return max(self._samples.get(name, {}).values(), default=None)
 
+    def most_by(self, name: str, label: str) -> dict[str, float]:
+        """The largest by the values of a label."""
+        found: dict[str, float] = {}
+        for has, value in self._samples.get(name, {}).items():
+            key = dict(has).get(label, "")
+            found[key] = max(value, found.get(key, value))
+        return found
+
     def values(self, name: str, label: str) -> dict[str, float]:
         """By the values of a label."""
         found: dict[str, float] = defaultdict(float)
@@ -57,7 +65,7 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
 
     `first_delta_p50` and the like are seconds, None where nothing was measured; `model_errors` and
     `tool_errors` are calls without the outcome `ok`; `lags` are seconds by follower; `processes` have
-    `memory_bytes` and `loop_lag_seconds` (the mean).
+    `memory_bytes` and `loop_lag_seconds` (the mean), those of projectors `shards` too.
     """
 
     runs_per_second: float
@@ -154,7 +162,9 @@ def between(before: Scrape | None, after: Scrape) -> Top:
         output_tokens_per_second=rate("model_tokens_total", kind="output"),
         refused=round(more("limits_refused_total")),
         decided_without_redis=round(more("limits_decided_locally_total")),
-        lags={name: round(lag, 1) for name, lag in after.values("projector_lag_seconds", "follower").items()},
+        lags={
+            name: round(lag, 1) for name, lag in after.most_by("projector_lag_seconds", "follower").items()
+        },
         webhook_events_behind=round(after.most("webhooks_events_behind") or 0),
         webhook_endpoints_failing=round(after.most("webhooks_endpoints_failing") or 0),
         processes={
@@ -173,6 +183,7 @@ def _process(before: Mapping[str, float], after: Mapping[str, float]) -> dict[st
     return {
         "memory_bytes": after.get("process_memory_bytes", 0.0),
         "loop_lag_seconds": round(max(0.0, lag) / count, 4) if count > 0 else 0.0,
+        **({"shards": after["projector_shards"]} if "projector_shards" in after else {}),
     }
 
 

@@ -82,7 +82,8 @@ def _lines(found: Top) -> Iterator[tuple[str, str]]:
     yield "webhooks", f"{found.webhook_events_behind:,} events behind, {failing}"
     for name, own in found.processes.items():
         memory, lag = own["memory_bytes"] / 2**20, own["loop_lag_seconds"] * 1000
-        yield name, f"{memory:,.0f} MiB, event loop {lag:,.1f} ms late"
+        shards = f", {own['shards']:.0f} shards of accounts" if "shards" in own else ""
+        yield name, f"{memory:,.0f} MiB, event loop {lag:,.1f} ms late{shards}"
     for name in found.away:
         yield name, "does not answer"
 

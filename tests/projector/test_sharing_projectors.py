@@ -1,0 +1,215 @@
+"""Projectors share the shards of accounts and one leads; what one held is taken over, handed over; health."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from bus import Bus
+from contracts.ids import new_id
+from conversations.aggregate.conversation import Conversation
+from conversations.database import LEADER_LOCK
+from conversations.projections.read_models import PROJECTIONS
+from conversations.projections.shards import SHARDS
+from conversations.shard_leases import Holder, holders
+from runtime.postgres import Pool
+from tests.conversations.given import began, turn
+from tests.ports import free_port
+from tests.projector.conftest import World
+from tests.support import forked
+from tests.support.starting import START_SECONDS
+
+TAKEOVER_SECONDS = 5.0
+"""The promise; what is seen of it includes the starts of processes next to this one."""
+
+
+class Projectors:
+    """Processes by name."""
+
+    def __init__(self, database_url: str, nats_url: str, pool: Pool) -> None:
+        self._environment = {
+            **os.environ,
+            "AGENTCHAT_DATABASE_URL": database_url,
+            "AGENTCHAT_NATS_URL": nats_url,
+        }
+        self._pool = pool
+        self.processes: dict[str, forked.ForkedProcess] = {}
+        self.ports: dict[str, int] = {}
+
+    async def start(self, name: str) -> None:
+        self.ports[name] = free_port()
+        self.processes[name] = await forked.started(
+            *("projector", "--name", name),
+            env={**self._environment, "AGENTCHAT_HEALTH_PORT": str(self.ports[name])},
+        )
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        self.processes[name].send_signal(number)
+
+    async def held(self, shards: dict[str, int]) -> list[Holder]:
+        """Who holds what, as soon as these hold so many shards each, and one of them leads."""
+        async with asyncio.timeout(START_SECONDS):
+            while True:
+                found = await holders(self._pool)
+                if {each.name: len(each.shards) for each in found} == shards and any(h.leads for h in found):
+                    return found
+                await asyncio.sleep(0.02)
+
+    async def two(self) -> tuple[str, str]:
+        """The one that leads and the other, when both have their part."""
+        for name in ("projector-1", "projector-2"):
+            await self.start(name)
+        found = await self.held({"projector-1": 8, "projector-2": 8})
+        assert sorted(shard for each in found for shard in each.shards) == [*range(SHARDS)]
+        (leader,) = [each.name for each in found if each.leads]
+        (other,) = [each.name for each in found if not each.leads]
+        return leader, other
+
+    async def ready(self, name: str) -> tuple[int, dict[str, object]]:
+        return await asyncio.to_thread(_get, f"http://127.0.0.1:{self.ports[name]}/readyz")
+
+    async def wait_ready(self, name: str) -> None:
+        async with asyncio.timeout(START_SECONDS):
+            while True:
+                with contextlib.suppress(OSError):
+                    if (await self.ready(name))[0] == 200:
+                        return
+                await asyncio.sleep(0.05)
+
+    async def end(self) -> None:
+        for process in self.processes.values():
+            if process.returncode is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            await process.wait()
+
+
+@pytest.fixture
+async def projectors(
+    migrated_database_url: str, fresh_nats_url: str, pool: Pool, bus: Bus
+) -> AsyncIterator[Projectors]:
+    running = Projectors(migrated_database_url, fresh_nats_url, pool)
+    yield running
+    await running.end()
+
+
+async def told(world: World, count: int) -> None:
+    """Threads of as many accounts as there are shards, and more."""
+    for number in range(count):
+        begun = replace(began(), account_id=f"account-{number}")
+        await world.store.append(
+            Conversation(conversation_id=new_id()), [begun, *turn(new_id(), "Hello", "Hi")]
+        )
+
+
+async def projected(world: World, threads: int) -> None:
+    """Wait until so many threads have both of their messages; other processes see to it."""
+    async with asyncio.timeout(START_SECONDS):
+        while await world.rows("SELECT count(*), sum(message_count) FROM conversations") != [  # noqa: ASYNC110 - as above
+            (threads, 2 * threads)
+        ]:
+            await asyncio.sleep(0.02)
+
+
+async def check_each_applied_once(world: World, threads: int) -> None:
+    await projected(world, threads)
+    await world.streams.grown("EVENTS", threads * 7)
+    assert await world.positions() == [entry.position for entry in await world.log.read(0, 1000)]
+    assert all(one.ok and one.parked == () for one in await world.verify())
+
+
+@pytest.mark.requirement("PROJECTION-SHARDS", "PROJECTION-LEADER", "PROJECTION-FEED", "PROJECTION-TABLES")
+@pytest.mark.parametrize(("number", "leads"), [(signal.SIGKILL, False), (signal.SIGSTOP, True)])
+async def test_shards_and_the_lead_are_taken_over_within_five_seconds_and_nothing_is_done_twice(
+    projectors: Projectors, world: World, number: signal.Signals, leads: bool
+) -> None:
+    leader, other = await projectors.two()
+    gone, left = (leader, other) if leads else (other, leader)
+    await told(world, 20)
+    await projected(world, 20)
+    projectors.signal(gone, number)
+    began_at = time.monotonic()
+    await told(world, 20)
+    await projectors.held({left: SHARDS})
+    assert time.monotonic() - began_at < TAKEOVER_SECONDS
+    await projected(world, 40)
+    if number == signal.SIGSTOP:
+        projectors.signal(gone, signal.SIGCONT)
+        await projectors.held({gone: 8, left: 8})
+    await told(world, 20)
+    await check_each_applied_once(world, 60)
+
+
+@pytest.mark.requirement("PROJECTION-SHARDS", "PROJECTION-LEADER")
+async def test_a_projector_that_is_stopped_hands_its_shards_over_and_the_last_gives_them_back(
+    projectors: Projectors, world: World
+) -> None:
+    leader, other = await projectors.two()
+    telling = asyncio.create_task(told(world, 20))
+    projectors.signal(leader, signal.SIGTERM)
+    async with asyncio.timeout(START_SECONDS):
+        assert await projectors.processes[leader].wait() == 0
+    ended_at = time.monotonic()
+    await projectors.held({other: SHARDS})
+    assert time.monotonic() - ended_at < TAKEOVER_SECONDS
+    await telling
+    await check_each_applied_once(world, 20)
+    projectors.signal(other, signal.SIGTERM)
+    async with asyncio.timeout(START_SECONDS):
+        assert await projectors.processes[other].wait() == 0
+    # As a projector of 0.9.0 has them.
+    given = await world.rows(
+        "SELECT count(*), max(position) FROM projection_positions WHERE version > 0 AND name <> 'events_feed'"
+    )
+    assert given == [(len(PROJECTIONS), await world.log.head())]
+
+
+@pytest.mark.requirement("PROJECTION-SHARDS", "UPGRADE-ROLLING")
+async def test_it_stands_by_while_a_projector_of_0_9_0_works(
+    projectors: Projectors, world: World, migrated_database_url: str
+) -> None:
+    with psycopg.connect(migrated_database_url, autocommit=True) as session:
+        assert session.execute("SELECT pg_try_advisory_lock(%s)", [LEADER_LOCK]).fetchone() == (True,)
+        await projectors.start("projector-1")
+        await projectors.wait_ready("projector-1")
+        assert await holders(world.pool) == []
+    await projectors.held({"projector-1": SHARDS})
+
+
+@pytest.mark.requirement("HEALTH")
+async def test_a_projector_is_ready_when_its_servers_answer(projectors: Projectors) -> None:
+    await projectors.start("projector-1")
+    await projectors.wait_ready("projector-1")
+    status, body = await projectors.ready("projector-1")
+    assert status == 200
+    assert body == {"status": "ok", "checks": {"postgres": "ok", "nats": "ok", "log": "ok"}}
+
+
+@pytest.mark.requirement("SETTINGS")
+async def test_an_unset_setting_is_said_in_one_line() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "projector"), env=environment, stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(START_SECONDS):
+        _, said = await process.communicate()
+    assert process.returncode == 2
+    assert said.decode().splitlines() == ["AGENTCHAT_DATABASE_URL is not set"]
+
+
+def _get(url: str) -> tuple[int, dict[str, object]]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
