@@ -26,6 +26,8 @@ _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=
         ("tokens", 1234, "1.2k"),
         ("tokens", 999_990, "1.0M"),
         ("money", Decimal("0.0123"), "$0.012"),
+        ("version", 12, "v12"),
+        ("version", -3, "draft 3"),
         ("money", Decimal("1234.5"), "$1,234.50"),
         ("money", Decimal(0), "$0.00"),
         ("duration", 0.085, "85 ms"),
@@ -61,3 +63,8 @@ def test_a_text_is_never_markup(name: str) -> None:
     shown = str(FILTERS[name]("<script>alert(1)</script>" + '"' * 700))
     assert "<script" not in shown
     assert '"' * 3 not in shown
+
+
+@pytest.mark.parametrize(("currency", "text"), [("€", "€1.20"), ("EUR", "EUR 1.20"), ("", "1.20")])
+def test_a_currency_by_its_letters_stands_apart(currency: str, text: str) -> None:
+    assert text_of(str(FILTERS["money"](1.2, currency))) == text

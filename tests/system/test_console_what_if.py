@@ -44,6 +44,7 @@ async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Bro
     async with asyncio.timeout(30):
         stream = await browser.get(f"{begun.url.path}/stream")
     assert "event: end" in stream.text
+    assert "2 of 2 runs" in text_of(stream.text.replace("data: ", ""))
     done = (await browser.get(begun.url.path)).text
     shown = text_of(done)
     assert "2 of 2 runs" in shown

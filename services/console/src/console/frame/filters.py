@@ -64,7 +64,8 @@ def money(value: Decimal | float | None, currency: str = "$") -> Markup:
         return NONE
     amount = Decimal(str(value))
     digits = 2 if not amount or abs(amount) >= 1 else min(6, 1 - amount.adjusted())
-    return Markup("{}").format(f"{currency}{amount:,.{digits}f}")
+    sign = f"{currency} " if currency.isalpha() else currency
+    return Markup("{}").format(f"{sign}{amount:,.{digits}f}")
 
 
 def duration(seconds: float | None) -> Markup:
@@ -136,6 +137,11 @@ def markdown(text: str) -> Markup:
     return Markup('<div class="markdown" dir="auto">{}</div>').format(html)
 
 
+def version(number: int) -> str:
+    """`v12`; `draft 3` for one below zero."""
+    return f"v{number}" if number > 0 else f"draft {-number}"
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "when": when,
     "short_id": short_id,
@@ -148,4 +154,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "output_text": output_text,
     "marked": marked,
     "markdown": markdown,
+    "version": version,
 }

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
@@ -36,21 +36,21 @@ class StreamedRun(msgspec.Struct, frozen=True, kw_only=True):
 async def follow_run(bus: Bus, pool: Pool, trace_id: str) -> AsyncIterator[StreamedRun]:
     """The run now and after each change, ten times a second at most, until it has ended.
 
-    A frame that is missed is made up for by the log within three seconds. Raises DatabaseUnavailable,
-    UnreadableEvent.
+    A text that is missed is read back, and the log is looked at every three seconds. Raises
+    DatabaseUnavailable, UnreadableEvent.
     """
     follower = _Follower()
     following = bus.traces.follow_trace(trace_id, follower.receive)
     try:
-        with contextlib.suppress(BusUnavailable):
-            for frame in await bus.traces.frames_of(trace_id):
-                follower.take(frame)
-        follower.begin()
         while True:
-            if follower.stale:
+            if follower.stale or follower.behind:
                 follower.stale = False
                 found = await load_run(pool, trace_id)
-                follower.run = found and found[1]
+                if found is not None:
+                    follower.know(found[1])
+            if follower.behind:
+                with contextlib.suppress(BusUnavailable):
+                    follower.read_back(await bus.traces.frames_of(trace_id))
             live = follower.live()
             yield live
             if live.ended:
@@ -64,27 +64,26 @@ async def follow_run(bus: Bus, pool: Pool, trace_id: str) -> AsyncIterator[Strea
 
 
 class _Follower:
-    """Collects frames. Those that come while the kept ones are read are taken after them."""
+    """Collects frames. `behind`: text came after some that is not here; `stale`: the log has more."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
+        self.behind = True
         self.stale = True
         self.run: Run | None = None
         self._text = ""
         self._waiting = False
         self._refused: str | None = None
-        self._early: list[frames.Frame] | None = []
 
     def receive(self, frame: frames.Frame) -> None:
-        if self._early is not None:
-            self._early.append(frame)
-        else:
-            self.take(frame)
-            self.changed.set()
+        if isinstance(frame, frames.Delta) and frame.offset > len(self._text):
+            self.behind = True
+        self.take(frame)
+        self.changed.set()
 
-    def begin(self) -> None:
-        early, self._early = self._early or [], None
-        for frame in early:
+    def read_back(self, kept: Iterable[frames.Frame]) -> None:
+        self.behind = False
+        for frame in kept:
             self.take(frame)
 
     def take(self, frame: frames.Frame) -> None:
@@ -101,6 +100,12 @@ class _Follower:
                 pass
             case _:
                 self.stale = True
+
+    def know(self, run: Run) -> None:
+        """What the log has of the text stands, where frames of it were lost."""
+        self.run = run
+        if len(self._text) < len(run.text):
+            self._text = run.text
 
     def live(self) -> StreamedRun:
         known = len(self.run.text) if self.run is not None else 0

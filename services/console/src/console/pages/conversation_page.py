@@ -14,6 +14,7 @@ from console.frame.access import AnyRequest
 from console.frame.acting import administer, note_read
 from console.frame.event_source import rendered, stream
 from console.frame.failures import problem
+from console.frame.filters import version
 from console.frame.rendering import page
 from console.frame.streamed_run import follow_run
 from console.pages.conversation_view import (
@@ -121,7 +122,7 @@ async def _system_prompt(request: AnyRequest, found: ConversationView) -> System
         )
     except NotFound:
         return SystemPrompt(None, "")
-    return SystemPrompt(agent.system_prompt, f"of the agent's version {run.agent_version}")
+    return SystemPrompt(agent.system_prompt, f"of the agent's {version(run.agent_version)}")
 
 
 @get("/conversations/{conversation_id:str}/stream")

@@ -1,0 +1,71 @@
+"""A run that streams: frames that come twice, or not at all, leave its text as it is in the end."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus import Bus
+from console.frame.streamed_run import StreamedRun, follow_run
+from contracts import frames
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from runtime.postgres import Pool
+from tests.conversations.given import asked, failed, said, started, trace
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.requirement("CONSOLE-PLAYGROUND")
+
+
+@pytest.fixture
+def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
+    return Storage(store, log, pool, migrated_database_url)
+
+
+@pytest.fixture
+async def bus(fresh_nats_url: str) -> AsyncIterator[Bus]:
+    async with Bus.connect(fresh_nats_url, name="test") as opened:
+        yield opened
+
+
+async def until_tail(following: AsyncIterator[StreamedRun], tail: str) -> StreamedRun:
+    async with asyncio.timeout(20):
+        async for live in following:
+            if live.tail == tail:
+                return live
+    raise AssertionError(f"it ended without {tail!r}")
+
+
+async def test_a_text_is_streamed_once_whatever_frames_come(storage: Storage, bus: Bus) -> None:
+    word = os.urandom(8).hex()
+
+    async def delta(text: str, offset: int, number: int = 1) -> None:
+        frame = frames.Delta(seq=1, attempt=1, round=number, text=text, offset=offset)
+        await bus.traces.publish_frame(trace(word), frame)
+
+    thread = await storage.told(asked(word), started(word))
+    following = follow_run(bus, storage.pool, trace(word))
+    await until_tail(following, "")
+    for text, offset in (("Hel", 0), ("lo", 3), ("Hel", 0), ("never", 99), ("lo", 3)):
+        await delta(text, offset)
+    live = await until_tail(following, "Hello")
+    assert live.run is not None
+    assert live.run.state == "running"
+    thread = await storage.store.append(thread, said("Hello, you. ", word))
+    await bus.traces.publish_frame(
+        trace(word), frames.ToolReturned(seq=9, attempt=1, call_id="c", is_error=False)
+    )
+    live = await until_tail(following, "")
+    assert live.run is not None
+    assert live.run.text == "Hello, you. "
+    await delta("More", 12, 2)
+    await until_tail(following, "More")
+    await until_tail(follow_run(bus, storage.pool, trace(word)), "More")  # by what the bus has kept
+    await storage.store.append(thread, [failed(word)])
+    await bus.traces.publish_frame(
+        trace(word), frames.Failed(seq=10, attempt=1, code="cancelled", message="")
+    )
+    async with asyncio.timeout(20):
+        *_, last = [live async for live in following]
+    assert last.ended
