@@ -64,6 +64,7 @@ async def test_an_account_is_made_changed_and_deleted_by_its_name(browser: Brows
     assert 'value="Gold"' in wrong.text, "what was written is not lost"
     kept = await browser.post(f"{path}/delete", {"typed": "Acme"})
     assert "nothing was deleted" in refusal_of(kept)
+    assert 'value="Acme &amp; Sons"' in kept.text, "the settings are not blank because of another form"
     gone = await browser.post(f"{path}/delete", {"typed": "Acme & Sons", "force": "on"})
     assert gone.url.path == "/accounts"
     assert (await browser.get(path)).status_code == 404
@@ -151,8 +152,8 @@ async def test_an_agent_is_checked_and_deleted_by_its_name(browser: Browser, age
         f"{agent}/check", data={"form_token": await browser.form_token()}, headers={"hx-request": "true"}
     )
     assert "No orchestrator answers" in text_of(checked.text)
-    assert "nothing was deleted" in refusal_of(await browser.post(f"{agent}/delete", {"name": "shop"}))
-    assert (await browser.post(f"{agent}/delete", {"name": "Shop"})).url.path == "/agents"
+    assert "nothing was deleted" in refusal_of(await browser.post(f"{agent}/delete", {"typed": "shop"}))
+    assert (await browser.post(f"{agent}/delete", {"typed": "Shop"})).url.path == "/agents"
 
 
 async def test_documents_are_uploaded_and_found_with_their_scores(browser: Browser, account: str) -> None:

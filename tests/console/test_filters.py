@@ -58,6 +58,14 @@ def test_headings_of_a_text_are_below_those_of_the_page() -> None:
     assert str(FILTERS["markdown"]("# One\n\n###### Six")).count("<h3>") == 2
 
 
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "ms-msdt:/id", "//example.com", "/sign-out", "data:a"]
+)
+def test_links_of_a_text_lead_to_web_and_mail_addresses_alone(url: str) -> None:
+    assert "href" not in str(FILTERS["markdown"](f"[here]({url}) <{url}>"))
+    assert str(FILTERS["markdown"]("[a](https://a.example) <mailto:b@a.example>")).count("href") == 2
+
+
 @pytest.mark.parametrize("name", ["short_id", "folded", "markdown"])
 def test_a_text_is_never_markup(name: str) -> None:
     shown = str(FILTERS[name]("<script>alert(1)</script>" + '"' * 700))

@@ -81,7 +81,16 @@ def test_what_is_left_blank(schema: dict[str, Any], options: dict[str, Any], rea
     assert one(schema, **options).read(sent) == read
 
 
-@pytest.mark.parametrize(("schema", "sent"), [(NUMBER, "seven"), ({"type": "object"}, "{")])
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        (NUMBER, "seven"),
+        (NUMBER, "nan"),
+        (NUMBER, "9" * 400),
+        (NUMBER, "1" + "0" * 30),
+        ({"type": "object"}, "{"),
+    ],
+)
 def test_what_cannot_be_read_is_shown_again_with_what_is_wrong(schema: dict[str, Any], sent: str) -> None:
     form, filled = one(schema), given(("it", sent))
     with pytest.raises(Invalid) as refusal:
@@ -117,3 +126,81 @@ def test_only_what_differs_is_sent() -> None:
     plan |= {"form2_streaming": True, "max_message_bytes": None, "storage_bytes": None}
     sent = {"name": "Pro", "requests_per_minute": "6", "form2_streaming": "on"}
     assert form.changed(given(*sent.items()), plan) == {"requests_per_minute": 6}
+
+
+_CALL = {
+    "body": "Dear Ada,\r\nit is shipped.\n",
+    "blank": " ",
+    "any": "a text",
+    "colour": "blue",
+    "lines": [" a", "b\nc"],
+    "number": 1.0,
+    "more": {"that": ["the schema does not name"]},
+}
+
+
+def _call_form() -> SchemaForm:
+    properties: dict[str, Any] = {
+        "body": TEXT,
+        "blank": TEXT,
+        "any": True,
+        "colour": COLOURS,
+        "number": NUMBER,
+    }
+    properties |= {"lines": {"type": "array", "items": TEXT}, "maybe": {"type": ["string", "null"]}}
+    properties |= {"flag": FLAG, "on": {**FLAG, "default": True}, "several": SEVERAL}
+    return SchemaForm({"type": "object", "properties": properties, "required": ["body", "flag"]})
+
+
+def _sent(form: SchemaForm, values: dict[str, Any]) -> dict[str, str]:
+    """As a browser sends it."""
+    text = {field.name: field.value for field in form.fields(values) if field.kind not in ("flag", "several")}
+    lines = {name: "\r\n".join(value.splitlines()) for name, value in text.items()}
+    lines["body"] += "\r\n"  # splitlines takes the last one
+    return lines | {
+        field.name: "on" for field in form.fields(values) if field.kind == "flag" and field.values
+    }
+
+
+def test_an_input_that_is_not_edited_stays_to_the_byte() -> None:
+    form = _call_form()
+    assert form.edited(given(*_sent(form, _CALL).items()), _CALL) == _CALL
+    assert next(field.kind for field in form.fields(_CALL) if field.name == "body") == "text"
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "value"),
+    [
+        ("colour", "red", "red"),
+        ("any", "[1]", [1]),
+        ("maybe", "x", "x"),
+        ("flag", "on", True),
+        ("lines", "a", ["a"]),
+    ],
+)
+def test_what_is_edited_is_all_that_changes(name: str, sent: str, value: Any) -> None:
+    form = _call_form()
+    assert form.edited(given(*(_sent(form, _CALL) | {name: sent}).items()), _CALL) == _CALL | {name: value}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": []},
+        {"required": 1, "properties": {"it": None}},
+        {"properties": {"it": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
+        {"properties": {"it": {"anyOf": [True, {"enum": 1}], "oneOf": "x"}}},
+        {"properties": {"it": {"type": "string", "maxLength": "long"}}},
+        {"properties": {"it": {"type": "array", "items": [1]}}},
+    ],
+)
+def test_a_schema_that_makes_no_sense_has_a_form_all_the_same(schema: dict[str, Any]) -> None:
+    form = SchemaForm(schema)
+    values = {"it": 'a "text"'}
+    sent = {field.name: field.value for field in form.fields(values)}
+    assert form.edited(given(*sent.items()), values) == values
+
+
+def test_another_form_of_the_page_leaves_it_as_it_is() -> None:
+    refused = RefusedForm(given(("typed", "x")), Invalid("typed", "is not the name"))
+    assert one(TEXT).filled({"it": "a"}, refused)[0].value == "a"

@@ -65,3 +65,22 @@ async def test_a_denial_tells_the_model_why(stack: RunningStack, shop: Caller) -
         assert "<html" not in part.text
         assert "not today" in text_of(part.text)
     assert await reply_of(shop, trace_id)
+
+
+async def test_an_input_is_not_lost_with_the_tool_whose_schema_reads_it(
+    stack: RunningStack, shop: Caller
+) -> None:
+    trace_id, approval_id = await asked(shop, 1005)
+    agent = f"/agents/{shop.headers['X-Agent-Id']}"
+    async with Browser(str(stack.environment.console_url)) as browser:
+        server = re.search(rf'href="({agent}/servers/[^"]+)"', (await browser.get(agent)).text)
+        assert server is not None
+        await browser.post(server[1], {"remove": "1"})
+        sent = {"has_input": "1", "decision": "approved", "input.order_id": "ORD-1007", "reason": "she asked"}
+        refused = await browser.post(f"/approvals/{approval_id}/decision", sent)
+        assert "Not taken: input: cannot be read" in text_of(refused.text)
+        assert 'value="she asked"' in refused.text
+        done = await browser.post(f"/approvals/{approval_id}/decision", {"decision": "approved"})
+        assert "approved by operator console:local" in text_of(done.text)
+        assert '"ORD-1007"' not in done.text
+    assert await reply_of(shop, trace_id)

@@ -17,7 +17,7 @@ from runtime.postgres import DatabaseUnavailable
 _STATUS: dict[type[AdminError], int] = {NotFound: 404, Conflict: 409, Invalid: 400}
 _TITLES = {
     400: "That cannot be done as asked",
-    403: "RefusedForm",
+    403: "Refused",
     404: "Not found",
     405: "Not found",
     409: "That has changed meanwhile",

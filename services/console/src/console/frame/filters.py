@@ -1,5 +1,6 @@
 """Filters of the templates: how times, ids, numbers, tokens, money and long texts look on every page."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,7 +17,16 @@ _ID_CHARACTERS = 8
 _FOLD_LINES, _FOLD_CHARACTERS = 6, 600
 _MOST_MARKDOWN = 20_000
 _HEADING = "h3"
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+_LINKS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+
+
+class _Markdown(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's name
+        """The library refuses schemes that run scripts; others open programs of the reader's machine."""
+        return _LINKS.match(url) is not None
+
+
+_MARKDOWN = _Markdown("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
 def when(at: datetime | str | None) -> Markup:

@@ -13,6 +13,10 @@ FieldKind = Literal["line", "text", "number", "flag", "choice", "several", "line
 """How a value is asked for: `lines` is a list of texts, one a line; `several` are check boxes."""
 
 _LONG_TEXT = 500
+_MOST_NUMBER = 2**63
+_MOST_REFERENCES = 20
+"""A schema that a tool's server made may refer to itself."""
+
 _YES_NO = {"true": True, "false": False}
 
 
@@ -45,12 +49,12 @@ class SchemaForm:
         secrets: Collection[str] = (),
         blank_is_text: bool = False,
     ) -> None:
-        self._defs: Mapping[str, Any] = schema.get("$defs", {})
+        self._defs = _mapping(schema.get("$defs"))
         top, _ = self._resolved(schema)
-        self._required = frozenset(top.get("required", ()))
+        self._required = frozenset(map(str, _list(top.get("required"))))
         self._properties = {
             name: self._resolved(each)
-            for name, each in top.get("properties", {}).items()
+            for name, each in _mapping(top.get("properties")).items()
             if name not in leave_out
         }
         self._secrets = secrets
@@ -63,8 +67,12 @@ class SchemaForm:
         return tuple(self._field(name, values, given, problem) for name in self._properties)
 
     def filled(self, values: Mapping[str, Any], refused: "RefusedForm | None") -> tuple[FormField, ...]:
-        """The same after a try, if there was one."""
-        return self.fields(values) if refused is None else self.fields(values, refused.given, refused.problem)
+        """The same after a try, if there was one. A page has other forms too, whose tries leave this one as
+        it is.
+        """
+        if refused is None or self._properties.keys().isdisjoint(refused.given.keys()):
+            return self.fields(values)
+        return self.fields(values, refused.given, refused.problem)
 
     def read(self, given: FormMultiDict) -> dict[str, Any]:
         """The object that a form gives. Raises Invalid."""
@@ -79,6 +87,22 @@ class SchemaForm:
             if name not in values or values[name] != value
         }
 
+    def edited(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The `values` with what was changed in their form. What was left as it was shown stays as it is, to
+        the byte: also what a form cannot hold, and properties that the schema does not name. Raises Invalid.
+        """
+        edited = dict(values)
+        for shown in self.fields(values):
+            sent = self._field(shown.name, values, given, None)
+            if sent.values == shown.values and _unix(sent.value) == _unix(shown.value):
+                continue
+            read = self._read(shown.name, given)
+            if read is msgspec.UNSET:
+                edited.pop(shown.name, None)
+            else:
+                edited[shown.name] = read
+        return edited
+
     def _field(
         self, name: str, values: Mapping[str, Any], given: FormMultiDict | None, problem: Invalid | None
     ) -> FormField:
@@ -87,7 +111,12 @@ class SchemaForm:
         choices = tuple(_words(schema) if kind == "json" else _choices(schema))
         if kind == "choice" and (nullable or name not in self._required):
             choices = ("", *choices)
-        shown = "" if kind == "secret" else _shown(kind, values.get(name, schema.get("default")))
+        value = values.get(name, schema.get("default"))
+        shown = "" if kind == "secret" else _shown(kind, value, choices)
+        if kind == "line" and "\n" in shown:
+            kind = "text"  # a line would lose them
+        if kind == "choice" and shown not in choices:
+            choices = (*choices, shown)
         return FormField(
             name=name,
             label=str(schema.get("title") or name.replace("_", " ")),
@@ -96,7 +125,7 @@ class SchemaForm:
             note=str(schema.get("description") or ""),
             choices=choices,
             value=shown if given is None or kind in ("flag", "secret") else str(given.get(name, "")),
-            values=_checked(name, kind, values.get(name, schema.get("default")), given),
+            values=_checked(name, kind, value, given),
             problem=problem.reason if problem and _names(problem.field, name) else "",
         )
 
@@ -115,7 +144,9 @@ class SchemaForm:
             case "integer" | "number":
                 return "number"
             case "string":
-                return "text" if schema.get("maxLength", 0) > _LONG_TEXT and "url" not in name else "line"
+                longest = schema.get("maxLength")
+                is_long = isinstance(longest, int) and longest > _LONG_TEXT
+                return "text" if is_long and "url" not in name else "line"
             case _:
                 return "json"
 
@@ -152,13 +183,23 @@ class SchemaForm:
             return ""
         return msgspec.UNSET
 
-    def _resolved(self, schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
-        """The schema behind a reference and next to null, and whether it may be null."""
+    def _resolved(self, schema: Any, references: int = 0) -> tuple[Mapping[str, Any], bool]:
+        """The schema behind a reference and next to null, and whether it may be null. One that says nothing
+        is that of any value: `true`, or one that refers to itself.
+        """
+        if not isinstance(schema, Mapping) or references > _MOST_REFERENCES:
+            return {}, False
         if "$ref" in schema:
-            return self._resolved(self._defs.get(str(schema["$ref"]).rpartition("/")[2], {}))
-        others = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
-        if len(others) == 1 and len(others) < len(schema["anyOf"]):
-            inner, _ = self._resolved(others[0])
+            found = self._defs.get(str(schema["$ref"]).rpartition("/")[2], {})
+            return self._resolved(found, references + 1)
+        kinds = schema.get("type")
+        if isinstance(kinds, list) and "null" in kinds and len(kinds) == 2:
+            (kind,) = (each for each in kinds if each != "null")
+            return {**schema, "type": kind}, True
+        choices = _schemas(schema, "anyOf")
+        others = [each for each in choices if each.get("type") != "null"]
+        if len(others) == 1 and len(others) < len(choices):
+            inner, _ = self._resolved(others[0], references + 1)
             return {**inner, **{name: value for name, value in schema.items() if name != "anyOf"}}, True
         return schema, False
 
@@ -176,36 +217,57 @@ def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What may be chosen, by its text: of an enum, of constants (MCP's elicitations have these), of yes and
     no.
     """
-    if "enum" in schema:
-        return {str(each): each for each in schema["enum"]}
-    constants = [each["const"] for each in schema.get("oneOf", schema.get("anyOf", ())) if "const" in each]
+    if found := _list(schema.get("enum")):
+        return {_word(each): each for each in found}
+    either = _schemas(schema, "oneOf") or _schemas(schema, "anyOf")
+    constants = [each["const"] for each in either if "const" in each]
     if constants:
-        return {str(each): each for each in constants}
+        return {_word(each): each for each in constants}
     return dict(_YES_NO) if schema.get("type") == "boolean" else {}
 
 
 def _words(schema: Mapping[str, Any]) -> tuple[str, ...]:
     """What may be given instead of an object: such as `always` for an approval policy."""
-    return tuple(str(word) for each in schema.get("anyOf", ()) for word in each.get("enum", ()))
+    return tuple(str(word) for each in _schemas(schema, "anyOf") for word in _list(each.get("enum")))
 
 
-def _shown(kind: FieldKind, value: Any) -> str:
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _schemas(schema: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Those of `anyOf` and the like that say something."""
+    return [each for each in _list(schema.get(name)) if isinstance(each, Mapping)]
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _shown(kind: FieldKind, value: Any, words: Collection[str]) -> str:
     if value is None:
         return ""
     match kind:
         case "lines":
-            return "\n".join(value)
+            return "\n".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         case "json":
-            return value if isinstance(value, str) else json_text(value)
-        case "choice" if isinstance(value, bool):
-            return str(value).lower()
+            return value if isinstance(value, str) and value in words else json_text(value)
         case _:
-            return str(value)
+            return _word(value)
 
 
 def _checked(name: str, kind: FieldKind, value: Any, given: FormMultiDict | None) -> tuple[str, ...]:
     if kind == "several":
-        return tuple(value or ()) if given is None else tuple(given.getall(name, []))
+        chosen = value if isinstance(value, list | tuple) else ()
+        return tuple(map(str, chosen)) if given is None else tuple(given.getall(name, []))
     if kind == "flag":
         return ("on",) if (bool(value) if given is None else name in given) else ()
     return ()
@@ -216,14 +278,14 @@ def _names(path: str, name: str) -> bool:
 
 
 def _number(name: str, text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise Invalid(name, "must be a number") from None
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        if abs(value) < _MOST_NUMBER:
+            return value
+    raise Invalid(name, "must be a number")
 
 
 def _json(name: str, text: str) -> Any:

@@ -88,10 +88,20 @@ def _cookies(request: AnyRequest, session: ConsoleSession) -> list[Cookie]:
 
 def session_cookie(request: AnyRequest, session: ConsoleSession) -> Cookie:
     """No script, no other site and no other address gets it."""
+    return _cookie(request, services_of(request).sessions.cookie(session))
+
+
+def ended_cookie(request: AnyRequest) -> Cookie:
+    """Takes the session's place. With the prefix in its name a browser ignores one that is not `secure`."""
+    return _cookie(request, "", max_age=0)
+
+
+def _cookie(request: AnyRequest, value: str, max_age: int | None = None) -> Cookie:
     services = services_of(request)
     return Cookie(
         cookie_name(services),
-        value=services.sessions.cookie(session),
+        value=value,
+        max_age=max_age,
         path="/",
         httponly=True,
         samesite="strict",

@@ -8,8 +8,8 @@ from litestar import Response, get, post
 from litestar.response import Redirect, Template
 
 from console.console_services import services_of
-from console.frame.access import SIGN_IN, AnyRequest, FormRefused, cookie_name
-from console.frame.rendering import page, session_cookie
+from console.frame.access import SIGN_IN, AnyRequest, FormRefused
+from console.frame.rendering import ended_cookie, page, session_cookie
 from runtime import logs, metrics
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,80}")
@@ -23,8 +23,11 @@ class PendingForm(msgspec.Struct, frozen=True):
 
 
 def own_path(text: str) -> str:
-    """A path of ours; an address of another site becomes the start."""
-    parts = urlsplit(text)
+    """A path of ours; an address of another site, or none at all, becomes the start."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
     is_ours = not parts.scheme and not parts.netloc and text.startswith("/") and text[1:2] not in ("/", "\\")
     return text if is_ours else "/"
 
@@ -65,9 +68,7 @@ async def post_sign_in(request: AnyRequest) -> Response[None] | Template:
 
 @post("/sign-out")
 async def post_sign_out(request: AnyRequest) -> Response[None]:
-    answer: Response[None] = Redirect(SIGN_IN, status_code=303)
-    answer.delete_cookie(cookie_name(services_of(request)))
-    return answer
+    return Redirect(SIGN_IN, status_code=303, cookies=[ended_cookie(request)])
 
 
 def form_refused(request: AnyRequest, refused: FormRefused) -> Template:

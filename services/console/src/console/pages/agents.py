@@ -178,8 +178,8 @@ async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[
     given = await request.form()
     current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
     try:
-        if str(given.get("name", "")) != current.name:
-            raise Invalid("name", "is not the agent's: nothing was deleted")
+        if str(given.get("typed", "")) != current.name:
+            raise Invalid("typed", "is not the agent's name: nothing was deleted")
         await administer(request, "DELETE /agents/{agent_id}", agent_id=agent_id, force="force" in given)
     except AdminError as error:
         return await _agent(request, agent_id, RefusedForm(given, error))

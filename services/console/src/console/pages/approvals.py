@@ -24,6 +24,10 @@ _CONTEXT_MESSAGES = 6
 _CONTEXT_VERSIONS = 60
 """Messages are looked for among so many events before the conversation's last."""
 _CONTEXT_BYTES = 65_536
+_NO_SCHEMA = (
+    "cannot be read: the tool's server does not answer, or does not have the tool any more. "
+    "Approve it as it is, or try again"
+)
 _INPUT = "input."
 """What the names of the fields of a tool's input begin with: a tool may have a field `reason` of its own."""
 
@@ -32,7 +36,7 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
     """`agent` and `account` are names, or ids where they are deleted. `fields` are of the tool's input, or of
     what the tool asks for; None where they are not to be changed, or the tool's server does not answer.
 
-    `trouble` is what a decision came to that was not taken.
+    `trouble` is what a decision came to that was not taken, `reason` the one that was written for it.
     """
 
     approval: http.Approval
@@ -42,6 +46,7 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[FormField, ...] | None = None
     is_whole: bool = False
     trouble: str = ""
+    reason: str = ""
 
     @property
     def can_be_decided(self) -> bool:
@@ -129,9 +134,13 @@ async def _decision(request: AnyRequest, approval: http.Approval, given: FormMul
         body["reason"] = reason
     if body["decision"] == "approved" and "has_input" in given:
         form, values = await _form(request, approval)
-        read = form.read(_input_of(given)) if form else {}
-        if approval.elicitation is not None or read != values:
-            body["input"] = read
+        if form is None:
+            raise Invalid("input", _NO_SCHEMA)
+        sent = _input_of(given)
+        if approval.elicitation is not None:
+            body["input"] = form.read(sent)
+        elif (edited := form.edited(sent, values)) != values:
+            body["input"] = edited
     return body
 
 
@@ -148,7 +157,10 @@ async def _whole(
     )
     prefixed = None if given is None or "has_input" not in given else _input_of(given)
     fields = form.fields(values, prefixed, problem) if form and shown.can_be_decided else None
-    return msgspec.structs.replace(shown, context=context, fields=fields, is_whole=True, trouble=trouble)
+    reason = "" if given is None else str(given.get("reason", ""))
+    return msgspec.structs.replace(
+        shown, context=context, fields=fields, is_whole=True, trouble=trouble, reason=reason
+    )
 
 
 async def _form(request: AnyRequest, approval: http.Approval) -> tuple[SchemaForm | None, dict[str, Any]]:
