@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,11 +12,13 @@ from contracts.admin_errors import Conflict, Invalid, Unavailable
 from directory.errors import SealBroken
 from directory.secrets import Sealer
 from knowledge.embedding.embedder import Embedder
-from limits import Limiter
 from net_guard import AddressRefused, Guard
 from net_guard.addresses import judge_url
 from runtime import postgres
 from runtime.postgres import Connection, DatabaseUnavailable, Pool
+
+if TYPE_CHECKING:  # who works without Redis does not load its client: 6 MiB, and half a second of a start
+    from limits import Limiter
 
 _SECONDS = 10.0
 _UNOPENED = "the agent's secrets were sealed under another secret key; give its headers again"
@@ -45,7 +47,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     sealer: Sealer
     actor: str
     bus: Bus | None = None
-    limiter: Limiter | None = None
+    limiter: "Limiter | None" = None
     embedder: Embedder | None = None
     model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
     tool_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))

@@ -2,6 +2,7 @@
 
 import re
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +16,9 @@ from conversations.projections.usage_table import UsageLine, lines_of
 from conversations.queries import month_usage
 from conversations.queries.month_usage import MonthSpent, RunTokens
 from directory.plans import Plan
-from limits import KeptMonth, RedisUnavailable
+
+if TYPE_CHECKING:
+    from limits import KeptMonth
 
 MAX_DIFFERENCES = 20
 _TRIES = 3  # a gateway may begin a count of its own, once: then it has the month, and does not again
@@ -163,6 +166,8 @@ async def _recount(
         return found[-1]
     if admin.limiter is None:
         raise Unavailable("this needs Redis, and none was given")
+    from limits import RedisUnavailable  # see Admin.limiter
+
     try:
         for _ in range(_TRIES):
             if await admin.limiter.recount_month(account_id, count):
@@ -172,10 +177,12 @@ async def _recount(
     raise Unavailable("others counted this month meanwhile")
 
 
-async def _cached(admin: Admin, account_id: str, month: str) -> KeptMonth | None:
+async def _cached(admin: Admin, account_id: str, month: str) -> "KeptMonth | None":
     """What Redis has of that month; None where it has another one, or does not answer."""
     if admin.limiter is None:
         return None
+    from limits import RedisUnavailable  # see Admin.limiter
+
     try:
         kept = await admin.limiter.kept_month(account_id)
     except RedisUnavailable:
