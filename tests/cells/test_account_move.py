@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from administration import admin_accounts, admin_documents, admin_keys, admin_knowledge
-from administration.admin_values import NewAccount, NewDocument, NewKey, NewKnowledgeBase
+from administration.admin_values import AccountChanges, NewAccount, NewDocument, NewKey, NewKnowledgeBase
 from administration.admin_versions import create_agent
+from contracts.admin_errors import Conflict
 from contracts.events import Event
 from contracts.ids import new_id, new_unlisted_id
 from contracts.webhooks import NewEndpoint
@@ -216,7 +217,13 @@ async def test_a_move_that_was_broken_off_is_closed_until_it_is_repeated_or_undo
             with pytest.raises(StackError, match="read models lag"):
                 await _move(account, there.url)
             assert await elsewhere(here.pool, account.key) == Elsewhere(account.id, None)
+            with pytest.raises(Conflict, match="has left this cell, or does now"):
+                await admin_accounts.change(
+                    administrator(here.pool), account.id, AccountChanges(disabled=False)
+                )
             async with opened(here.url, there.url, account.id, "b") as move:
+                with pytest.raises(StackError, match="another command is moving the account"):
+                    await _move(account, there.url)
                 await move.undo()
             assert await resolve(here.pool, account.key, None) is not None
         monkeypatch.undo()

@@ -79,9 +79,9 @@ class ColdStorage:
         async with open_pool(self.url, role=None) as owner:
             return await Archiver(owner, self.files, days=days, account_id=account_id).run()
 
-    async def moved(self) -> Archived:
+    async def moved(self, *, days: int = 365) -> Archived:
         """The same, and their rows have left the log."""
-        archived = await self.archived()
+        archived = await self.archived(days=days)
         await self.aged()
         while await self.work.delete_rows():
             pass

@@ -10,13 +10,15 @@ from msgspec.structs import replace
 
 from conversations.aggregate.conversation import Conversation
 from conversations.archive import archiving
-from conversations.archive.archive import file_name
+from conversations.archive.archive import Archive, file_name
 from conversations.archive.archive_store import FolderStore
 from conversations.archive.archive_tables import GRACE_SECONDS
+from conversations.archive.archive_work import ArchiveWork
 from conversations.archive.archiving import Archiver
-from conversations.archive.parquet_file import decode, encode
+from conversations.archive.parquet_file import ArchivedRow, decode, encode
 from conversations.chain.auditing import Scope, audit
-from conversations.errors import VersionConflict
+from conversations.chain.links import LINK_BYTES, link_of
+from conversations.errors import UnreadableArchive, VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.queries.find_run import load_run
@@ -151,6 +153,51 @@ async def test_a_file_that_was_changed_brings_nothing_back(cold: ColdStorage) ->
     assert await cold.rows_left(thread) == 0
 
 
+async def test_a_file_whose_beginning_was_changed_brings_nothing_back(cold: ColdStorage) -> None:
+    """The rows after the change begin a chain of their own, which ends as that of the log did."""
+    thread = await cold.chat("a", "b")
+    await cold.moved()
+    (name,) = cold.files.names()
+    rows = decode(cold.files.read(name))
+    previous, forged = rows[0].hash[:-LINK_BYTES], []
+    for row in rows[:4]:
+        state = row.state.replace(b"Ask a", b"Ask z").replace(b"Reply a", b"Reply z")
+        link = link_of(previous, row.conversation_id, row.version, row.position, row.topic, state)
+        forged.append(replace(row, state=state, hash=row.hash[:-LINK_BYTES] + link))
+        previous = link
+    assert forged != rows[:4]
+    follows = replace(rows[4], hash=rows[3].hash[-LINK_BYTES:] + rows[4].hash)
+    cold.files.write(name, encode([*forged, follows, *rows[5:]]))
+    with pytest.raises(UnreadableArchive, match="is not what was archived"):
+        await cold.work.bring_back(thread.conversation_id)
+    assert await cold.rows_left(thread) == 0
+
+
+async def test_an_erasure_reaches_the_files_of_two_runs_at_once(
+    cold: ColdStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have written the conversation, and one of them has entered it in the index."""
+    thread, kept = await cold.chat("secret"), await cold.chat("kept")
+    await cold.follow()
+    async with open_pool(cold.url, role=None) as owner:
+        late = Archiver(owner, cold.files, days=365)
+        enter = late._enter
+
+        async def enter_late(name: str, conversations: object) -> set[str]:
+            assert (await Archiver(owner, cold.files, days=365).run()).conversations == 2
+            return await enter(name, conversations)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(late, "_enter", enter_late)
+        assert (await late.run()).left_in_log == 2
+    assert len(cold.files.names()) == 2
+    await cold.store.append(await cold.store.load(thread.conversation_id), [ERASED])
+    while await cold.work.rewrite():
+        pass
+    assert b"Ask secret" not in cold.contents()
+    assert (b"Ask kept" in cold.contents(), len(cold.files.names())) == (True, 1)
+    assert await cold.rows_left(kept) == kept.version
+
+
 class _Killed(Exception):  # noqa: N818 - what happens to it
     """The process that archives ends here."""
 
@@ -170,9 +217,10 @@ async def test_a_process_killed_before_the_index_leaves_a_file_that_is_removed(c
     assert len(cold.files.names()) == 1
     assert await cold.work.rewrite() == 0  # it may be at work still
     await cold.aged()
+    (cold.folder / f".{cold.files.names()[0]}.partial").write_bytes(b"half of it")
     assert await cold.work.delete_rows() == 0
     assert await cold.work.rewrite() == 1
-    assert cold.files.names() == []
+    assert list(cold.folder.iterdir()) == []
     assert await cold.rows_left(thread) == thread.version
 
 
@@ -221,6 +269,31 @@ async def test_an_older_generation_that_was_left_goes_with_the_next_removal(cold
     # A database that was restored names a generation that is gone: the newest has all that is left.
     await cold.rows("UPDATE archive_files SET generation = 1 RETURNING name")
     assert await cold.work.bring_back(threads[2].conversation_id)
+
+
+async def test_a_projector_that_was_stopped_brings_nothing_erased_back_into_a_file(
+    cold: ColdStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, secret = await cold.chat("first"), await cold.chat("secret")
+    await cold.chat("kept")
+    await cold.moved()
+    await cold.work.bring_back(first.conversation_id)
+    stopped = Archive(cold.pool, cold.files)
+    read = stopped.rows_in
+
+    async def stop(name: str, generation: int) -> list[ArchivedRow]:
+        rows = await read(name, generation)
+        monkeypatch.undo()
+        await cold.work.bring_back(secret.conversation_id)
+        await cold.store.append(await cold.store.load(secret.conversation_id), [ERASED])
+        assert await cold.work.rewrite() == 1
+        return rows
+
+    monkeypatch.setattr(stopped, "rows_in", stop)
+    assert await ArchiveWork(cold.pool, stopped).rewrite() == 1
+    assert b"Ask secret" not in cold.contents()
+    assert b"Ask kept" in cold.contents()
+    assert len(cold.files.names()) == 1
 
 
 async def test_rows_stay_until_readers_of_a_page_are_done(cold: ColdStorage) -> None:

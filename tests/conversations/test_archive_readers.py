@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from conversations.archive import archiving
+from conversations.archive import archive_log, archiving
 from conversations.archive.archive_audit import audit_archive
-from conversations.archive.parquet_file import decode, encode
+from conversations.archive.parquet_file import ArchivedRow, decode, encode
 from conversations.chain.day_heads import compare, head_of
 from conversations.errors import ArchiveNotGiven
 from conversations.event_store.log import Log
@@ -78,6 +78,26 @@ async def test_pages_merge_files_and_the_log_in_order(
             read += [entry.position for entry in page]
         assert read[: len(positions)] == positions
         assert read == sorted(set(read))
+
+
+async def test_a_page_has_what_is_archived_and_deleted_while_files_are_read(
+    cold: ColdStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cold.chat("first")
+    thread = await cold.chat("second", days=100)
+    await cold.chat("third")
+    await cold.moved()
+    read = cold.archive.rows_after
+
+    async def read_slowly(after: int, until: int, limit: int) -> list[ArchivedRow]:
+        rows = await read(after, until, limit)
+        await cold.moved(days=90)
+        return rows
+
+    monkeypatch.setattr(archive_log, "GRACE_SECONDS", 0)
+    monkeypatch.setattr(cold.archive, "rows_after", read_slowly)
+    page = await cold.archive_log.read(0, 1_000)
+    assert sum(each.conversation_id == thread.conversation_id for each in page) == thread.version
 
 
 async def test_an_audit_verifies_the_files_and_heads_of_days_hold(cold: ColdStorage) -> None:

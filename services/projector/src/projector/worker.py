@@ -34,6 +34,7 @@ from runtime.following import follow
 from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
+from runtime.settings import SettingsError
 from runtime.worker import until_stopped
 from webhooks import delivery_projection, outbox
 
@@ -49,17 +50,29 @@ _ARCHIVE_POLL_SECONDS = 2.0
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Share the work until `stop` is set."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
+    archive = _archive_folder(settings)
     async with (
         _provisioning(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
         # All that it commits is done again, should the server lose it (decision 46).
         open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
     ):
-        folder = None if settings.archive_dir is None else Path(settings.archive_dir)
-        projector = Projector(settings.database_url, name, bus, pool, archive=folder)
+        projector = Projector(settings.database_url, name, bus, pool, archive=archive)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
             await until_stopped(stop, projector.run)
+
+
+def _archive_folder(settings: Settings) -> Path | None:
+    """Raises SettingsError where no file can be stored there."""
+    if settings.archive_dir is None:
+        return None
+    folder = Path(settings.archive_dir)
+    try:
+        FolderStore(folder).check()
+    except OSError as error:
+        raise SettingsError(f"AGENTCHAT_ARCHIVE_DIR: {folder} cannot be used: {error.strerror}") from None
+    return folder
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import LiteralString
 
 import msgspec
@@ -80,22 +80,18 @@ class Archive:
         """What is archived of positions in (after, until], in order: up to `limit` rows, and PAGE_BYTES.
 
         Also what is still in the log. Files are loaded in the order of their first positions, as few as it
-        takes: what is below the first position of the next one is complete.
+        takes: a full page that ends before the next one begins is complete. No more than a page is held of
+        them, since all files may overlap where conversations go on for months.
         """
         async with connection(self._pool) as conn:
             found = await (await conn.execute(_FILES, [after, until])).fetchall()
-        files = [_File(*row) for row in found]
-        if not files:
-            return []
-        ends = [file.first_position for file in files[1:]] + [until + 1]
         rows: list[ArchivedRow] = []
-        complete: list[ArchivedRow] = []
-        for file, end in zip(files, ends, strict=True):
-            rows += await self._archived_in(file, after, until)
-            complete = [row for row in rows if row.position < end]
-            if len(complete) >= limit:
+        for file in (_File(*row) for row in found):
+            if _is_full(rows, limit) and rows[-1].position < file.first_position:
                 break
-        return _page(sorted(complete, key=_position), limit)
+            rows += await self._archived_in(file, after, until, limit)
+            rows = _page(sorted(rows, key=_position), limit)
+        return rows
 
     async def rows_in(self, name: str, generation: int) -> list[ArchivedRow]:
         """All rows of a file; of a later generation where that one is not there (a restored database)."""
@@ -106,14 +102,14 @@ class Archive:
         self._cached.put(key, rows, sum(len(row.state) for row in rows))
         return rows
 
-    async def _archived_in(self, file: _File, after: int, until: int) -> list[ArchivedRow]:
-        """Without those of conversations that have left the archive, and are in the file still."""
+    async def _archived_in(self, file: _File, after: int, until: int, limit: int) -> list[ArchivedRow]:
+        """The first of its rows, without those of conversations that have left the archive since."""
         async with connection(self._pool) as conn:
             found = await (await conn.execute(_CURRENT, [file.name])).fetchall()
         current = {conversation_id for (conversation_id,) in found}
         rows = await self.rows_in(file.name, file.generation) if current else []
-        begin = bisect_right(rows, after, key=_position)
-        return [row for row in rows[begin:] if row.position <= until and row.conversation_id in current]
+        begin, end = (bisect_right(rows, each, key=_position) for each in (after, until))
+        return list(islice((row for row in rows[begin:end] if row.conversation_id in current), limit))
 
     async def _entries(
         self, query: LiteralString, parameters: Sequence[object]
@@ -139,6 +135,11 @@ class Archive:
 
 def _position(row: ArchivedRow) -> int:
     return row.position
+
+
+def _is_full(rows: Sequence[ArchivedRow], limit: int) -> bool:
+    """Whether a page would have nothing of what comes after its last row."""
+    return len(rows) >= limit or sum(len(row.state) for row in rows) >= PAGE_BYTES
 
 
 def _page(rows: Sequence[ArchivedRow], limit: int) -> list[ArchivedRow]:

@@ -1,15 +1,18 @@
 """The log with what is archived, for who reads all of it: rebuilds, verifications, exports, audits.
 
 A page is read from the index of the archive first, and then from the log. What is brought back in between is
-in both, and counts once; what is archived in between is still in the log, for GRACE_SECONDS.
+in both, and counts once; what is archived in between is still in the log, for GRACE_SECONDS. Where reading
+the files took nearly so long, the index is read once more.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 from conversations.archive.archive import Archive
 from conversations.archive.archive_store import FolderStore
+from conversations.archive.archive_tables import GRACE_SECONDS
 from conversations.archive.parquet_file import ArchivedRow
 from conversations.event_store.log import Log, LogEntry, open_log
 from runtime.postgres import Pool, open_pool
@@ -27,15 +30,18 @@ class ArchiveLog(Log):
     async def read(
         self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
     ) -> list[LogEntry]:
-        """As `Log.read`; up to twice `limit`."""
+        """As `Log.read`; up to three times `limit`."""
         if until is None:
             until = await self.settled()
-        archived = await self._archive.rows_after(after, until, limit)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        archived = [await self._archive.rows_after(after, until, limit)]
         page = await super().read(after, limit, without=without, until=until)
-        if not archived:
-            return page
-        ends = [each[-1].position for each in (archived, page) if each]
-        found = {row.position: _entry(row, without) for row in archived}
+        if clock() - began > GRACE_SECONDS / 2:
+            archived.append(await self._archive.rows_after(after, until, limit))
+        ends = [rows[-1].position for rows in archived if rows]
+        ends += [entry.position for entry in page[-1:]]
+        found = {row.position: _entry(row, without) for rows in archived for row in rows}
         found |= {entry.position: entry for entry in page}
         return [found[position] for position in sorted(found) if position <= min(ends)]
 

@@ -243,6 +243,7 @@ BEGIN
     )
     SELECT NOT coalesce(
         bool_and(version = place AND position > coalesce(position_before, 0)
+                 AND (octet_length(hash) > 32) = (place = 1)
                  AND substr(hash, octet_length(hash) - 31) = sha256(previous || convert_to(
                      wanted || E'\\n' || version || E'\\n' || position || E'\\n' || topic || E'\\n', 'UTF8')
                      || state))

@@ -98,33 +98,35 @@ class ArchiveWork:
             # These first: one that leaves in between is not written, and its removal is for the next time.
             left = [id_ for (id_,) in await (await conn.execute(_LEFT, [name])).fetchall()]
             current = {id_ for (id_,) in await (await conn.execute(_CURRENT, [name])).fetchall()}
-        assert row is not None, "files are removed here alone"
-        generation = row[0]
-        if not current:
-            await asyncio.to_thread(self._delete_all, name, None)
+        if row is None or not current:
+            if not await self._delete(name) and row is not None:
+                self._logger.warning("archive_file_missing", file=name)
             await self._execute(_REMOVE, [name])
         else:
+            generation = row[0]
             rows = await self._archive.rows_in(name, generation)
             data = await asyncio.to_thread(
                 parquet_file.encode, [row for row in rows if row.conversation_id in current]
             )
             rewritten = file_name(name, generation + 1)
             await asyncio.to_thread(self._archive.store.write, rewritten, data)
-            await self._execute(_REWRITTEN, [generation + 1, name])
-            await asyncio.to_thread(self._delete_all, name, rewritten)
+            if not await self._execute(_REWRITTEN, [generation + 1, name, generation]):
+                # A projector that leads now has. Ours may have replaced its file, and have more.
+                await self._rewrite(name)
+                return
+            await self._delete(name, but=rewritten)
             await self._execute(_REMOVED, [name, left])
         self._logger.info("archive_file_rewritten", file=name, removed=len(left), left=len(current))
 
-    def _delete_all(self, name: str, but: str | None) -> None:
+    async def _delete(self, name: str, *, but: str | None = None) -> int:
         """Every generation of a file: one may have been left by a process that was killed."""
-        for each in self._archive.store.names():
-            if each.startswith(f"{name}.") and each != but:
-                self._archive.store.delete(each)
+        return await asyncio.to_thread(self._archive.store.delete, f"{name}.", but=but)
 
-    async def _execute(self, statement: str, parameters: list[object]) -> None:
+    async def _execute(self, statement: str, parameters: list[object]) -> int:
+        """Returns how many rows it has changed."""
         async with connection(self._pool) as conn, conn.transaction():
             await conn.execute(_DURABLY)
-            await conn.execute(statement.encode(), parameters)
+            return (await conn.execute(statement.encode(), parameters)).rowcount
 
 
 _DURABLY = "SET LOCAL synchronous_commit TO on"
@@ -150,7 +152,7 @@ _CURRENT = "SELECT conversation_id FROM archived_conversations WHERE file = %s"
 
 _LEFT = "SELECT conversation_id FROM archive_removals WHERE file = %s"
 
-_REWRITTEN = "UPDATE archive_files SET generation = %s WHERE name = %s"
+_REWRITTEN = "UPDATE archive_files SET generation = %s WHERE name = %s AND generation = %s"
 
 _REMOVED = "DELETE FROM archive_removals WHERE file = %s AND conversation_id = ANY(%s)"
 

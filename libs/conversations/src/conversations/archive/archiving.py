@@ -194,6 +194,6 @@ WITH complete AS (
 )
 INSERT INTO archive_removals (file, conversation_id)
 SELECT name, id FROM complete, unnest(%s::text[]) AS id
- WHERE NOT EXISTS (SELECT FROM archived_conversations WHERE conversation_id = id)
+ WHERE NOT EXISTS (SELECT FROM archived_conversations WHERE conversation_id = id AND file = name)
 ON CONFLICT DO NOTHING
 """

@@ -17,6 +17,7 @@ import msgspec
 from contracts.events import ConversationErased
 from contracts.timings import ACCEPT_SECONDS
 from conversations.archive.recalls import has_archive
+from conversations.database import MOVE_LOCK
 from conversations.errors import ArchiveNotGiven
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore, open_store
@@ -38,6 +39,7 @@ begins just before the deadline too.
 LOOK_SECONDS = 0.25
 CAUGHT_UP_SECONDS = 120.0
 _LONG_SECONDS = 3600.0
+_HELD_SECONDS = 30 * 24 * 3600.0
 _UNBOUNDED = "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 
 
@@ -232,14 +234,32 @@ class AccountMove:
 
 @contextlib.asynccontextmanager
 async def opened(source_url: str, target_url: str, account_id: str, cell: str) -> AsyncIterator[AccountMove]:
-    """A move between two databases, each named as its owner."""
+    """A move between two databases, each named as its owner.
+
+    Raises StackError where another command is at work on the account: one that undoes a move just before
+    the other opens the account would leave it open in both cells.
+    """
     async with (
         open_pool(source_url, role=None, options=_UNBOUNDED) as source,
         open_pool(target_url, role=None, options=_UNBOUNDED) as target,
         open_store(target_url) as store,
+        _alone(source, account_id),
     ):
         yield AccountMove(source, target, store, account_id, cell=cell)
 
+
+@contextlib.asynccontextmanager
+async def _alone(source: Pool, account_id: str) -> AsyncIterator[None]:
+    async with connection(source, seconds=_HELD_SECONDS) as conn:
+        if await (await conn.execute(_LOCK, [MOVE_LOCK, account_id])).fetchone() != (True,):
+            raise StackError("another command is moving the account")
+        try:
+            yield
+        finally:
+            await conn.execute("SELECT pg_advisory_unlock_all()")
+
+
+_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"
 
 _CLOSED_FOR = """
 SELECT extract(epoch FROM clock_timestamp() - since)::float8 FROM account_cells WHERE account_id = %s

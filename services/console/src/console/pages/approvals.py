@@ -17,7 +17,7 @@ from console.frame.forms import FormField, SchemaForm
 from console.frame.rendering import page
 from contracts import http
 from contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
-from conversations.queries.threads import SavedMessage, find_thread, messages_of
+from conversations.queries.threads import SavedMessage, find_thread, messages_of, readable
 
 _STATES = ("pending", "approved", "denied", "expired", "cancelled")
 _CONTEXT_MESSAGES = 6
@@ -184,6 +184,7 @@ async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMess
     thread = await find_thread(pool, conversation_id)
     if thread is None:
         return ()
+    await readable(pool, thread)
     found = await messages_of(
         pool,
         conversation_id,
