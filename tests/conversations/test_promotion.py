@@ -118,6 +118,24 @@ def test_an_address_that_leads_to_no_primary_is_refused(given: str) -> None:
         acting_as(given, "gateway")
 
 
+def test_a_sequence_that_counts_in_steps_goes_on_in_them(migrated_database_url: str) -> None:
+    """As those of several cells do, whose feeds are merged."""
+    with psycopg.connect(migrated_database_url) as conn:
+        conn.execute(
+            "ALTER SEQUENCE conversation_events_notification_id_seq INCREMENT 64 RESTART WITH 64000005"
+        )
+        conn.execute("UPDATE log_timelines SET timeline = 0")
+        seen = 64_001_000
+        row = conn.execute(
+            "SELECT begin_timeline(%s), nextval('conversation_events_notification_id_seq')", [seen]
+        ).fetchone()
+        conn.rollback()
+    assert row is not None
+    first, drawn = row
+    assert (first, first % 64) == (drawn, 5)
+    assert seen + LEFT_OUT < first <= seen + LEFT_OUT + 128
+
+
 async def test_what_a_promoted_standby_lacks_is_found_and_its_positions_are_not_used_again(
     pair: Pair, bus: Bus
 ) -> None:

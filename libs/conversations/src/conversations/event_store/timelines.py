@@ -21,7 +21,8 @@ _NOTED = "SELECT timeline FROM public.log_timelines ORDER BY first_position DESC
 
 # A trigger, so that whoever appends has left them out. Its name is before that of `register_append`, since
 # who has registered waits for nobody. The check costs 20 microseconds a statement. An append that is refused
-# has set the sequence all the same, and the next one finds it so.
+# has set the sequence all the same, and the next one finds it so. The sequence goes on in its own steps, by
+# which those of several cells may draw positions that no other draws.
 STEP = f"""
 CREATE TABLE log_timelines (
     first_position bigint PRIMARY KEY,
@@ -36,14 +37,19 @@ CREATE FUNCTION begin_timeline(seen bigint) RETURNS bigint LANGUAGE plpgsql AS $
 DECLARE
     head bigint;
     first bigint;
+    drawn bigint;
+    step bigint;
+    steps bigint;
 BEGIN
     LOCK TABLE public.log_timelines IN SHARE ROW EXCLUSIVE MODE;
     IF ({_NOTED}) = {_CURRENT} THEN
         RETURN NULL;
     END IF;
     SELECT coalesce(max(notification_id), 0) INTO head FROM public.conversation_events;
-    first := setval('{_SEQUENCE}', greatest(
-        greatest(seen, head) + {LEFT_OUT}, pg_sequence_last_value('{_SEQUENCE}'))) + 1;
+    SELECT last_value, seqincrement INTO drawn, step
+      FROM {_SEQUENCE}, pg_sequence WHERE seqrelid = '{_SEQUENCE}'::regclass;
+    steps := ceil(greatest(greatest(seen, head) + {LEFT_OUT} - drawn, 0)::numeric / step);
+    first := setval('{_SEQUENCE}', drawn + steps * step) + step;
     INSERT INTO public.log_timelines (first_position, last_position, timeline)
     VALUES (first, head, {_CURRENT});
     RETURN first;
