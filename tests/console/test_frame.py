@@ -96,3 +96,66 @@ async def test_a_form_without_its_sessions_token_does_nothing_and_comes_back_who
     assert 'value="It is &#34;late&#34; &lt;b&gt;"' in response.text
     again = await browser.submit(response.text)
     assert again.request.url.path == "/now"
+
+
+@pytest.mark.requirement("CONSOLE-CLOSED")
+@pytest.mark.parametrize(("method", "target"), [("GET", None), ("POST", "#trouble")])
+async def test_what_fails_for_a_part_is_said_in_a_part_and_a_form_stays(
+    browser: Browser, method: str, target: str | None
+) -> None:
+    headers = {"hx-request": "true", "x-form-token": await browser.form_token()}
+    response = await browser.http.request(method, "/agents/nobody", headers=headers)
+    assert (response.status_code, response.headers.get("hx-retarget")) == (404, target)
+    assert "<html" not in response.text
+    assert "Not found" in text_of(response.text)
+
+
+_ID = "019ac9e4-0000-7000-8000-000000000000"
+_HUGE = "9" * 30
+
+
+@pytest.mark.requirement("CONSOLE-CLOSED")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/now?account=%00",
+        "/now?agent=%ff",
+        "/conversations?account=%00",
+        "/conversations?agent=%00&tag=%00=a&tool=%00&before=%00",
+        "/conversations?q=%00&before=x",
+        "/conversations/new?after=%00",
+        f"/conversations/{_ID}?at={_HUGE}&run=%00",
+        f"/conversations/{_ID}/events/{_HUGE}",
+        f"/conversations/{_ID}/stream?run=%00",
+        "/traces/%00",
+        "/approvals?account_id=%00&cursor=%00",
+        "/approvals/%00",
+        "/approvals/news?newest=%00&shown=-1",
+        f"/approvals/news?shown={_HUGE}",
+        "/what-if?agent=%00",
+        f"/what-if?agent={_ID}&version={_HUGE}",
+        "/what-if?runs=%00",
+        "/what-if/%00",
+        "/playground?agent=%00",
+        f"/playground?agent={_ID}&version={_HUGE}",
+        "/playground?conversation=%00",
+        "/playground?fork=%00:%00",
+        "/playground/stream?trace=%00",
+        "/agents?account_id=%00&cursor=%00",
+        "/agents/%00",
+        "/agents/new?account_id=%00",
+        f"/agents/{_ID}/diff?old={_HUGE}&new=-{_HUGE}",
+        f"/agents/{_ID}/servers/%00",
+        "/knowledge?cursor=%00",
+        "/knowledge/%00?q=%00",
+        "/accounts?month=%00",
+        "/accounts/%00?month=x",
+        "/plans/%00",
+        "/webhooks?account_id=%00&cursor=%00",
+        "/webhooks/%00?status=%00",
+        "/sign-in?next=//[",
+    ],
+)
+async def test_an_address_that_makes_no_sense_is_not_a_fault(browser: Browser, path: str) -> None:
+    response = await browser.get(path)
+    assert response.status_code < 500, text_of(response.text)[:400]

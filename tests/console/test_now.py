@@ -10,9 +10,12 @@ from bus import Bus
 from console.frame.assets import Assets
 from console.frame.rendering import environment
 from console.live import broadcast
+from console.live.badges import Badges
 from console.live.broadcast import Broadcast, message
-from console.live.monitor import point
+from console.live.monitor import Monitor, point
 from console.pages.now.live_run import LiveRun
+from console.pages.now.live_runs import LiveRuns, NowFilter, NowSources
+from console.pages.now.now_view import Boards
 from contracts import frames
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
@@ -90,6 +93,51 @@ async def test_a_run_streams_into_the_page_of_every_browser(
         await asyncio.gather(until("word word"), until("word word"))
         await speaking
     assert "word word" not in await browser.page("/now?agent=nobody")
+
+
+async def test_a_run_that_has_waited_streams_again(storage: Storage, bus: Bus, browser: Browser) -> None:
+    (word,) = words(1)
+    *waits, decided = held(word, f"call-{word}")
+    thread = await storage.told(asked(word), started(word), *waits)
+    await storage.follow()
+    text = ""
+
+    async def speak() -> None:
+        await storage.store.append(thread, [decided])
+        await storage.follow()
+        for offset in range(0, 1000, 5):
+            delta = frames.Delta(seq=offset + 9, attempt=1, round=2, text="again ", offset=offset)
+            await bus.traces.publish_frame(trace(word), delta)
+            await asyncio.sleep(0.05)
+
+    speaking = None
+    async with asyncio.timeout(20), browser.http.stream("GET", "/now/stream") as response:
+        async for piece in response.aiter_text():
+            text += piece
+            if speaking is None and trace(word) in text:
+                speaking = asyncio.create_task(speak())
+            if "again again" in text:
+                break
+    assert speaking is not None
+    speaking.cancel()
+
+
+async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, pool: Pool, bus: Bus) -> None:
+    (word,) = words(1)
+    await storage.told(asked(word), started(word))
+    await storage.follow()
+    boards, templates = Boards(pool, bus, Monitor({})), environment(Assets.read())
+    sources = NowSources(pool=pool, bus=bus, boards=boards, badges=Badges(pool), templates=templates)
+    runs = LiveRuns(sources, NowFilter(account_id=ACCOUNT))
+    await runs.table()
+    received = asyncio.Event()
+    following = bus.traces.follow_trace(trace(word), lambda _: received.set())
+    await bus.traces.publish_frame(
+        trace(word), frames.Delta(seq=2, attempt=1, round=1, text="word", offset=0)
+    )
+    await received.wait()
+    await following.close()
+    assert {row.words for row in (await runs.table()).rows if row.trace_id == trace(word)} == {""}
 
 
 async def test_a_filter_that_finds_nothing_says_so_and_leads_back(browser: Browser) -> None:

@@ -102,9 +102,11 @@ async def test_what_was_written_outlives_its_session(browser: Browser) -> None:
     assert [each.status_code for each in done.history] == [303]
 
 
-async def test_a_part_that_is_asked_for_loads_its_page_again(browser: Browser) -> None:
+async def test_a_page_stays_as_it_is_where_its_part_has_no_session_any_more(browser: Browser) -> None:
     response = await browser.get("/health", **{"hx-request": "true"})
-    assert (response.status_code, response.headers["hx-refresh"]) == (401, "true")
+    assert (response.status_code, response.headers["hx-retarget"]) == (401, "#trouble")
+    assert "<html" not in response.text
+    assert 'href="/sign-in"' in response.text
 
 
 async def test_it_has_one_name(browser: Browser) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from litestar import Request, Response
 from litestar.datastructures import UploadFile
-from litestar.exceptions import PermissionDeniedException
+from litestar.exceptions import ClientException, NotAuthorizedException, PermissionDeniedException
 from litestar.response import Redirect
 
 from console.console_services import ConsoleServices, services_of
@@ -38,12 +38,14 @@ class FormRefused(Exception):  # noqa: N818 - not an error of ours
 async def check(request: AnyRequest) -> Response[Any] | None:
     """Gives the request its session, or answers in the handler's place.
 
-    Raises FormRefused, PermissionDeniedException, DatabaseUnavailable.
+    Raises FormRefused, ClientException, DatabaseUnavailable.
     """
     if request.url.path.startswith(_OPEN_PATHS):
         return None
     services = services_of(request)
     _check_host(request, services)
+    if "%00" in request.url.query:
+        raise ClientException("An address has no NUL character.")
     sessions = services.sessions
     session = await sessions.opened(request.cookies.get(cookie_name(services), ""))
     if request.method not in _SAFE:
@@ -84,9 +86,11 @@ def _check_origin(request: AnyRequest, services: ConsoleServices) -> None:
 
 
 def _signed_out(request: AnyRequest) -> Response[Any]:
-    """To the page where one signs in, and from there back; a part that htmx asks for loads the page again."""
+    """To the page where one signs in, and from there back. Where a part is asked for the page stays, with
+    what is written on it. Raises NotAuthorizedException.
+    """
     if request.headers.get("hx-request"):
-        return Response("", status_code=401, media_type="text/html", headers={"hx-refresh": "true"})
+        raise NotAuthorizedException("Your session has ended. What is written on this page stays.")
     query = f"?{request.url.query}" if request.url.query else ""
     return Redirect(f"{SIGN_IN}?next={quote(request.url.path + query)}", status_code=303)
 

@@ -11,12 +11,14 @@ from console.frame.access import AnyRequest, FormRefused
 from console.frame.rendering import page
 from console.frame.sign_in import form_refused
 from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
+from conversations.errors import UnreadableEvent
 from runtime import logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 
 _STATUS: dict[type[AdminError], int] = {NotFound: 404, Conflict: 409, Invalid: 400}
 _TITLES = {
     400: "That cannot be done as asked",
+    401: "Signed out",
     403: "Refused",
     404: "Not found",
     405: "Not found",
@@ -27,16 +29,25 @@ _TITLES = {
 
 
 def problem(request: AnyRequest, status: int, reason: str) -> Template:
-    """A page that says what is wrong, in one sentence, with the trace's id."""
-    title = _TITLES.get(status, "Something went wrong here")
-    return page(
+    """A page that says what is wrong, in one sentence, with the trace's id.
+
+    Where htmx asks, a part: in the place of what was asked for, or, where a form was sent or the session has
+    ended, above a page that stays as it is.
+    """
+    is_part, is_read = bool(request.headers.get("hx-request")), request.method == "GET"
+    answer = page(
         request,
-        "problem.html",
+        "parts/problem.html" if is_part else "problem.html",
         status_code=status,
-        title=title,
+        title=_TITLES.get(status, "Something went wrong here"),
         reason=reason,
+        signed_out=status == 401,
+        again=f"{request.url.path}?{request.url.query}" if is_read else None,
         trace_id=telemetry.current_trace_id(),
     )
+    if is_part and (status == 401 or not is_read):
+        answer.headers.update({"hx-retarget": "#trouble", "hx-reswap": "innerHTML"})
+    return answer
 
 
 def _router_error(request: AnyRequest, error: HTTPException) -> Response[Any]:
@@ -57,6 +68,10 @@ def _part_is_away(request: AnyRequest, error: Exception) -> Response[Any]:
     return problem(request, 503, f"{away} does not answer: {error}")
 
 
+def _unreadable(request: AnyRequest, error: UnreadableEvent) -> Response[Any]:
+    return problem(request, 409, f"This release of the console cannot read the conversation: {error}")
+
+
 def _failure(request: AnyRequest, error: Exception) -> Response[Any]:
     """A fault of ours: the log has it."""
     logs.get_logger("console").error("request_failed", exc_info=error)
@@ -69,5 +84,6 @@ HANDLERS: dict[type[Exception] | int, Any] = {
     AdminError: _admin_error,
     DatabaseUnavailable: _part_is_away,
     BusUnavailable: _part_is_away,
+    UnreadableEvent: _unreadable,
     Exception: _failure,
 }

@@ -38,11 +38,13 @@ class Broadcast:
         for reader in tuple(self._readers):
             self._end(reader)
 
-    async def read(self) -> AsyncIterator[bytes]:
-        """Events from now on, and beats while there are none."""
+    async def read(self, first: bytes | None = None) -> AsyncIterator[bytes]:
+        """`first`, events from now on, and beats while there are none."""
         reader: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_WAITING)
         self._readers[reader] = None
         try:
+            if first is not None:
+                yield first
             while True:
                 try:
                     async with asyncio.timeout(BEAT_SECONDS):

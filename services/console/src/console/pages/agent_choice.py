@@ -9,6 +9,7 @@ from administration.admin_values import Agent, AgentVersion
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
 from console.frame.directory import accounts_by_id, all_of
+from console.frame.filters import json_text
 from contracts.admin_errors import Invalid
 
 _VERSIONS = 50
@@ -46,7 +47,11 @@ async def agent_options(request: AnyRequest) -> tuple[AgentOption, ...]:
     """Every agent, by the name of its account and its own."""
     accounts = await accounts_by_id(request)
     agents: tuple[Agent, ...] = await all_of(request, "GET /agents")
-    options = (AgentOption(each.id, each.name, accounts[each.account_id].name) for each in agents)
+    options = (
+        AgentOption(each.id, each.name, accounts[each.account_id].name)
+        for each in agents
+        if each.account_id in accounts  # else it was deleted, or made, between the two
+    )
     return tuple(sorted(options, key=lambda each: (each.account.lower(), each.name.lower(), each.id)))
 
 
@@ -74,7 +79,7 @@ def form_of(agent: Agent) -> DraftForm:
         version=agent.version,
         model=agent.model,
         system_prompt=agent.system_prompt,
-        parameters=_json(agent.parameters) if agent.parameters else "",
+        parameters=json_text(agent.parameters) if agent.parameters else "",
         max_tool_rounds=str(agent.max_tool_rounds),
         servers=tuple(
             DraftServer(
@@ -161,7 +166,3 @@ def _object(value: str) -> dict[str, Any]:
         return msgspec.json.decode(value, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise Invalid("parameters", f"must be an object of JSON: {error}") from None
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value)).decode()

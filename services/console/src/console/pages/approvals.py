@@ -12,7 +12,7 @@ from litestar.response import Redirect
 from bus import BusUnavailable, list_tools
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import administer, note_read
 from console.frame.forms import FormField, SchemaForm
 from console.frame.rendering import page
 from contracts import http
@@ -80,12 +80,16 @@ async def get_approvals(
 
 
 @get("/approvals/news")
-async def get_news(request: AnyRequest, newest: str = "", shown: int = 0) -> Response[Any]:
+async def get_news(
+    request: AnyRequest, newest: str = "", shown: int = 0, account_id: str | None = None
+) -> Response[Any]:
     """The part that says what has come and gone since the inbox was loaded."""
-    found = await administer(request, "GET /approvals", status="pending", limit=100)
+    asked = {"status": "pending", "account_id": account_id or None, "limit": 100}
+    found = await administer(request, "GET /approvals", **asked)
     ids = [each.id for each in found.items]
     fresh = ids.index(newest) if newest in ids else sum(each > newest for each in ids)
-    return page(request, "parts/approvals_news.html", fresh=fresh, gone=max(0, shown - (len(ids) - fresh)))
+    gone = max(0, shown - (len(ids) - fresh))
+    return page(request, "parts/approvals_news.html", fresh=fresh, gone=gone, account_id=account_id or "")
 
 
 @get("/approvals/{approval_id:str}")
@@ -185,6 +189,7 @@ async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMess
     if thread is None:
         return ()
     await readable(pool, thread)
+    await note_read(request, conversation_id, thread.account_id)
     found = await messages_of(
         pool,
         conversation_id,

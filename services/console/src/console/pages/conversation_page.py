@@ -33,6 +33,7 @@ from conversations.aggregate.conversation import Run
 from conversations.chain.event_links import event_links
 from conversations.event_store.log import Log
 from conversations.queries.find_run import find_run
+from conversations.queries.threads import find_thread
 
 _ICONS = {"completed": "done", "failed": "failed", "cancelled": "cancelled", "running": "running"}
 
@@ -158,6 +159,7 @@ async def get_events(request: AnyRequest, conversation_id: FromPath[str]) -> Res
     found = await _look(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
+    await note_read(request, found.id, found.account_id)
     entries = found.run_entries
     links = await event_links(services_of(request).pool, entries)
     is_part = bool(request.headers.get("hx-request"))
@@ -171,9 +173,11 @@ async def get_event(
     request: AnyRequest, conversation_id: FromPath[str], version: FromPath[int]
 ) -> Response[bytes] | Template:
     """One event, byte for byte as it is stored."""
-    rows = []
-    if is_uuid(conversation_id):
-        rows = await Log(services_of(request).pool).rows(conversation_id, version - 1, version)
+    pool, rows = services_of(request).pool, []
+    thread = await find_thread(pool, conversation_id) if is_uuid(conversation_id) else None
+    if thread is not None and 0 < version <= thread.version:
+        await note_read(request, conversation_id, thread.account_id)
+        rows = await Log(pool).rows(conversation_id, version - 1, version)
     if not rows:
         return problem(request, 404, f"The conversation has no event {version}.")
     return Response(rows[0].state, media_type="application/json", headers={"cache-control": "no-store"})

@@ -139,6 +139,8 @@ async def _form(
 async def _chosen(request: AnyRequest, agent: Agent, given: Mapping[str, str]) -> list[ChosenRun]:
     """Raises Invalid with the name of the field, NotFound, Conflict."""
     named = given["runs"].replace(",", " ").split()
+    if len(named) > MOST_RUNS:
+        raise Invalid("runs", f"has {len(named):,} ids; an experiment takes {MOST_RUNS} runs at most")
     sample = number(given, "sample")
     if sample is not None and not 1 <= sample <= MOST_RUNS:
         raise Invalid("sample", f"must be 1 to {MOST_RUNS}")

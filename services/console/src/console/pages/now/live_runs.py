@@ -84,7 +84,7 @@ class LiveRuns:
         self._total = 0
         self._problem: str | None = None
         self._working: asyncio.Task[None] | None = None
-        self._order: list[str] = []
+        self._sent: tuple[object, ...] = ()
 
     def __len__(self) -> int:
         return len(self._broadcast)
@@ -98,10 +98,11 @@ class LiveRuns:
     async def read(self) -> AsyncIterator[bytes]:
         """The whole table first, then what changes. A beat opens the stream: a look may take a while."""
         yield BEAT
-        yield self._rendered(await self.table(), await self._sources.boards.board())
+        board = await self._sources.boards.board()
+        first = self._rendered(await self.table(), board)
         if self._working is None:
             self._working = asyncio.create_task(self._work())
-        async for event in self._broadcast.read():
+        async for event in self._broadcast.read(first):
             yield event
 
     async def close(self) -> None:
@@ -117,6 +118,7 @@ class LiveRuns:
     async def _work(self) -> None:
         log, look_at, board_at = logs.get_logger("now"), 0.0, time.monotonic() + FIGURES_SECONDS
         try:
+            self._follow()
             while True:
                 await asyncio.sleep(TICK_SECONDS)
                 if not len(self._broadcast):
@@ -124,6 +126,7 @@ class LiveRuns:
                 now = time.monotonic()
                 if now >= look_at:
                     await self._look()
+                    self._follow()
                     look_at = now + _LOOK_SECONDS
                 if parts := self._changes():
                     self._broadcast.send(message(parts))
@@ -163,7 +166,7 @@ class LiveRuns:
         for run in found:
             known = self._followed.get(run.trace_id)
             if known is None:
-                self._followed[run.trace_id] = self._follow(run)
+                self._followed[run.trace_id] = _Followed(run)
             elif not known.live.is_over:
                 known.live.look(run)
                 known.looked_at = now
@@ -174,16 +177,16 @@ class LiveRuns:
                 del self._followed[trace_id]
                 await each.close()
 
-    def _follow(self, run: OpenRun) -> _Followed:
-        followed = _Followed(run)
-        if run.waits_for is None:
+    def _follow(self) -> None:
+        """The runs that are at work, also those that were not when they were found."""
+        for trace_id, each in self._followed.items():
+            is_at_work = each.over_at is None and each.live.run.waits_for is None
+            if each.subscription is not None or not is_at_work:
+                continue
             try:
-                followed.subscription = self._sources.bus.traces.follow_trace(
-                    run.trace_id, followed.live.take
-                )
+                each.subscription = self._sources.bus.traces.follow_trace(trace_id, each.live.take)
             except BusUnavailable as error:
                 self._problem = f"NATS does not answer: {error}"
-        return followed
 
     def _rows(self) -> list[RunRow]:
         newest = sorted(self._followed.values(), key=lambda each: each.live.run.seconds - each.looked_at)
@@ -197,14 +200,14 @@ class LiveRuns:
         ]
 
     def _changes(self) -> str:
-        """All rows where some came or went, else those that have changed."""
+        """All rows where some came or went or a part is away, else those that have changed."""
         rows = self._rows()
-        order = [row.trace_id for row in rows]
+        frame = (self._total, self._problem, *(row.trace_id for row in rows))
         changed = {trace_id for trace_id, each in self._followed.items() if each.live.changed}
         for trace_id in changed:
             self._followed[trace_id].live.changed = False
-        if order != self._order:
-            self._order = order
+        if frame != self._sent:
+            self._sent = frame
             table = RunTable(rows=rows, total=self._total, problem=self._problem)
             return self._sources.templates.get_template("parts/now_table.html").render(table=table)
         some = [row for row in rows if row.trace_id in changed]
@@ -221,7 +224,6 @@ class LiveRuns:
 
     def _rendered(self, table: RunTable, board: object) -> bytes:
         templates = self._sources.templates
-        self._order = [row.trace_id for row in table.rows]
         parts = templates.get_template("parts/now_table.html").render(table=table)
         return message(
             parts + templates.get_template("parts/now_board.html").render(board=board, waiting=None)
