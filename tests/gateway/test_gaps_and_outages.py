@@ -8,11 +8,14 @@ import httpx
 import pytest
 
 from bus import Bus
-from contracts import events, ids
+from contracts import events, frames, ids
 from conversations.event_store import mapper
+from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
+from gateway.runs.followed_run import FollowedRun, RunKey
+from gateway.runs.run_reader import RunReader
 from ops.prepare import migrate
-from runtime.postgres import open_pool
+from runtime.postgres import Pool, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.conversations.postgres_server import PostgresServer
 from tests.gateway import event_streams, stored
@@ -87,6 +90,7 @@ async def test_a_run_survives_a_restart_of_nats(
         back = asyncio.Event()
         bus.on_reconnect(back.set)
         async with accepted(client, worker) as (turn, events_read):
+            await stored.write(store, turn.request)
             await turn.delta("He")
             assert [(await events_read.next())["type"] for _ in range(2)] == ["meta", "delta"]
             await nats_server.kill(wipe=True)
@@ -96,7 +100,7 @@ async def test_a_run_survives_a_restart_of_nats(
             await nats_server.start()
             await back.wait()
             await process.line("nats_reconnected")
-            await stored.write(store, turn.request, *stored.ended(turn.request, "Hello"))
+            await stored.add(store, turn.request, *stored.ended(turn.request, "Hello"))
             await turn.delta("o")
             await turn.complete("Hello")
             seen = await events_read.rest()
@@ -107,6 +111,44 @@ async def test_a_run_survives_a_restart_of_nats(
         assert (await waiting).json()["message"]["content"] == "again"
         worker.stop.set()
         await consuming
+
+
+class HeldLog(Log):
+    """A log whose second answer is held until `release` is set: the first is asked for an end alone."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
+        self.answered, self.release = asyncio.Event(), asyncio.Event()
+        self._reads = 0
+
+    async def rows_of_run(
+        self, conversation_id: str, trace_id: str, after_version: int = 0
+    ) -> list[LogEntry]:
+        rows = await super().rows_of_run(conversation_id, trace_id, after_version)
+        self._reads += 1
+        if self._reads == 2:
+            self.answered.set()
+            await self.release.wait()
+        return rows
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_one(
+    fresh_nats_url: str, pool: Pool, accounts: Accounts
+) -> None:
+    log, asked = HeldLog(pool), stored.request(accounts.free)
+    key = RunKey(asked.trace_id, streaming=True, outputs=False, calls_at_end=False, publication=1)
+    async with Bus.connect(fresh_nats_url, name="test-gateway") as bus:
+        reader = RunReader(log, asked.conversation_id, asked.trace_id)
+        run = FollowedRun(bus.traces, reader, key, from_beginning=True)
+        try:
+            await log.answered.wait()
+            run.deliver(frames.Accepted(seq=1, attempt=1, conversation_id=asked.conversation_id))
+            log.release.set()
+            await run.caught_up()
+            assert (run.view.started, run.view.ended) == (True, False)
+        finally:
+            await run.close()
 
 
 @pytest.mark.requirement("OVERLOADED", "HEALTH")

@@ -222,6 +222,7 @@ class FollowedRun:
         """Take what the log has; with `ended`, only if the run has ended there, or waits. False if the log
         does not answer.
         """
+        had_started = self.view.started
         try:
             async with asyncio.timeout(_REPAIR_SECONDS):
                 run = await self._log.read()
@@ -229,6 +230,8 @@ class FollowedRun:
             return False
         if self._log.erased:
             self._put(self.view.feed_erased())
+        elif run is None and not had_started:
+            pass  # it may have begun since the log was read
         elif not ended or (run is not None and (run.state != "running" or run.pending)):
             self._put(self.view.feed_log(run))
             if self.view.paused and not self._log.is_readable:
