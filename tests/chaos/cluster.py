@@ -8,9 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -29,7 +27,7 @@ from tests.chaos.recording import on_a_stack, recorded
 from tests.chaos.records import Exchange, Fault, History
 from tests.chaos.report import Outcome, outcome_of
 from tests.chaos.rig import Rig
-from tests.chaos.upgrade import Figures, Step, figures_of
+from tests.chaos.upgrade import Figures, Step, figures_of, step_of
 
 BEFORE = "2.14.6"
 """The nats-server that the nodes are rolled from."""
@@ -96,16 +94,10 @@ class Cluster:
     @contextlib.asynccontextmanager
     async def _step(self, phase: str, of: str) -> AsyncIterator[None]:
         """Ends when the nodes are whole again, and have been so for a while."""
-        began = self._rig.clock.now()
-        yield
-        await self._whole()
-        await asyncio.sleep(self._quiet)
-        step = Step(phase=phase, of=of, began=began, ended=self._rig.clock.now())
-        self.steps.append(step)
-        load = os.getloadavg()[0]
-        print(
-            f"{phase}: {of}, {began:.0f} to {step.ended:.0f} s, load {load:.1f}", file=sys.stderr, flush=True
-        )
+        async with step_of(self._rig, self.steps, phase, of):
+            yield
+            await self._whole()
+            await asyncio.sleep(self._quiet)
 
     async def _whole(self) -> None:
         async with asyncio.timeout(_WHOLE_SECONDS):

@@ -11,9 +11,8 @@ import argparse
 import asyncio
 import contextlib
 import signal
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +33,7 @@ from tests.chaos.recording import on_a_stack, recorded
 from tests.chaos.records import Fault, History, Violation
 from tests.chaos.report import Outcome, outcome_of
 from tests.chaos.rig import Rig
-from tests.chaos.upgrade import Figures, Step, feed_differences, figures_of, text_of
+from tests.chaos.upgrade import Figures, Step, feed_differences, figures_of, step_of, text_of
 
 WAYS = ("synchronous", "asynchronous", "none")
 _EITHER = f'ANY 1 ("postgres", "{SECOND}")'
@@ -71,17 +70,17 @@ class Failover:
 
     async def run(self, way: str, rounds: int) -> None:
         """Raises TimeoutError, StackError."""
-        async with self._step("before", "no change"):
+        async with step_of(self._rig, self.steps, "before", "no change"):
             await asyncio.sleep(self._aside)
         if way == "synchronous":
             self._synchronous = True
             await self._replicate()
         for number in range(1, rounds + 1):
             for what, action in self._actions(way).items():
-                async with self._step(f"{way} {number}", what):
+                async with step_of(self._rig, self.steps, f"{way} {number}", what):
                     await action()
                     await asyncio.sleep(self._aside)
-                async with self._step(f"{way} {number}", "what is down made the standby"):
+                async with step_of(self._rig, self.steps, f"{way} {number}", "what is down made the standby"):
                     await self._whole_again()
 
     def _actions(self, way: str) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -157,13 +156,6 @@ class Failover:
         self._history.faults.append(fault)
         yield fault
         fault.until = fault.ready = self._rig.clock.now()
-
-    @contextlib.asynccontextmanager
-    async def _step(self, phase: str, of: str) -> AsyncIterator[None]:
-        began = self._rig.clock.now()
-        yield
-        self.steps.append(Step(phase=phase, of=of, began=began, ended=self._rig.clock.now()))
-        print(f"{phase}: {of}, {self._rig.clock.now():.0f} s", file=sys.stderr, flush=True)
 
 
 def loss_of(history: History, events: Sequence[LostEvents]) -> Loss:

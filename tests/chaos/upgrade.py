@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import os
 import random
 import sys
 from collections import Counter
@@ -61,6 +62,19 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     ended: float
 
 
+@contextlib.asynccontextmanager
+async def step_of(rig: Rig, steps: list[Step], phase: str, of: str) -> AsyncIterator[None]:
+    """The block is a step, which is added to `steps` and said on stderr."""
+    began = rig.clock.now()
+    yield
+    steps.append(Step(phase=phase, of=of, began=began, ended=rig.clock.now()))
+    print(
+        f"{phase}: {of}, {began:.0f} to {rig.clock.now():.0f} s, load {os.getloadavg()[0]:.1f}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """What clients saw of a step, in seconds.
 
@@ -101,7 +115,7 @@ class Upgrade:
 
     async def run(self) -> None:
         """Forward, back, and forward again. Raises TimeoutError where a process does not stop or start."""
-        async with self._step("before", "no change"):
+        async with step_of(self._rig, self.steps, "before", "no change"):
             await asyncio.sleep(self._aside)
         await self._command("forward", "migrate")
         await self._replace("forward", ORDER, self._pair.after)
@@ -112,13 +126,13 @@ class Upgrade:
         async with self._kills():
             await self._replace(KILLS, [each for each in ORDER if each in back], self._pair.after)
         await self._command("after", self._pair.finish)
-        async with self._step("after", "no change"):
+        async with step_of(self._rig, self.steps, "after", "no change"):
             await asyncio.sleep(self._aside)
 
     async def _replace(self, phase: str, services: Sequence[str], python: str) -> None:
         for name in [f"{service}-{number}" for service in services for number in (1, 2)]:
             kept = self._rig.kin.kept[name]
-            async with self._step(phase, name):
+            async with step_of(self._rig, self.steps, phase, name):
                 self._replaced = name
                 async with asyncio.timeout(_READY_SECONDS):
                     await kept.ready.wait()
@@ -130,18 +144,11 @@ class Upgrade:
     async def _command(self, phase: str, command: str) -> None:
         """By the later version, as the owner of the database; "" is none."""
         if command:
-            async with self._step(phase, command):
+            async with step_of(self._rig, self.steps, phase, command):
                 argv = (self._pair.after, "-m", "ops.main", *command.split())
                 output = await run_command(argv, env=self._rig.kin.kept["database"].process.env)
                 assert output.code == 0, output.text
                 await asyncio.sleep(self._aside)
-
-    @contextlib.asynccontextmanager
-    async def _step(self, phase: str, of: str) -> AsyncIterator[None]:
-        began = self._rig.clock.now()
-        yield
-        self.steps.append(Step(phase=phase, of=of, began=began, ended=self._rig.clock.now()))
-        print(f"{phase}: {of}, {self._rig.clock.now():.0f} s", file=sys.stderr, flush=True)
 
     @contextlib.asynccontextmanager
     async def _kills(self) -> AsyncIterator[None]:

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from bus import Bus
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from runtime.postgres import Pool
 from tests.console.pages import Browser
 from tests.console.process import ConsoleProcess, console_process
+from tests.conversations.read_models import Storage
 
 
 @pytest.fixture(scope="module")
@@ -32,4 +37,16 @@ async def console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
 @pytest.fixture
 async def browser(console: ConsoleProcess) -> AsyncIterator[Browser]:
     async with Browser(console.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
+    """The log and the read models of the module's database, to be filled."""
+    return Storage(store, log, pool, migrated_database_url)
+
+
+@pytest.fixture
+async def bus(fresh_nats_url: str) -> AsyncIterator[Bus]:
+    async with Bus.connect(fresh_nats_url, name="test") as opened:
         yield opened

@@ -6,9 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from contracts import events
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from runtime.postgres import Pool
 from tests.console.pages import Browser, text_of
 from tests.conversations.given import ACCOUNT, AT, trace, turn
 from tests.conversations.read_models import Storage, empty
@@ -17,9 +14,10 @@ pytestmark = pytest.mark.requirement("CONSOLE-FIND")
 
 
 @pytest.fixture
-async def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
+async def storage(storage: Storage, migrated_database_url: str) -> Storage:
+    """Emptied: the pages show all that there is."""
     await empty(migrated_database_url)
-    return Storage(store, log, pool, migrated_database_url)
+    return storage
 
 
 def ids(html: str) -> list[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import Build
 from runtime.postgres import Pool
@@ -54,9 +53,8 @@ async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_b
 
 
 async def test_a_read_model_that_is_built_again_shows_how_far_it_is(
-    browser: Browser, store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+    browser: Browser, storage: Storage, log: Log, pool: Pool
 ) -> None:
-    storage = Storage(store, log, pool, migrated_database_url)
     await storage.many(3)
     await storage.follow()
     build = Build(pool, log, PROJECTIONS[:1], "rebuilding")

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -17,8 +16,6 @@ from console.pages.now.live_run import LiveRun
 from console.pages.now.live_runs import LiveRuns, NowFilter, NowSources
 from console.pages.now.now_view import Boards
 from contracts import frames
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.queries.under_way import OpenRun, open_runs
 from ops.status.scraping import Scrape
 from runtime.postgres import Pool
@@ -27,17 +24,6 @@ from tests.conversations.given import ACCOUNT, asked, held, started, trace, use,
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.requirement("CONSOLE-NOW")
-
-
-@pytest.fixture
-def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
-    return Storage(store, log, pool, migrated_database_url)
-
-
-@pytest.fixture
-async def bus(fresh_nats_url: str) -> AsyncIterator[Bus]:
-    async with Bus.connect(fresh_nats_url, name="test") as opened:
-        yield opened
 
 
 def words(count: int) -> list[str]:

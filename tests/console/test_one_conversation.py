@@ -10,20 +10,14 @@ import pytest
 from bus import Bus
 from contracts import frames
 from contracts.ids import new_id
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore, open_store
-from runtime.postgres import Pool, open_pool
+from conversations.event_store.store import open_store
+from runtime.postgres import open_pool
 from tests.console.pages import Browser, text_of
 from tests.conversations import recorded
 from tests.conversations.given import answered, asked, returned, said, started, trace, turn, use, wanted
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.requirement("CONSOLE-TIMELINE")
-
-
-@pytest.fixture
-def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
-    return Storage(store, log, pool, migrated_database_url)
 
 
 @pytest.fixture(scope="module")

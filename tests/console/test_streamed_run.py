@@ -9,24 +9,10 @@ import pytest
 from bus import Bus
 from console.frame.streamed_run import StreamedRun, follow_run
 from contracts import frames
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from runtime.postgres import Pool
 from tests.conversations.given import asked, failed, said, started, trace
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.requirement("CONSOLE-PLAYGROUND")
-
-
-@pytest.fixture
-def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
-    return Storage(store, log, pool, migrated_database_url)
-
-
-@pytest.fixture
-async def bus(fresh_nats_url: str) -> AsyncIterator[Bus]:
-    async with Bus.connect(fresh_nats_url, name="test") as opened:
-        yield opened
 
 
 async def until_tail(following: AsyncIterator[StreamedRun], tail: str) -> StreamedRun:

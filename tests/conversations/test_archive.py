@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -19,22 +18,13 @@ from conversations.archive.parquet_file import ArchivedRow, decode, encode
 from conversations.chain.auditing import Scope, audit
 from conversations.chain.links import LINK_BYTES, link_of
 from conversations.errors import UnreadableArchive, VersionConflict
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
 from conversations.queries.find_run import load_run
 from conversations.queries.threads import find_thread, messages_of, readable
-from runtime.postgres import DatabaseUnavailable, Pool, open_pool
-from tests.conversations.archived import ColdStorage, at, days_ago, emptied_storage
+from runtime.postgres import DatabaseUnavailable, open_pool
+from tests.conversations.archived import ColdStorage, at, days_ago
 from tests.conversations.given import ERASED, asked, started, trace, turn
 
 pytestmark = pytest.mark.requirement("ARCHIVE")
-
-
-@pytest.fixture
-async def cold(
-    migrated_database_url: str, pool: Pool, log: Log, store: ConversationStore, tmp_path: Path
-) -> ColdStorage:
-    return await emptied_storage(migrated_database_url, pool, log, store, tmp_path / "archive")
 
 
 @contextlib.asynccontextmanager

@@ -20,24 +20,17 @@ from conversations.archive.parquet_file import ArchivedRow, decode, encode
 from conversations.chain.day_heads import compare, head_of
 from conversations.errors import ArchiveNotGiven
 from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore, open_store
+from conversations.event_store.store import open_store
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import rebuild
 from conversations.projections.verifying import verify
-from runtime.postgres import Pool, open_pool
-from tests.conversations.archived import ColdStorage, at, days_ago, emptied, emptied_storage
+from runtime.postgres import open_pool
+from tests.conversations.archived import ColdStorage, at, days_ago, emptied
 from tests.conversations.given import ACCOUNT, turn
 from tests.conversations.read_models import TABLES
 from tests.conversations.replay_commands import Commands
 
 pytestmark = pytest.mark.requirement("ARCHIVE-READERS")
-
-
-@pytest.fixture
-async def cold(
-    migrated_database_url: str, pool: Pool, log: Log, store: ConversationStore, tmp_path: Path
-) -> ColdStorage:
-    return await emptied_storage(migrated_database_url, pool, log, store, tmp_path / "archive")
 
 
 async def contents(cold: ColdStorage) -> dict[str, list[tuple[object, ...]]]:
