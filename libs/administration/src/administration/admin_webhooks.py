@@ -3,7 +3,7 @@
 Their accounts make, change and delete them, by the API.
 """
 
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -16,7 +16,6 @@ from contracts.admin_errors import Invalid
 from contracts.webhooks import (
     Delivery,
     DeliveryStatus,
-    Endpoint,
     EndpointChanges,
     OwnedEndpoint,
     Replay,
@@ -54,13 +53,11 @@ async def get(admin: Admin, endpoint_id: str) -> OwnedEndpoint:
 async def change(admin: Admin, endpoint_id: str, changes: EndpointSwitch) -> OwnedEndpoint:
     """Disable or enable a webhook endpoint. Raises NotFound."""
     found, changes = await get(admin, endpoint_id), checked(changes)
-
-    async def note(conn: Connection, before: Endpoint, after: Endpoint) -> None:
-        await admin.note(conn, "change", "webhook endpoint", found.id, before=before, after=after)
-
+    wanted = EndpointChanges(disabled=changes.disabled)
     with outcomes():
-        wanted = EndpointChanges(disabled=changes.disabled)
-        await endpoints.change(admin.pool, found.account_id, found.id, wanted, note=note)
+        await endpoints.change(
+            admin.pool, found.account_id, found.id, wanted, note=_noting(admin, "change", found.id)
+        )
     return await get(admin, found.id)
 
 
@@ -88,11 +85,11 @@ async def deliveries(
 async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
     """Have a delivery sent again, under its own id. Raises NotFound, Conflict where it is disabled."""
     found = await get(admin, endpoint_id)
-    async with admin.transaction() as conn:
-        await admin.note(conn, "resend", "webhook endpoint", found.id, after={"delivery": delivery_id})
     with outcomes():
         delivery = await sent.get(admin.pool, found.account_id, found.id, delivery_id)
-        return await sent.resend(admin.pool, found.account_id, delivery.id)
+        return await sent.resend(
+            admin.pool, found.account_id, delivery.id, note=_noting(admin, "resend", found.id)
+        )
 
 
 async def replay(admin: Admin, endpoint_id: str, body: ReplayBody) -> Replay:
@@ -100,7 +97,21 @@ async def replay(admin: Admin, endpoint_id: str, body: ReplayBody) -> Replay:
     found, body = await get(admin, endpoint_id), checked(body)
     if body.to < body.from_:
         raise Invalid("to", "must not be below from")
-    async with admin.transaction() as conn:
-        await admin.note(conn, "replay", "webhook endpoint", found.id, after=body)
     with outcomes():
-        return await sent.replay(admin.pool, found.account_id, found.id, body.from_, body.to)
+        return await sent.replay(
+            admin.pool,
+            found.account_id,
+            found.id,
+            body.from_,
+            body.to,
+            note=_noting(admin, "replay", found.id),
+        )
+
+
+def _noting(admin: Admin, action: str, endpoint_id: str) -> endpoints.Note:
+    """The audit row of what is done, in its transaction."""
+
+    async def note(conn: Connection, before: Any, after: Any) -> None:
+        await admin.note(conn, action, "webhook endpoint", endpoint_id, before=before, after=after)
+
+    return note

@@ -23,6 +23,7 @@ from contracts.webhooks import (
 )
 from runtime.postgres import Connection, Pool, connection
 from webhooks import endpoints
+from webhooks.endpoints import Note
 from webhooks.notices import complete_body, text_of
 from webhooks.outbox import changing
 
@@ -59,10 +60,10 @@ async def get(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -
         return await _present(conn, found.id, delivery_id)
 
 
-async def resend(pool: Pool, account_id: str, delivery_id: str) -> Delivery:
+async def resend(pool: Pool, account_id: str, delivery_id: str, *, note: Note | None = None) -> Delivery:
     """Have it sent at once, under its own id, and again as the first time where that fails.
 
-    Raises NotFound, Conflict, DatabaseUnavailable.
+    `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
     """
     async with changing(pool) as (conn, notify):
         endpoint_id = await _endpoint_of(conn, account_id, delivery_id)
@@ -70,7 +71,10 @@ async def resend(pool: Pool, account_id: str, delivery_id: str) -> Delivery:
         await conn.execute(_RESEND, [delivery_id])
         await _send_now(conn, endpoint_id)
         notify(endpoint_id)
-        return await _present(conn, endpoint_id, delivery_id)
+        delivery = await _present(conn, endpoint_id, delivery_id)
+        if note is not None:
+            await note(conn, None, delivery)
+        return delivery
 
 
 async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
@@ -87,10 +91,12 @@ async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) 
         return await _present(conn, found.id, delivery_id)
 
 
-async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last: int) -> Replay:
+async def replay(
+    pool: Pool, account_id: str, endpoint_id: str, first: int, last: int, *, note: Note | None = None
+) -> Replay:
     """Have the events of these positions sent again, next to new ones. It ends at the end of the log.
 
-    Raises NotFound, Conflict, DatabaseUnavailable.
+    `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
     """
     async with changing(pool) as (conn, notify):
         found = await _enabled(conn, account_id, endpoint_id)
@@ -100,7 +106,10 @@ async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last
         replay_id = new_id()
         await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])
         notify(found.id)
-    return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
+        begun = Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
+        if note is not None:
+            await note(conn, None, begun)
+    return begun
 
 
 async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:

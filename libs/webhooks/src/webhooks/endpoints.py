@@ -28,8 +28,8 @@ from webhooks.outbox import changing
 
 _SECRET_BYTES = 32
 
-Note = Callable[[Connection, Endpoint, Endpoint], Awaitable[None]]
-"""Called in the transaction of a change with how the endpoint was and is."""
+Note = Callable[[Connection, Any, Any], Awaitable[None]]
+"""Called in the transaction of a change with how what is changed was, if it was there, and is."""
 
 
 def seal_owner(account_id: str, endpoint_id: str) -> str:

@@ -1,6 +1,7 @@
 """Approvals: tool calls that a person has to allow, with what surrounds them, and the decisions."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from console.frame.rendering import page
 from contracts import http
 from contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from conversations.queries.threads import SavedMessage, find_thread, messages_of, readable
+from directory.shown_names import shown_names
 
 _STATES = ("pending", "approved", "denied", "expired", "cancelled")
 _CONTEXT_MESSAGES = 6
@@ -201,25 +203,16 @@ async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMess
     return found.messages[-_CONTEXT_MESSAGES:]
 
 
-async def _shown(request: AnyRequest, approvals: Any) -> tuple[ShownApproval, ...]:
-    agent_ids = sorted({each.agent_id for each in approvals})
-    names = dict(
-        zip(agent_ids, await asyncio.gather(*(_names(request, each) for each in agent_ids)), strict=True)
-    )
+async def _shown(request: AnyRequest, approvals: Collection[http.Approval]) -> tuple[ShownApproval, ...]:
+    names = await shown_names(services_of(request).pool, (), {each.agent_id for each in approvals})
     return tuple(
-        ShownApproval(approval=each, agent=names[each.agent_id][0], account=names[each.agent_id][1])
+        ShownApproval(
+            approval=each,
+            agent=names.agents.get(each.agent_id, f"{each.agent_id} (deleted)"),
+            account=names.owners.get(each.agent_id, ""),
+        )
         for each in approvals
     )
-
-
-async def _names(request: AnyRequest, agent_id: str) -> tuple[str, str]:
-    """The agent's name and its account's."""
-    try:
-        agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
-        account = await administer(request, "GET /accounts/{account_id}", account_id=agent.account_id)
-    except NotFound:
-        return f"{agent_id} (deleted)", ""
-    return agent.name, account.name
 
 
 def _input_of(given: FormMultiDict) -> FormMultiDict:

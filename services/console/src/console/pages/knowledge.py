@@ -100,13 +100,12 @@ async def _base(
     found = None
     if q.strip():
         found = await administer(request, route, knowledge_base_id=base_id, query=q, top_k=10)
-    accounts = await accounts_by_id(request)
     return page(
         request,
         "knowledge_base.html",
         title=base.name,
         base=base,
-        account=accounts.get(base.account_id),
+        account=await administer(request, "GET /accounts/{account_id}", account_id=base.account_id),
         documents=documents.items,
         next_cursor=documents.after,
         q=q,

@@ -87,13 +87,12 @@ async def _endpoint(
         after=cursor,
         limit=50,
     )
-    accounts = await accounts_by_id(request)
     return page(
         request,
         "webhook.html",
         title="Webhook endpoint",
         endpoint=endpoint,
-        account=accounts.get(endpoint.account_id),
+        account=await administer(request, "GET /accounts/{account_id}", account_id=endpoint.account_id),
         deliveries=found.items,
         next_cursor=found.after,
         status=status,
