@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import duckdb
 import pytest
+import yaml
 
 from tests.harness import RunningStack
 from tests.system.calling import Caller
@@ -119,6 +120,8 @@ async def test_a_block_can_be_parsed(block: Block, tmp_path: Path) -> None:
             ast.parse(re.sub(r"\bawait ", "", block.text))
         case "json":
             json.loads(block.text)
+        case "yaml":
+            assert yaml.safe_load(block.text)
         case "javascript":
             if shutil.which("node") is None:
                 pytest.skip("there is no Node")

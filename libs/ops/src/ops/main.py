@@ -9,6 +9,7 @@ import typer
 
 from ops.admin.options import LazyGroup
 from ops.errors import SetupError, StackError
+from ops.evals.eval_commands import app as evals
 from ops.replay.replay_commands import app as replay
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
 admin = typer.Typer(cls=LazyGroup, no_args_is_help=True)
 app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
+app.add_typer(evals, name="eval")
 Server = Literal["nats", "redis", "all"]
 Level = Literal["debug", "info", "warning", "error", "critical"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]

@@ -33,6 +33,13 @@ _TAGS = frozenset(events.tag_of(each) for each in events.EVENTS)
 
 UNREADABLE = "The conversation holds something that this version of the service cannot read."
 
+
+class _Typed(msgspec.Struct, frozen=True):
+    type: str
+
+
+_type_decoder = msgspec.json.Decoder(_Typed)
+
 _ENDS = frozenset({"RunCompleted", "RunFailed", "RunCancelled"})
 
 
@@ -51,6 +58,20 @@ def topic_of(event: events.Event) -> str:
 def state_of(event: events.Event) -> bytes:
     """The stored JSON."""
     return wire.encode(event)
+
+
+def topic_in(state: bytes) -> str:
+    """The tag that stored JSON names. Raises msgspec.DecodeError."""
+    return _type_decoder.decode(state).type
+
+
+def event_in(state: bytes) -> events.Event:
+    """The event of stored JSON alone. Raises UnreadableEvent."""
+    try:
+        topic = topic_in(state)
+    except msgspec.DecodeError as error:
+        raise UnreadableEvent("?", str(error)) from error
+    return event_of(topic, state)
 
 
 def stored(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:

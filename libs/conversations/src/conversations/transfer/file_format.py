@@ -232,14 +232,9 @@ def _is_indexable(state: bytes) -> bool:
 
 def _stored(line: EventLine) -> FileEvent:
     state = bytes(line.event)
-    return FileEvent(line.version, _type_decoder.decode(state).type, state)
-
-
-class _Typed(msgspec.Struct, frozen=True):
-    type: str
+    return FileEvent(line.version, mapper.topic_in(state), state)
 
 
 _line_decoder: msgspec.json.Decoder[FileHeader | EventLine | End] = msgspec.json.Decoder(
     FileHeader | EventLine | End
 )
-_type_decoder = msgspec.json.Decoder(_Typed)

@@ -1,11 +1,8 @@
 """The commands of `agentchat replay`, each imported when it runs, so that all start quickly."""
 
-from importlib import import_module
-from typing import Any
-
 import typer
-import typer.core
-import typer.main
+
+from ops.lazy_commands import lazy_group
 
 _FUNCTIONS = {
     "rebuild": "rebuild_command:rebuild",
@@ -22,23 +19,12 @@ _FUNCTIONS = {
 }
 
 
-class _Commands(typer.core.TyperGroup):
-    def list_commands(self, _ctx: Any) -> list[str]:
-        return list(_FUNCTIONS)
-
-    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
-        module, _, function = _FUNCTIONS.get(cmd_name, "").partition(":")
-        if not module:
-            return None
-        found = getattr(import_module(f"ops.replay.{module}"), function)
-        if isinstance(found, typer.Typer):
-            return typer.main.get_command(found)
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name)(found)
-        return typer.main.get_command(alone)
-
-
-app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=lazy_group("ops.replay", _FUNCTIONS),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 
 @app.callback()

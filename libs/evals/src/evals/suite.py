@@ -1,0 +1,188 @@
+"""A suite: a folder with its settings (`suite.yaml`), its cases (`cases.jsonl`), and the agent as it was when
+they were collected (`agent.json`).
+
+The folder belongs in its owner's repository: all of it is text, and nothing in it is a secret.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+from directory.agents import AgentSettings
+from evals.errors import UnfitSuite
+
+SETTINGS = "suite.yaml"
+CASES = "cases.jsonl"
+AGENT = "agent.json"
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Amount = Annotated[float, msgspec.Meta(gt=0)]
+_Tokens = Annotated[int, msgspec.Meta(ge=1)]
+_PATH = re.compile(r"(?P<reason>.*) - at `\$\.?(?P<path>[^`]*)`", re.DOTALL)
+
+
+class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is replaced before a case is written: one of `pattern`, `field` and `function`.
+
+    `pattern` is a regular expression, looked for in every text. `field` is a place in a tool's calls
+    (`get_order.input.email`, `get_order.output.items.*.price`) or in the metadata (`metadata.customer`).
+    `function` is the owner's own, as `module:name` (`redaction`). In `replacement`, `{n}` is the number of
+    the value in its case.
+    """
+
+    name: _Text | None = None
+    pattern: _Text | None = None
+    field: _Text | None = None
+    function: _Text | None = None
+    replacement: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(each is not None for each in (self.pattern, self.field, self.function)) != 1:
+            raise ValueError("Expected one of `pattern`, `field` and `function`")
+
+    @property
+    def label(self) -> str:
+        """What cases call it."""
+        return self.name or self.field or self.function or self.pattern or ""
+
+
+class SuiteTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of a tool call that was never recorded. `live` is for the `harmless` tools alone; a call
+    of another one stops the case.
+    """
+
+    unrecorded: Literal["stop", "simulate", "live"] = "stop"
+    harmless: tuple[str, ...] = ()
+
+
+class SuiteBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one run of the suite may cost, judges included; `money` is in the currency of the price table."""
+
+    money: _Amount | None = None
+    tokens: _Tokens | None = None
+
+
+class JudgeModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who judges; None: as the agent has it. Another provider than the agent's is sent cases only if it is
+    named here.
+    """
+
+    provider: _Text | None = None
+    model: _Text | None = None
+    base_url: _Text | None = None
+
+
+class SuiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`suite.yaml`. `agent` and `account` are ids.
+
+    `evaluators` are mappings, each with a `name`; without any, the default ones judge. `repeats`: so often
+    each case is run. `concurrency`: so many runs at a time; `rate`: so many begin in a second at most.
+    `baseline` is a stored run in the folder, to compare with instead of the recorded runs.
+    """
+
+    agent: _Text
+    account: _Text
+    evaluators: tuple[Mapping[str, Any], ...] = ()
+    thresholds: Mapping[str, Any] = {}
+    budget: SuiteBudget = SuiteBudget()
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=64)] = 4
+    rate: _Amount | None = None
+    tools: SuiteTools = SuiteTools()
+    judge: JudgeModel | None = None
+    redact: tuple[RedactionRule, ...] = ()
+    baseline: _Text | None = None
+
+    def __post_init__(self) -> None:
+        for place, each in enumerate(self.evaluators):
+            if not (isinstance(each.get("name"), str) and each["name"]):
+                raise ValueError(f"Expected `evaluators[{place}]` to have a `name`")
+
+
+class SuiteAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """`agent.json`: a version of an agent, without its key and its tool servers' headers."""
+
+    agent_id: str
+    account_id: str
+    version: int
+    settings: AgentSettings
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite that has been read, but for its cases (`case_file.read_cases`)."""
+
+    folder: Path
+    settings: SuiteSettings
+    agent: SuiteAgent
+
+    @property
+    def cases(self) -> Path:
+        return self.folder / CASES
+
+
+def read_suite(folder: Path) -> Suite:
+    """Raises UnfitSuite, with the field that is wrong."""
+    return Suite(folder=folder, settings=read_settings(folder), agent=_agent(folder))
+
+
+def read_settings(folder: Path) -> SuiteSettings:
+    """Raises UnfitSuite, with the field that is wrong."""
+    try:
+        return msgspec.convert(yaml.safe_load(_bytes(folder, SETTINGS)), SuiteSettings)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UnfitSuite(SETTINGS, f"not YAML: {' '.join(str(error).split())}") from None
+    except msgspec.ValidationError as error:
+        raise UnfitSuite(SETTINGS, explained(error)) from None
+
+
+def write_agent(folder: Path, agent: SuiteAgent) -> None:
+    """Raises UnfitSuite where it cannot be written."""
+    data = msgspec.json.format(msgspec.json.encode(agent), indent=2)
+    write_file(folder / AGENT, data + b"\n")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """All of it or nothing, readable by its owner alone. Raises UnfitSuite where it cannot be written."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb", opener=private) as file:
+            file.write(data)
+        partial.replace(path)
+    except OSError as error:
+        raise UnfitSuite(path.name, f"cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def private(path: str, flags: int) -> int:
+    """An `opener` of files that their owner alone may read: cases hold what customers said."""
+    return os.open(path, flags, 0o600)
+
+
+def explained(error: msgspec.ValidationError) -> str:
+    """`tools.unrecorded: Invalid enum value 'no'`, of a decoder's message."""
+    found = _PATH.fullmatch(str(error))
+    if found is None or not found["path"]:
+        return found["reason"] if found else str(error)
+    return f"{found['path']}: {found['reason']}"
+
+
+def _agent(folder: Path) -> SuiteAgent:
+    try:
+        return msgspec.json.decode(_bytes(folder, AGENT), type=SuiteAgent)
+    except msgspec.ValidationError as error:
+        raise UnfitSuite(AGENT, explained(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnfitSuite(AGENT, f"not JSON: {error}") from None
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise UnfitSuite(name, f"cannot be read: {error.strerror or error}") from None

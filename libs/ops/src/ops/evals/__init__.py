@@ -1,0 +1,1 @@
+"""`agentchat eval`: recorded runs as a regression suite."""

@@ -1,0 +1,24 @@
+"""The commands of `agentchat eval`."""
+
+import typer
+
+from ops.lazy_commands import lazy_group
+
+_FUNCTIONS = {
+    "show": "show_suite:show",
+}
+
+app = typer.Typer(
+    cls=lazy_group("ops.evals", _FUNCTIONS),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def evals() -> None:
+    """Make regression suites of recorded runs, run them against another version of an agent, and judge.
+
+    Works on the running stack, or on AGENTCHAT_DATABASE_URL.
+    """

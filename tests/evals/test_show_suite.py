@@ -1,0 +1,56 @@
+"""`agentchat eval show`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ops.errors import RefusedError, SetupError
+from ops.main import app
+from tests.evals.made_cases import history_case, made_suite
+
+pytestmark = pytest.mark.requirement("EVAL-SUITE")
+
+
+def test_a_suite_is_shown_by_the_kinds_of_its_cases(tmp_path: Path) -> None:
+    made_suite(tmp_path, [history_case(name) for name in ("shop", "sources", "failed")])
+
+    shown = CliRunner().invoke(app, ["eval", "show", str(tmp_path), "--json"])
+
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.stdout) == {
+        "cases": 3,
+        "damaged": [],
+        "slices": [{"slice": "end", "value": "completed", "cases": 3}],
+    }
+
+
+def test_a_damaged_case_is_reported_and_no_success(tmp_path: Path) -> None:
+    suite = made_suite(tmp_path, [history_case(name) for name in ("shop", "sources")])
+    suite.cases.write_bytes(suite.cases.read_bytes().replace(b"completed", b"cancelled", 1))
+
+    shown = CliRunner().invoke(app, ["eval", "show", str(tmp_path)])
+
+    assert isinstance(shown.exception, RefusedError)
+    assert shown.exception.exit_code == 1
+    assert "cases.jsonl line 1: case " in shown.stderr
+
+
+def test_a_folder_without_a_suite_is_a_wrong_command(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["eval", "show", str(tmp_path)])
+
+    assert isinstance(shown.exception, SetupError)
+    assert "suite.yaml: cannot be read" in str(shown.exception)
+
+
+def test_what_judging_needs_is_loaded_by_no_other_command() -> None:
+    heavy = "{'pydantic_evals', 'scipy', 'numpy', 'py3langid'}"
+    program = (
+        "import sys, ops.main, ops.evals.show_suite, evals.suite\n"
+        f"print({heavy} & {{each.partition('.')[0] for each in sys.modules}})"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
