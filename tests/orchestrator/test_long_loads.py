@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from bus import BusUnavailable, describe_conversation
 from contracts import events, frames
 from contracts.ids import new_id
-from contracts.messages import DescribeConversation, WhatIf
+from contracts.messages import DescribeConversation
+from contracts.replay_messages import WhatIf
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store import load_budget
 from conversations.event_store.log import Log, LogEntry

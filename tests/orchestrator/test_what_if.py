@@ -9,7 +9,7 @@ from nats.aio.msg import Msg
 
 from bus import BusUnavailable
 from contracts import subjects, wire
-from contracts.messages import AskedTool, WhatIf, WhatIfAnswered
+from contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
 from contracts.tool_messages import UnavailableServer
 from directory.agents import McpServer
 from tests.orchestrator.given import Listener, World

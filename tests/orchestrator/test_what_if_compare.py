@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contracts.messages import AskedTool, WhatIfAnswered
+from contracts.replay_messages import AskedTool, WhatIfAnswered
 from contracts.values import Message, Usage
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Call, Round

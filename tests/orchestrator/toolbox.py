@@ -110,7 +110,7 @@ def calls_of(
     seconds: float = 600.0,
     most_seconds: int = 300,
     trace_id: str = "",
-    **patience: float,
+    **patience: Any,
 ) -> tuple[RunToolCalls, RunClock]:
     """The calls of an attempt with so many seconds left; `earlier` were recorded before it."""
     clock = RunClock(NOW)

@@ -5,7 +5,7 @@ The AsyncAPI document is made of this. A test compares the streams with those th
 
 import msgspec
 
-from contracts import authorizations, events, frames, messages, subjects, tool_messages
+from contracts import authorizations, events, frames, messages, replay_messages, subjects, tool_messages
 from contracts.timings import EVENTS_KEPT_DAYS, TRACES_KEPT_SECONDS
 
 _DAY = 24 * 60 * 60
@@ -239,7 +239,7 @@ CHANNELS: tuple[Channel, ...] = (
         summary="Recorded runs, to be run again with another agent version.",
         sent_by="agentchat",
         received_by="orchestrator",
-        carries=(messages.WhatIf,),
-        replies=(messages.WhatIfAnswered,),
+        carries=(replay_messages.WhatIf,),
+        replies=(replay_messages.WhatIfAnswered,),
     ),
 )

@@ -1,6 +1,6 @@
 """One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
 
-from contracts import authorizations, events, frames, messages, tool_messages
+from contracts import authorizations, events, frames, messages, replay_messages, tool_messages
 from contracts.bus_message import BusMessage
 from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, ToolCall, ToolSpec, Usage
 
@@ -240,7 +240,7 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         at=REPLY,
     ),
     messages.ForkAnswered(outcome="forked", version=8),
-    messages.WhatIf(
+    replay_messages.WhatIf(
         account_id=ACCOUNT,
         agent_id=AGENT,
         agent_version=4,
@@ -248,16 +248,29 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         trace_id=TRACE,
         model="demo-shop-1",
         system_prompt="You are the shop's assistant. Be brief.",
+        record=(),
+        passages={"0192f0c1-7c4e-7aaa-8bbb-0000000000e1": "Parcels take two days."},
+        offered=(),
+        agent={"name": "Shop", "model": "demo-shop-1"},
+        unrecorded="live",
+        harmless=("get_order",),
     ),
-    messages.WhatIfAnswered(
+    replay_messages.WhatIfAnswered(
         outcome="completed",
         model="demo-shop-1",
         content="It has shipped.",
         rounds=2,
         calls=(
-            messages.AskedTool(round=1, name="get_order", input={"order_id": "ORD-1001"}),
-            messages.AskedTool(round=1, name="track", input={"order_id": "ORD-1001"}, missed=True),
+            replay_messages.AskedTool(round=1, name="get_order", input={"order_id": "ORD-1001"}),
+            replay_messages.AskedTool(round=1, name="track", input={"order_id": "ORD-1001"}, missed=True),
         ),
+        diverged=replay_messages.Divergence(
+            call=replay_messages.AskedTool(
+                round=1, name="track", input={"order_id": "ORD-1001"}, missed=True
+            ),
+            nearest=replay_messages.AskedTool(round=2, name="track", input={"order_id": "ORD-1002"}),
+        ),
+        unrecorded="live",
         usage=_USAGE,
         ms=812,
     ),

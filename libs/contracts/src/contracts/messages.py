@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts import authorizations, tool_messages
+from contracts import authorizations, replay_messages, tool_messages
 from contracts.bus_message import BusMessage
 from contracts.tool_messages import ServerCheck
-from contracts.values import Decider, Form, ShownMessage, Usage
+from contracts.values import Decider, Form, ShownMessage
 
 
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
@@ -238,55 +238,6 @@ class EraseAnswered(BusMessage, frozen=True, kw_only=True):
     outcome: EraseOutcome
 
 
-class WhatIf(BusMessage, frozen=True, kw_only=True):
-    """Ask for a recorded run again with another agent version, on `chat.replay.what_if`.
-
-    `trace_id` is the recorded run's. `model` and `system_prompt`, where given, take the place of the
-    version's own. Tools and sources are the log's; the model is called. `seconds` bounds it all.
-    """
-
-    account_id: str
-    agent_id: str
-    agent_version: int
-    conversation_id: str
-    trace_id: str
-    model: str | None = None
-    system_prompt: str | None = None
-    seconds: float = 120.0
-
-
-class AskedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of a replayed run. `missed`: the log holds no result for it, which the model was sent."""
-
-    round: int
-    name: str
-    input: dict[str, Any]
-    missed: bool = False
-
-
-WhatIfOutcome = Literal["completed", "failed", "not_found", "unavailable"]
-"""`failed`: as a run fails, with a code. `unavailable`: nothing is known of the run; ask again."""
-
-
-class WhatIfAnswered(BusMessage, frozen=True, kw_only=True):
-    """What the other version did, as far as it came; nothing of it is stored.
-
-    `ms` is the time that it took, with no time for tools. `sources_missed`: it retrieves, and the log holds
-    no retrieval of the run.
-    """
-
-    outcome: WhatIfOutcome
-    code: str | None = None
-    detail: str | None = None
-    model: str = ""
-    content: str = ""
-    rounds: int = 0
-    calls: tuple[AskedTool, ...] = ()
-    sources_missed: bool = False
-    usage: Usage = Usage()
-    ms: int = 0
-
-
 class EventTooLarge(BusMessage, frozen=True, kw_only=True):
     """Takes the place in EVENTS, on the subject of the event, of one larger than a NATS message can be.
 
@@ -326,8 +277,7 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     ApprovalAnswered,
     ForkConversation,
     ForkAnswered,
-    WhatIf,
-    WhatIfAnswered,
+    *replay_messages.MESSAGES,
     EventTooLarge,
     DeadLettered,
 )

@@ -3,4 +3,6 @@
 - `suite`: `suite.yaml` and its files; `case_file`: the cases, a line each
 - `cases`: one recorded run with all that is needed to do it again; `recorded_run`: what it holds
 - `results`: what a case came to
+- `questions`: a case as a question for the orchestrators
+- `asking`: a text put to a model, for judges
 """

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from contracts import wire
-from contracts.messages import AskedTool, WhatIfAnswered, WhatIfOutcome
+from contracts.replay_messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from conversations.aggregate.conversation import Run, RunState
 from experiments.prices import Prices
 

@@ -5,17 +5,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from bus import Bus, BusUnavailable
-from contracts import subjects
-from contracts.messages import WhatIf, WhatIfAnswered
+from bus import Bus
+from contracts.replay_messages import WhatIf
 from conversations.event_store.log import Log
 from experiments.chosen_runs import ChosenRun, read
 from experiments.comparison import ComparedRun, compared
 from experiments.prices import Prices
-
-_SLACK_SECONDS = 10.0
-_AGAIN_SECONDS = 1.0
-_TRIES = 3
+from experiments.reruns import Reruns
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,12 +46,11 @@ class Experiment:
         self.chosen = tuple(chosen)
         self.prices = prices
         self.finished = 0
-        self._bus = bus
+        self._reruns = Reruns(bus)
         self._log = log
         self._seconds = seconds
         self._room = asyncio.Semaphore(at_once)
         self._results: dict[str, ComparedRun] = {}
-        self._answered = False
 
     @property
     def done(self) -> list[ComparedRun]:
@@ -83,15 +78,14 @@ class Experiment:
         async with self._room:
             run = (await read(self._log, chosen.conversation_id)).run(chosen.trace_id)
             if run is not None:
-                answer = await self._asked(chosen)
+                answer = await self._reruns.answer(self._question(chosen))
                 self._results[chosen.trace_id] = compared(chosen.conversation_id, run, answer, self.prices)
         self.finished += 1
         on_done()
 
-    async def _asked(self, chosen: ChosenRun) -> WhatIfAnswered:
-        """A worker that is stopping answers `unavailable`; then another one is asked."""
+    def _question(self, chosen: ChosenRun) -> WhatIf:
         candidate = self.candidate
-        question = WhatIf(
+        return WhatIf(
             account_id=candidate.account_id,
             agent_id=candidate.agent_id,
             agent_version=candidate.version,
@@ -101,22 +95,3 @@ class Experiment:
             system_prompt=candidate.system_prompt,
             seconds=self._seconds,
         )
-        answer = WhatIfAnswered(outcome="unavailable")
-        for _ in range(_TRIES):
-            answer = await self._answer(question)
-            if answer.outcome != "unavailable":
-                break
-            await asyncio.sleep(_AGAIN_SECONDS)
-        return answer
-
-    async def _answer(self, question: WhatIf) -> WhatIfAnswered:
-        try:
-            answer = await self._bus.rpc.ask(
-                subjects.WHAT_IF, question, WhatIfAnswered, timeout=question.seconds + _SLACK_SECONDS
-            )
-        except BusUnavailable as error:
-            if not self._answered:
-                raise
-            return WhatIfAnswered(outcome="unavailable", detail=str(error))
-        self._answered = True
-        return answer

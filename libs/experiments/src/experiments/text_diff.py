@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from contracts import wire
-from contracts.messages import AskedTool
+from contracts.replay_messages import AskedTool
 from experiments.comparison import RunOutput, call_line
 
 _WORDS = re.compile(r"\S+\s*|\s+")

@@ -40,8 +40,8 @@ class Tools(Protocol):
 
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
-    ) -> tuple[events.ToolReturned | ToolInputRequired, ...]:
-        """What the calls of a round came to, in their order."""
+    ) -> tuple[events.Event | ToolInputRequired, ...]:
+        """What the calls of a round came to, in their order, as events to append, or where a tool asks."""
 
     def recorded(self, run: Run) -> None:
         """The log has what these calls of the run came to."""
@@ -88,7 +88,7 @@ class Performer:
     async def _run_tools(self, run: Run, step: turn.RunTools) -> Sequence[events.Event]:
         """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
         outcomes = await self.tools.run(step.round, step.calls, await self.offered())
-        returned = tuple(each for each in outcomes if isinstance(each, events.ToolReturned))
+        returned = tuple(each for each in outcomes if not isinstance(each, ToolInputRequired))
         asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
         if not asking:
             return returned
@@ -130,7 +130,7 @@ class Performer:
             if needs_approval(policies.get(spec.server, "always"), spec)
         )
 
-    async def offered(self) -> dict[str, ToolSpec]:
+    async def offered(self) -> Mapping[str, ToolSpec]:
         """The agent's tools by the names that the model sees, the same for the whole attempt."""
         if self._offered is None:
             self._offered = {spec.name: spec for spec in await self.listings.of(self.agent)}

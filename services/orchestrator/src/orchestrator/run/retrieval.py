@@ -52,7 +52,7 @@ class Retriever:
         if retrieval is None or not sources:
             return ""
         if self._passages is None:
-            self._passages = await self._found_before(retrieval.knowledge_base_id, sources)
+            self._passages = await self.found_before(retrieval.knowledge_base_id, sources)
         return documents_of(self._passages)
 
     def instructed(self, system_prompt: str) -> str:
@@ -61,7 +61,7 @@ class Retriever:
             return system_prompt
         return f"{system_prompt}\n\n{INSTRUCTION}".lstrip()
 
-    async def _found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
+    async def found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
         """What an earlier attempt found; the snippets alone where Postgres does not answer."""
         try:
             return await load_passages(self._pool, self._agent.account_id, knowledge_base_id, sources)

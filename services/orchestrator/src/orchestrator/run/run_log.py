@@ -22,7 +22,7 @@ _LEAVES = events.RunCompleted | events.RunFailed | events.RunCancelled | events.
 
 
 class RunRecorder(Protocol):
-    """Where a run is recorded: the event store (`RunLog`), or memory alone (`rpc.recorded`)."""
+    """Where a run is recorded: the event store (`RunLog`), or memory alone (`rerun.recorded`)."""
 
     @property
     def conversation(self) -> Conversation:

@@ -65,8 +65,9 @@ class Executor:
 
         Raises ToolFailed, DatabaseUnavailable.
         """
+        run = None if request.no_run else request.trace_id
         for config in await self._agents.servers(
-            request.account_id, request.agent_id, request.agent_version, request.trace_id
+            request.account_id, request.agent_id, request.agent_version, run
         ):
             if config.name == request.server and is_allowed(config, request.tool):
                 return self._servers.get(request.account_id, config)

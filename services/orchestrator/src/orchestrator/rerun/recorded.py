@@ -1,0 +1,145 @@
+"""The ends of a run that is done again: tools and sources out of its record, and readers that are nobody."""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from contracts import events, frames, wire
+from contracts.replay_messages import AskedTool
+from contracts.values import Source, ToolSpec
+from conversations.aggregate.conversation import Conversation, Run, evolve_all
+from conversations.aggregate.rounds import Call
+from directory.agents import AgentConfig
+from knowledge.search.passages import Passage
+from orchestrator.rerun.unrecorded_calls import ToolAnswer, UnrecordedCalls
+from orchestrator.run.retrieval import Retriever
+from orchestrator.run.run_clock import RunClock
+from orchestrator.run.run_log import run_of
+from runtime.postgres import Pool
+
+
+class MemoryLog:
+    def __init__(self, conversation: Conversation, trace_id: str) -> None:
+        self.conversation = conversation
+        self._trace_id = trace_id
+
+    @property
+    def run(self) -> Run:
+        return run_of(self.conversation, self._trace_id)
+
+    async def append(self, new: Sequence[events.Event]) -> None:
+        self.conversation = evolve_all(self.conversation, new)
+
+
+class NoReaders:
+    """Takes frames, and sends them nowhere."""
+
+    is_open = True
+
+    async def ready(self, frame: frames.Frame) -> None:
+        """At once."""
+
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:  # noqa: ARG002 - of FrameSink
+        return True
+
+
+class RecordedTools:
+    """Answers calls with what the same ones came to in a recorded run: the same name, and an equal input.
+
+    Each result answers one call, in the order in which they were asked for: the second of two equal calls
+    may well have had another answer. What the record lacks is left to `otherwise`.
+    """
+
+    def __init__(self, recorded: Run, clock: RunClock, otherwise: UnrecordedCalls) -> None:
+        self._trace_id = recorded.trace_id
+        self._clock = clock
+        self._otherwise = otherwise
+        self._held: dict[tuple[str, bytes], deque[tuple[int, Call]]] = defaultdict(deque)
+        for each in recorded.rounds:
+            for call in each.calls:
+                if call.output is not None:
+                    self._held[_key(call.name, call.input)].append((each.number, call))
+
+    async def run(
+        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+    ) -> tuple[events.Event, ...]:
+        found = {
+            call.call_id: held.popleft()[1]
+            for call in calls
+            if (held := self._held[_key(call.name, call.input)])
+        }
+        missed = [call for call in calls if call.call_id not in found]
+        answers: dict[str, ToolAnswer] = dict(found)
+        if missed:
+            outcomes = await self._otherwise.answered(round_number, missed, offered, self._left())
+            answers |= zip((call.call_id for call in missed), outcomes, strict=True)
+        return (
+            *(event for id_, call in found.items() for event in self._decisions(id_, round_number, call)),
+            *(self._returned(round_number, call.call_id, answers[call.call_id]) for call in calls),
+        )
+
+    def recorded(self, run: Run) -> None:
+        """Nothing else keeps their results."""
+
+    def _left(self) -> list[AskedTool]:
+        """What the record holds and no call has asked for yet."""
+        return [
+            AskedTool(round=number, name=call.name, input=call.input)
+            for held in self._held.values()
+            for number, call in held
+        ]
+
+    def _decisions(self, call_id: str, round_number: int, recorded: Call) -> list[events.Event]:
+        """A person's change of the input, which the model is told with the result."""
+        return [
+            event
+            for each in recorded.approvals
+            if each.asked is None and each.decided is not None and each.decided.input is not None
+            for event in (
+                replace(each.requested, trace_id=self._trace_id, call_id=call_id, round=round_number),
+                replace(each.decided, trace_id=self._trace_id),
+            )
+        ]
+
+    def _returned(self, round_number: int, call_id: str, answer: ToolAnswer) -> events.ToolReturned:
+        return events.ToolReturned(
+            trace_id=self._trace_id,
+            at=self._clock.now(),
+            round=round_number,
+            call_id=call_id,
+            output=answer.output or "",
+            is_error=answer.is_error,
+            ms=answer.ms,
+        )
+
+
+class RecordedSources(Retriever):
+    """Finds what the recorded run found. `agent` names the knowledge base that has the passages after it.
+
+    The log holds snippets; the passages are read from the knowledge base, as for a run taken up again, or are
+    `passages`, texts by the sources' ids, where these are given.
+    """
+
+    def __init__(
+        self, pool: Pool, agent: AgentConfig, recorded: Run, passages: Mapping[str, str] | None
+    ) -> None:
+        super().__init__(pool, agent)
+        self.missed = False
+        self._sources = recorded.sources
+        self._texts = passages
+
+    async def find(self, question: str) -> tuple[Source, ...]:  # noqa: ARG002 - a retriever's
+        """The recorded sources; none, and `missed`, where the run did not look for any."""
+        self.missed = self._sources is None
+        return self._sources or ()
+
+    async def found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
+        if self._texts is None:
+            return await super().found_before(knowledge_base_id, sources)
+        return [Passage(source, self._texts.get(source.id, source.snippet)) for source in sources]
+
+
+def _key(name: str, given: dict[str, Any]) -> tuple[str, bytes]:
+    return name, wire.encode_canonical(given)

@@ -1,0 +1,165 @@
+"""One recorded run on its second way: the turn of every run, with its record at the ends."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from contracts import events
+from contracts.replay_messages import WhatIf, WhatIfAnswered
+from contracts.values import ToolSpec
+from conversations.aggregate.compaction import Compact, through_version
+from conversations.aggregate.conversation import evolve_all
+from conversations.aggregate.turn import Begin, ask_again, open_turn
+from directory.agents import AgentConfig
+from directory.compaction_settings import Compaction
+from orchestrator.models import Credentials, Meter, Model, ModelFailure
+from orchestrator.models.port import text_sha256
+from orchestrator.orchestrator_services import Parts
+from orchestrator.output.final_output import OutputSpec
+from orchestrator.rerun.live_tools import LiveTools
+from orchestrator.rerun.recorded import MemoryLog, NoReaders, RecordedSources, RecordedTools
+from orchestrator.rerun.rerun_question import Recorded, agent_of, now_of, recorded_of, searched_by
+from orchestrator.rerun.simulated_tool import SimulatedTools
+from orchestrator.rerun.unrecorded_calls import ToolActor, UnrecordedCalls
+from orchestrator.run.channel import TraceChannel
+from orchestrator.run.interrupted_text import AlreadySent
+from orchestrator.run.interruption import Interruption
+from orchestrator.run.model_reply import Replies, RoundCost
+from orchestrator.run.perform import Performer
+from orchestrator.run.run_clock import RunClock
+from orchestrator.run.turn_loop import run_turn
+from orchestrator.run_agent import credentials_of, facts_of
+from orchestrator.tools.listed_tools import ToolsUnavailable
+
+
+async def prepared(parts: Parts, question: WhatIf) -> "Rerun | None":
+    """None where there is no such run that has ended.
+
+    Raises ModelFailure for an agent that cannot be used, DatabaseUnavailable, UnreadableEvent.
+    """
+    recorded = await recorded_of(parts, question)
+    if recorded is None:
+        return None
+    agent = await agent_of(parts, question)
+    # With a record all that it has is in the question.
+    searching = agent if question.record is not None else await searched_by(parts, agent, recorded.run)
+    model = await parts.models.of(agent.provider)
+    credentials = credentials_of(parts.agents, parts.models, agent)
+    played = Meter()
+    actor: ToolActor | None = None
+    if question.unrecorded == "simulate":
+        known = (*recorded.before.runs, recorded.run)
+        actor = SimulatedTools(agent, model, credentials, known, played)
+    elif question.unrecorded == "live":
+        actor = LiveTools(parts.bus, agent, recorded.run, await now_of(parts), question.seconds)
+    return Rerun(parts, question, recorded, agent, searching, model, credentials, actor, played)
+
+
+class Rerun:
+    """With all that it needs at hand. `actor` answers calls that were never recorded, `played` counts what
+    that costs; `searching` knows where the passages are.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        question: WhatIf,
+        recorded: Recorded,
+        agent: AgentConfig,
+        searching: AgentConfig,
+        model: Model,
+        credentials: Credentials,
+        actor: ToolActor | None,
+        played: Meter,
+    ) -> None:
+        before, run = recorded.before, recorded.run
+        self._parts = parts
+        self._agent = agent
+        self._question = question
+        self._played = played
+        self._began = time.perf_counter()
+        clock = RunClock(run.requested_at)
+        self._unrecorded = UnrecordedCalls(question.unrecorded, question.harmless, actor)
+        passages = None if question.record is None else question.passages
+        self._sources = RecordedSources(parts.pool, searching, run, passages)
+        asked = ask_again(before, run, 1)
+        opening = open_turn(before, asked, facts_of(agent), now=clock.now(), expired=False)
+        if not isinstance(opening, Begin):
+            raise ModelFailure("conversation_busy", "The run could not begin where it stands in its record.")
+        self._log = MemoryLog(evolve_all(before, opening.events), run.trace_id)
+        channel = TraceChannel(NoReaders(), run.trace_id, 1)
+        self._cost = RoundCost()
+        output = OutputSpec(agent, parts.schema_checks, model, credentials.base_url, run.output_schema)
+        offered = question.offered
+        self._performer = RerunPerformer(
+            log=self._log,
+            agent=agent,
+            replies=Replies(model, agent.provider, credentials, channel, output),
+            listings=parts.listings,
+            histories=parts.histories,
+            tools=RecordedTools(run, clock, self._unrecorded),
+            channel=channel,
+            clock=clock,
+            cost=self._cost,
+            already=AlreadySent(),
+            retriever=self._sources,
+            output=output,
+            asks=False,
+            summary=run.compacted,
+            given=None if offered is None else {spec.name: spec for spec in offered},
+        )
+
+    async def go(self, interruption: Interruption) -> None:
+        """Take the turn to its end. Raises ModelFailure, ToolsUnavailable, Interrupted, Diverged."""
+        await interruption.allowed(self._list_tools)
+        self._began = time.perf_counter()
+        await run_turn(self._performer, interruption, self._parts.stop)
+
+    def result(self) -> WhatIfAnswered:
+        """What it has come to, as if it were complete."""
+        run = self._log.run
+        return WhatIfAnswered(
+            outcome="completed",
+            model=run.model,
+            content=run.text,
+            rounds=len(run.rounds),
+            calls=self._unrecorded.asked(run),
+            sources_missed=self._sources.missed,
+            usage=run.usage + self._cost.unrecorded(run) + self._played.usage,
+            ms=round((time.perf_counter() - self._began) * 1000),
+        )
+
+    async def _list_tools(self) -> None:
+        """A comparison with fewer tools than the agent has would say nothing. Raises ToolsUnavailable."""
+        await self._performer.offered()
+        if self._question.offered is None and (missing := self._parts.listings.missing(self._agent)):
+            raise ToolsUnavailable(", ".join(missing))
+
+
+@dataclass(kw_only=True)
+class RerunPerformer(Performer):
+    """`given` are tools that were not listed, but are offered; `summary` is the recorded run's."""
+
+    summary: events.ContextCompacted | None = None
+    given: Mapping[str, ToolSpec] | None = None
+
+    async def offered(self) -> Mapping[str, ToolSpec]:
+        return await super().offered() if self.given is None else self.given
+
+    async def compact(self, step: Compact) -> Sequence[events.Event]:
+        """The recorded summary, where it is of the same runs, by the same model and instruction.
+
+        The model would write another each time, and all that follows would differ for that alone.
+        """
+        run, known = self.log.run, self.summary
+        instruction = (self.agent.compaction or Compaction()).instruction
+        if (
+            known is None
+            or known.model != run.model
+            or known.prompt_sha256 != text_sha256(instruction)
+            or known.through_version != through_version(self.log.conversation, run.trace_id, step.runs)
+        ):
+            return await super().compact(step)
+        return (replace(known, trace_id=run.trace_id, at=self.clock.now()),)
