@@ -28,9 +28,10 @@ from conversations.event_store.log import Log
 from conversations.event_store.shared_log import SharedLog
 from conversations.event_store.store import open_store
 from conversations.migrations import migrate
+from conversations.projections.cursors import lock_positions
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.shards import SHARDS, lock_positions
+from conversations.projections.shards import SHARDS
 from conversations.shard_leases import ShardLeases, holders
 from projector.log_follower import LogFollower
 from runtime.postgres import Pool, connection, open_pool
@@ -95,7 +96,7 @@ async def _caught_up(url: str, pool: Pool, pids: Pids) -> tuple[str, ...]:
     async with connection(pool) as conn, conn.transaction():
         await lock_positions(conn)
         await conn.execute(f"TRUNCATE {tables}".encode())
-        await conn.execute("UPDATE projection_shards SET position = 0")
+        await conn.execute("UPDATE projection_cursors SET position = 0")
         count = await (await conn.execute(f"SELECT count(*) FROM {EVENTS_TABLE}".encode())).fetchone()
     assert count is not None, "an aggregate gives one row"
     before, began = cpu_seconds(pids), time.perf_counter()

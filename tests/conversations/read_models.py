@@ -36,7 +36,7 @@ async def empty(database_url: str) -> None:
             *TABLES,
             "conversation_events",
             "projection_positions",
-            "projection_shards",
+            "projection_cursors",
             "parked_events",
             "erasures",
         ]

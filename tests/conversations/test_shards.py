@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -17,6 +17,7 @@ from conversations.errors import RebuildUnderWay
 from conversations.projections import follower as follower_module
 from conversations.projections import messages_table
 from conversations.projections.conversations_table import is_behind
+from conversations.projections.cursors import LogCursor, regrouped
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.shards import (
@@ -35,6 +36,7 @@ from tests.conversations.read_models import Storage
 
 pytestmark = [pytest.mark.usefixtures("emptied"), pytest.mark.requirement("PROJECTION-SHARDS")]
 
+VERSIONS = {each.name: each.version for each in PROJECTIONS}
 _numbers = count()
 
 
@@ -112,6 +114,61 @@ async def test_read_models_that_another_process_has_built_are_followed_in_all_sh
     assert await storage.rows("SELECT count(*) FROM runs") == [(len(threads),)]
 
 
+async def cursors(storage: Storage) -> list[list[int]]:
+    """The shards of each, all of which have all read models."""
+    rows = await storage.rows("SELECT shards, versions FROM projection_cursors ORDER BY shards")
+    assert all(versions == VERSIONS for _, versions in rows)
+    return [shards for shards, _ in rows]
+
+
+async def test_what_one_process_holds_is_one_cursor_also_after_a_swap(storage: Storage) -> None:
+    await storage.follow()
+    first, second = follower(storage), follower(storage)
+    for shards in (5, 12):
+        await first.hold(range(shards))
+        await second.hold(range(shards, SHARDS))
+        await thread_of(storage, account_in(3))
+        await to_the_end(first, second)
+        assert await cursors(storage) == [[*range(shards)], [*range(shards, SHARDS)]]
+    await thread_of(storage, account_in(4))
+    await storage.rebuild([messages_table.PROJECTION])
+    await first.hold(ALL_SHARDS)
+    await to_the_end(first)
+    assert await cursors(storage) == [[*range(SHARDS)]]
+    assert set((await positions(storage)).values()) == {await storage.log.head()}
+
+
+async def test_who_lost_one_of_its_shards_applies_nothing_until_it_has_looked(storage: Storage) -> None:
+    await storage.follow()
+    stale = follower(storage)
+    await to_the_end(stale)
+    for shard in (3, 4):
+        await thread_of(storage, account_in(shard))
+    await to_the_end(follower(storage, frozenset({3})))
+    assert await stale.step() > 0
+    listed = "SELECT account_id, message_count FROM conversations ORDER BY account_id"
+    assert await storage.rows(listed) == [(account_in(3), 2)]
+    await to_the_end(stale)
+    assert await storage.rows(listed) == sorted((account_in(shard), 2) for shard in (3, 4))
+
+
+def test_cursors_are_parted_by_shard_and_version_and_merged_by_position() -> None:
+    def at(position: int, shards: Iterable[int], **versions: int) -> LogCursor:
+        return LogCursor(versions, frozenset(shards), position)
+
+    stored = [at(7, range(16), runs=1, usage=2), at(7, range(9), messages=3), at(9, (1,), tools=1)]
+    versions = {"runs": 1, "usage": 1, "messages": 3, "tools": 1}
+    claimed, others = regrouped(stored, frozenset((0, 1, 12)), versions)
+    assert claimed == [
+        at(7, (0, 1), runs=1, messages=3),
+        at(7, (0, 1, 12), usage=2),  # of another version
+        at(7, (12,), runs=1),
+        at(9, (1,), tools=1),
+    ]
+    left = frozenset(range(16)) - {0, 1, 12}
+    assert others == [at(7, left, runs=1, usage=2), at(7, left & {*range(9)}, messages=3)]
+
+
 async def test_a_shard_that_lags_catches_up_and_joins_the_others(storage: Storage) -> None:
     await storage.follow()
     for shard in range(SHARDS):
@@ -127,7 +184,10 @@ async def test_a_shard_that_lags_catches_up_and_joins_the_others(storage: Storag
     assert set((await positions(storage)).values()) == {await storage.log.head()}
     assert all(each.ok for each in await storage.verify())
     # A swap leaves the settled position, which may be beyond the last event.
-    await storage.rows("UPDATE projection_shards SET position = position + 3 WHERE shard = 1 RETURNING 1")
+    await to_the_end(follower(storage, frozenset({1})))  # which has a cursor of its own from now on
+    await storage.rows(
+        "UPDATE projection_cursors SET position = position + 3 WHERE shards = '{1}' RETURNING 1"
+    )
     await to_the_end(follower(storage))
     assert set((await positions(storage)).values()) == {await storage.log.head() + 3}
 
@@ -173,6 +233,7 @@ def led_by_0_9_0(storage: Storage) -> Iterator[psycopg.Connection]:
     with psycopg.connect(storage.url, autocommit=True) as session:
         assert session.execute("SELECT pg_try_advisory_lock(%s)", [LEADER_LOCK]).fetchone() == (True,)
         yield session
+        session.execute("SELECT pg_advisory_unlock(%s)", [LEADER_LOCK])  # its end comes after ours
 
 
 _ADVANCED_BY_0_9_0 = """
@@ -193,7 +254,7 @@ async def test_a_projector_of_0_9_0_and_one_of_this_release_never_move_a_positio
         end = await storage.log.head()
         given = await storage.rows("SELECT version, position FROM projection_positions WHERE name = 'runs'")
         assert given == [(1, end)]  # as 0.9.0 has it
-        assert await storage.rows("SELECT count(*) FROM projection_shards") == [(0,)]
+        assert await storage.rows("SELECT count(*) FROM projection_cursors") == [(0,)]
     thread = await thread_of(storage, account_in(2))
     one = follower(storage)
     with led_by_0_9_0(storage) as session:
@@ -247,7 +308,7 @@ async def test_several_take_the_positions_over_once(storage: Storage) -> None:
             assert await take_over(first)
             taking = asyncio.create_task(_taken(second))
             await asyncio.sleep(0.05)
-            await first.execute("UPDATE projection_shards SET position = position + 5")
+            await first.execute("UPDATE projection_cursors SET position = position + 5")
         assert await taking
     assert set((await positions(storage)).values()) == {await storage.log.head() + 5}
 

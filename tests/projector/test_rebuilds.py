@@ -27,7 +27,7 @@ async def followed(follower: Follower) -> None:
 async def of_an_older_version(world: World) -> None:
     async with connection(world.pool) as conn:
         await conn.execute("UPDATE messages SET content = 'as it was'")
-        await conn.execute("UPDATE projection_shards SET version = 0 WHERE name = 'messages'")
+        await conn.execute("UPDATE projection_cursors SET versions = versions || '{\"messages\": 0}'")
 
 
 async def texts(world: World) -> list[str]:
@@ -95,7 +95,7 @@ async def test_what_an_earlier_release_parked_or_wrote_in_part_of_a_tools_questi
             "INSERT INTO parked_events (projection, position, conversation_id, reason)"
             " VALUES ('approvals', 1, 'c', 'unknown')"
         )
-        await conn.execute("UPDATE projection_shards SET version = 1 WHERE name = 'approvals'")
+        await conn.execute("UPDATE projection_cursors SET versions = versions || '{\"approvals\": 1}'")
     await Rebuilds(world.url, world.pool, PROJECTIONS, lambda: None).run()
     assert await approvals(world) == whole
     assert await world.rows("SELECT * FROM parked_events") == []

@@ -76,7 +76,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "storage": {"gateway": _READ, "projector": _REFILL},
     "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
-    "projection_shards": {"projector": _WRITE},
+    "projection_cursors": {"projector": _WRITE},
     "read_model_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     "parked_events": {"projector": _WRITE, "console": _READ},
     "read_models": {"projector": _READ, "console": _READ},

@@ -23,6 +23,7 @@ from conversations.projections.applying import (
     LongErasure,
     take,
 )
+from conversations.projections.cursors import LogCursor, claim, move, place
 from conversations.projections.projection import Projection
 from conversations.projections.shards import ALL_SHARDS, SHARDS, note_positions, take_over
 from runtime import failpoints
@@ -56,14 +57,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON projection_positions, parked_events TO a
 """
 
 
-_Cursor = tuple[str, int]
-"""A projection's name, and a shard."""
-
-_Move = tuple[Projection, int]
-
-
 class _Moved(Exception):  # noqa: N818 - not an error: another process got there first
-    """The position stored is not the one that this process went on from."""
+    """A cursor that this process went on from is not stored any more."""
 
 
 class Follower:
@@ -91,11 +86,11 @@ class Follower:
         self.batch = batch
         self._wanted = frozenset(shards)
         self._held: dict[int, float] = {}  # and when it was at the end of the log
-        self._positions: dict[_Cursor, int] | None = None
+        self._cursors: list[LogCursor] | None = None
         self._look_again = False
         self._looked_at = 0.0
         self._left_alone: set[str] = set()
-        self._noted: dict[_Cursor, int] = {}
+        self._noted: list[int] = []
         self._noted_at = float("-inf")
         self._stepping = asyncio.Lock()
         self._logger = get_logger("conversations.follower")
@@ -110,7 +105,7 @@ class Follower:
     def _take_wanted(self) -> None:
         if self._wanted != self._held.keys():
             self._held = {shard: self._held.get(shard, time.monotonic()) for shard in self._wanted}
-            self._positions = None
+            self._cursors = None
 
     def lag(self, shard: int) -> float | None:
         """For how many seconds it was not at the end of the log with a shard; None for one that it does not
@@ -128,30 +123,32 @@ class Follower:
             return await self._step() if self._held else 0
 
     async def _step(self) -> int:
-        positions, self._positions = self._positions, None  # should it fail, what was committed is unknown
+        cursors, self._cursors = self._cursors, None  # should it fail, what was committed is unknown
         found = 0
         try:
-            if positions is None or self._should_look():
+            if cursors is None or self._should_look():
                 self._look_again, self._looked_at = False, time.monotonic()
-                positions = await self._begin()
-            if positions is None:
+                cursors = await self._begin()
+            if cursors is None:
                 return 0
-            places = sorted(set(positions.values()))
-            for place, later in zip(places, [*places[1:], None], strict=False):
-                found += await self._step_from(place, later, positions)
+            places = sorted({each.position for each in cursors})
+            for start, later in zip(places, [*places[1:], None], strict=False):
+                found += await self._step_from(start, later, cursors)
+            positions = sorted({each.position for each in cursors})
             if found < self.batch and positions != self._noted:
                 await self._note(positions)
         except _Moved:
             return self.batch  # there may be more
-        self._positions = positions
+        if len(positions) == len(places):  # else they are claimed again, as one
+            self._cursors = cursors
         return found
 
-    async def _note(self, positions: dict[_Cursor, int]) -> None:
+    async def _note(self, positions: list[int]) -> None:
         """At the end of the log, once a second at most."""
         if time.monotonic() - self._noted_at > NOTE_SECONDS:
             async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
                 await note_positions(conn)
-            self._noted, self._noted_at = dict(positions), time.monotonic()
+            self._noted, self._noted_at = positions, time.monotonic()
 
     def look_again(self) -> None:
         """Somebody has built projections again: the next step looks for them."""
@@ -162,42 +159,36 @@ class Follower:
         missed = bool(self._left_alone) and time.monotonic() - self._looked_at > LOOK_SECONDS
         return self._look_again or missed
 
-    async def _begin(self) -> dict[_Cursor, int] | None:
-        """The stored positions of those that are of this version; None while a projector of 0.9.0 works."""
-        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
-            async with conn.transaction():
-                if not await take_over(conn):
-                    self._logger.warning("earlier_projector_leads")
-                    return None
-                if self._reset:
-                    await self._reset_unknown(conn)
-            rows = await (await conn.execute(_STORED, [list(self._held)])).fetchall()
+    async def _begin(self) -> list[LogCursor] | None:
+        """The cursors of those that are of this version; None while a projector of 0.9.0 works."""
         versions = {each.name: each.version for each in self._projections}
-        stored = {name: version for name, _, version, _ in rows}
+        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+            if not await take_over(conn):
+                self._logger.warning("earlier_projector_leads")
+                return None
+            if self._reset:
+                await self._reset_unknown(conn)
+            claimed = await claim(conn, self._held, versions)
+        stored = {name: version for each in claimed for name, version in each.versions.items()}
         known, self._left_alone = self._left_alone, set()
-        for each in self._projections:
-            if (found := stored.get(each.name)) != each.version:
-                self._left_alone.add(each.name)
-                if each.name not in known:
-                    self._logger.info("left_alone", projection=each.name, stored=found, version=each.version)
-        return {
-            (name, shard): position
-            for name, shard, version, position in rows
-            if versions.get(name) == version
-        }
+        for name, version in versions.items():
+            if (found := stored.get(name)) != version:
+                self._left_alone.add(name)
+                if name not in known:
+                    self._logger.info("left_alone", projection=name, stored=found, version=version)
+        return [each for each in claimed if each.versions.items() <= versions.items()]
 
     async def _reset_unknown(self, conn: Connection) -> None:
         for each in self._projections:
             if (await conn.execute(_INSERT, [each.name])).rowcount:
                 await conn.execute(sql.SQL("TRUNCATE {}").format(sql.Identifier(each.name)))
                 await conn.execute("DELETE FROM parked_events WHERE projection = %s", [each.name])
-                await conn.execute(_INSERT_SHARDS, [each.name, each.version, list(ALL_SHARDS)])
+                await place(conn, each.name, each.version, ALL_SHARDS, 0)
 
-    async def _step_from(self, position: int, later: int | None, positions: dict[_Cursor, int]) -> int:
+    async def _step_from(self, position: int, later: int | None, cursors: Iterable[LogCursor]) -> int:
         """From `position` on, but not beyond `later`, where others are."""
-        cursors = [cursor for cursor, place in positions.items() if place == position]
-        shards_of = _shards_by_name(cursors)
-        names_of = {shard: {name for name, own in cursors if own == shard} for _, shard in cursors}
+        moved = [each for each in cursors if each.position == position]
+        names_of = _names_by_shard(moved)
         # As many of its own as a batch has, where the accounts are alike.
         limit = self.batch * SHARDS // len(names_of)
         page = await self._reader.read(
@@ -208,17 +199,18 @@ class Follower:
         if page is None:
             self._note_end(names_of)
             return 0
-        group = [each for each in self._projections if each.name in shards_of]
+        names = set().union(*names_of.values())
+        group = [each for each in self._projections if each.name in names]
         for erasure in page.erased:
             await _clear(self._pool, erasure, group)
-        moves = [(each, shard) for each in group for shard in shards_of[each.name]]
         async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
-                await _take_together(conn, moves, group, page)
+                await _take_together(conn, moved, group, page)
             except REFUSALS:
-                await self._take_each(conn, moves, group, page)
+                await self._take_each(conn, moved, group, page)
         failpoints.reach("projector-batch-committed")
-        positions.update(dict.fromkeys(cursors, page.end))
+        for each in moved:
+            each.position = page.end
         if later is not None:
             return page.size and self.batch  # they have not joined the others yet
         if page.size >= limit:
@@ -230,11 +222,11 @@ class Follower:
         self._held.update(dict.fromkeys(shards, time.monotonic()))
 
     async def _take_each(
-        self, conn: Connection, moves: Sequence[_Move], group: Sequence[Projection], page: LogPage
+        self, conn: Connection, moved: Sequence[LogCursor], group: Sequence[Projection], page: LogPage
     ) -> None:
         """In one transaction too, one after the other: what cannot be taken is found, and parked."""
         async with _batch(conn):
-            _check_all(await _advance(conn, moves, page), moves)
+            _check_all(await move(conn, moved, page.end))
             for each in group:
                 for refused in await take(conn, each, page.batches[each.name], each.name):
                     fields = msgspec.structs.asdict(refused)
@@ -242,7 +234,7 @@ class Follower:
 
 
 async def _take_together(
-    conn: Connection, moves: Sequence[_Move], group: Sequence[Projection], page: LogPage
+    conn: Connection, moved: Sequence[LogCursor], group: Sequence[Projection], page: LogPage
 ) -> None:
     """In one round trip, and that of the commit. Raises _Moved, or one of REFUSALS.
 
@@ -254,11 +246,12 @@ async def _take_together(
             raise error
     statements = [statement for each, batch in pairs for statement in each.statements(batch.facts)]
     async with conn.pipeline() as pipeline, _batch(conn):
-        moved = await _advance(conn, moves, page)
+        # First of all, as in a swap: who waits for a cursor then finds the table that belongs to it.
+        moves = await move(conn, moved, page.end)
         for statement, parameters in statements:
             await conn.execute(statement, parameters)
         await pipeline.sync()
-        _check_all(moved, moves)
+        _check_all(moves)
 
 
 async def _clear(pool: Pool, erasure: LongErasure, projections: Sequence[Projection]) -> None:
@@ -293,44 +286,21 @@ async def _batch(conn: Connection) -> AsyncIterator[None]:
         failpoints.reach("projector-in-batch")
 
 
-async def _advance(conn: Connection, moves: Sequence[_Move], page: LogPage) -> Cursor:
-    """First of all, as in a swap: who waits for a position then finds the table that belongs to it."""
-    names, versions = [each.name for each, _ in moves], [each.version for each, _ in moves]
-    shards = [shard for _, shard in moves]
-    return await conn.execute(_ADVANCE, [page.end, page.start, names, shards, versions])
-
-
-def _check_all(moved: Cursor, moves: Sequence[_Move]) -> None:
-    if moved.rowcount != len(moves):
+def _check_all(moves: Sequence[Cursor]) -> None:
+    if any(each.rowcount != 1 for each in moves):
         raise _Moved
 
 
-def _shards_by_name(cursors: Iterable[_Cursor]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for name, shard in cursors:
-        found.setdefault(name, []).append(shard)
+def _names_by_shard(cursors: Iterable[LogCursor]) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for each in cursors:
+        for shard in each.shards:
+            found.setdefault(shard, set()).update(each.versions)
     return found
 
 
-_STORED = """
-SELECT name, shard, version, position FROM read_model_positions WHERE shard = ANY(%s::smallint[])
-"""
-
 _INSERT = """
 INSERT INTO projection_positions (name, version, position) VALUES (%s, 0, 0) ON CONFLICT (name) DO NOTHING
-"""
-
-_INSERT_SHARDS = """
-INSERT INTO projection_shards (name, shard, version, position)
-SELECT %s, shard, %s, 0 FROM unnest(%s::smallint[]) AS shard
-ON CONFLICT (name, shard) DO UPDATE SET version = excluded.version, position = 0
-"""
-
-_ADVANCE = """
-UPDATE projection_shards SET position = %s
- WHERE position = %s
-   AND (name, shard, version) IN (SELECT * FROM unnest(%s::text[], %s::smallint[], %s::integer[]))
-   AND name IN (SELECT name FROM projection_positions WHERE version = 0)
 """
 
 _DELETE = sql.SQL(

@@ -18,9 +18,10 @@ from conversations.errors import ArchiveNotGiven, RebuildUnderWay
 from conversations.event_store.log import Log
 from conversations.projections import shadow
 from conversations.projections.applying import FactReader, LogPage, RefusedEvent, take
+from conversations.projections.cursors import lock_positions
 from conversations.projections.projection import Projection
 from conversations.projections.shadow import Schema, stored_as
-from conversations.projections.shards import ALL_SHARDS, lock_positions, take_over
+from conversations.projections.shards import ALL_SHARDS, take_over
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 BATCH = 5000
@@ -245,6 +246,6 @@ _ADVANCE = """
 UPDATE projection_positions SET position = %s WHERE name = %s AND version = %s AND position = %s
 """
 
-_LIVE = "SELECT coalesce(max(position), 0) FROM projection_shards WHERE name = %s"
+_LIVE = "SELECT coalesce(max(position), 0) FROM read_model_positions WHERE name = %s"
 
 _LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"

@@ -11,8 +11,9 @@ from typing import Literal
 
 from psycopg import sql
 
+from conversations.projections import cursors
 from conversations.projections.projection import Projection
-from conversations.projections.shards import SHARDS
+from conversations.projections.shards import ALL_SHARDS
 from runtime.postgres import Connection
 from runtime.roles import READ_MODELS_ROLE
 
@@ -144,8 +145,9 @@ async def swap(conn: Connection, projection: Projection) -> None:
     await conn.execute(
         "UPDATE parked_events SET projection = %s WHERE projection = %s", [projection.name, name]
     )
-    # In place: a follower that waits for the rows is to find them.
-    await conn.execute(_BECOME_LIVE, {"name": projection.name, "shadow": name, "shards": SHARDS})
+    row = await (await conn.execute(_BECOME_LIVE, [projection.name, name])).fetchone()
+    assert row is not None, "`prepare` stores it"
+    await cursors.place(conn, projection.name, projection.version, ALL_SHARDS, row[0])
     await _forget(conn, name)
 
 
@@ -170,13 +172,8 @@ _FORGET = sql.SQL(
 _BEGIN = "INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)"
 
 _BECOME_LIVE = """
-WITH built AS (
-    SELECT version, position FROM projection_positions WHERE name = %(shadow)s
-), noted AS (
-    INSERT INTO projection_positions (name, version, position) SELECT %(name)s, 0, position FROM built
-    ON CONFLICT (name) DO UPDATE SET version = 0, position = excluded.position
-)
-INSERT INTO projection_shards (name, shard, version, position)
-SELECT %(name)s, shard, version, position FROM built CROSS JOIN generate_series(0, %(shards)s - 1) AS shard
-ON CONFLICT (name, shard) DO UPDATE SET version = excluded.version, position = excluded.position
+INSERT INTO projection_positions (name, version, position)
+SELECT %s, 0, position FROM projection_positions WHERE name = %s
+ON CONFLICT (name) DO UPDATE SET version = 0, position = excluded.position
+RETURNING position
 """

@@ -1,9 +1,9 @@
 """Shards of accounts: how far each read model is, shard by shard, so that several projectors share them.
 
 An account belongs to a shard by the hash of its id, whatever the number of projectors: who works on which
-shard is `shard_leases`. Each read model has a position in the log for each shard, in `projection_shards`.
-A transaction that applies a page also moves the positions that it went on from, and is refused where they are
-not there any more: so an event is applied once, whoever believes to hold the shard.
+shard is `shard_leases`. Each read model has a position in the log for each shard, in `cursors`. A transaction
+that applies a page also moves the cursors that it went on from, and is refused where one is not there any
+more: so an event is applied once, whoever believes to hold the shard.
 
 Release 0.9.0 has one position a read model, in `projection_positions`, and one projector that works while it
 holds LEADER_LOCK. Projectors of this release hold it shared. The first of them takes the positions over, and
@@ -14,6 +14,7 @@ leaves version 0 behind, which one of 0.9.0 does not follow; the last one gives 
 import zlib
 
 from conversations.database import LEADER_LOCK
+from conversations.projections import cursors
 from runtime.postgres import Connection
 
 SHARDS = 16
@@ -21,25 +22,18 @@ SHARDS = 16
 
 ALL_SHARDS = frozenset(range(SHARDS))
 
-STEP = f"""
-CREATE TABLE projection_shards (
-    name text NOT NULL,
-    shard smallint NOT NULL CHECK (shard BETWEEN 0 AND {SHARDS - 1}),
-    version integer NOT NULL,
-    position bigint NOT NULL,
-    PRIMARY KEY (name, shard)
-) WITH (fillfactor = 50);
-GRANT SELECT, INSERT, UPDATE, DELETE ON projection_shards TO agentchat_service;
+STEP = f"""{cursors.TABLES}
 CREATE VIEW read_model_positions AS
-SELECT s.name, s.shard, s.version, s.position
-  FROM projection_shards s JOIN projection_positions p USING (name) WHERE p.version = 0
+SELECT p.name, shard, (c.versions ->> p.name)::integer AS version, c.position
+  FROM projection_cursors c JOIN projection_positions p ON c.versions ? p.name, unnest(c.shards) AS shard
+ WHERE p.version = 0
  UNION ALL
 SELECT p.name, shard::smallint, p.version, p.position
   FROM projection_positions p JOIN read_models USING (name),
        generate_series(0, {SHARDS - 1}) AS shard
  WHERE p.version <> 0;
 GRANT SELECT ON read_model_positions TO agentchat_service;
-"""  # noqa: S608 - a number of this module
+"""  # noqa: S608 - our own parts
 
 
 def shard_of(account_id: str) -> int:
@@ -48,14 +42,18 @@ def shard_of(account_id: str) -> int:
 
 
 async def take_over(conn: Connection) -> bool:
-    """Have all read models' positions by shard; False where a projector of 0.9.0 works.
+    """Have all read models' positions by shard, and no cursors made or removed by others; False where a
+    projector of 0.9.0 works.
 
     Within an open transaction, until whose end none of 0.9.0 begins.
     """
     row = await (await conn.execute(_NONE_OF_BEFORE, [LEADER_LOCK])).fetchone()
     if row != (True,):
         return False
-    await conn.execute(_TAKE_OVER, [SHARDS])
+    await cursors.lock_cursors(conn)
+    for name, version, position in await (await conn.execute(_BEFORE)).fetchall():
+        await cursors.place(conn, name, version, ALL_SHARDS, position)
+        await conn.execute(_TAKE, [name])
     return True
 
 
@@ -65,17 +63,10 @@ async def give_back(conn: Connection) -> None:
     """
     row = await (await conn.execute(_NO_OTHER, [LEADER_LOCK])).fetchone()
     if row == (True,):
-        await lock_positions(conn)
-        await conn.execute(_GIVE_BACK)
-
-
-async def lock_positions(conn: Connection) -> None:
-    """Let nobody move a position until the end of the open transaction.
-
-    Raises psycopg.errors.LockNotAvailable where a page is not committed in time.
-    """
-    await conn.execute("SET LOCAL lock_timeout TO '1500ms'")
-    await conn.execute("LOCK TABLE projection_shards IN SHARE ROW EXCLUSIVE MODE")
+        await cursors.lock_positions(conn)
+        given = await (await conn.execute(_GIVE_BACK)).fetchall()
+        # So that a process that believes to hold a shard moves nothing.
+        await cursors.remove(conn, [name for (name,) in given])
 
 
 async def note_positions(conn: Connection) -> None:
@@ -87,32 +78,24 @@ _NONE_OF_BEFORE = "SELECT pg_try_advisory_xact_lock_shared(%s)"
 
 _NO_OTHER = "SELECT pg_try_advisory_xact_lock(%s)"
 
-_TAKE_OVER = """
-WITH before AS (
-    SELECT name, p.version, p.position FROM projection_positions p JOIN read_models USING (name)
-     WHERE p.version <> 0 ORDER BY name FOR UPDATE OF p
-), taken AS (
-    UPDATE projection_positions p SET version = 0 FROM before WHERE p.name = before.name
-)
-INSERT INTO projection_shards (name, shard, version, position)
-SELECT name, shard, version, position FROM before CROSS JOIN generate_series(0, %s - 1) AS shard
-ON CONFLICT (name, shard) DO UPDATE SET version = excluded.version, position = excluded.position
+_BEFORE = """
+SELECT name, p.version, p.position FROM projection_positions p JOIN read_models USING (name)
+ WHERE p.version <> 0 ORDER BY name FOR UPDATE OF p
 """
 
-# Deleted, so that a process that believes to hold a shard moves nothing.
+_TAKE = "UPDATE projection_positions SET version = 0 WHERE name = %s"
+
 _GIVE_BACK = """
 WITH equal AS (
-    SELECT name, min(version) AS version, min(position) AS position FROM projection_shards
+    SELECT name, min(version) AS version, min(position) AS position FROM read_model_positions
      GROUP BY name HAVING (min(version), min(position)) = (max(version), max(position))
-), given AS (
-    UPDATE projection_positions p SET version = equal.version, position = equal.position
-      FROM equal WHERE p.name = equal.name
 )
-DELETE FROM projection_shards WHERE name IN (SELECT name FROM equal)
+UPDATE projection_positions p SET version = equal.version, position = equal.position
+  FROM equal WHERE p.name = equal.name AND p.version = 0 RETURNING p.name
 """
 
 _NOTE = """
 UPDATE projection_positions p SET position = reached.position
-  FROM (SELECT name, min(position) AS position FROM projection_shards GROUP BY name) AS reached
+  FROM (SELECT name, min(position) AS position FROM read_model_positions GROUP BY name) AS reached
  WHERE p.name = reached.name AND p.version = 0 AND p.position < reached.position
 """
