@@ -35,6 +35,7 @@ async def test_the_thread_is_next_to_the_run_as_a_timeline(browser: Browser, app
         assert step in shown
     html = (await browser.get(f"/conversations/{approvals}")).text
     assert html.count('<rect class="bar') == 5
+    assert re.search(r'data-copy="agentchat eval add SUITE [0-9a-f]{32}"', html)
     (previous,) = re.findall(r'rel="prev" href="([^"]+)"', html)
     assert "run 1 of 2 ▶" in await browser.page(previous)
 
@@ -45,6 +46,7 @@ async def test_the_slider_shows_the_conversation_as_it_was(browser: Browser, app
     assert "cancel_order waits for a person" in past
     assert "run 1 of 1" in past
     assert "completed" not in past
+    assert "eval add" not in past, "a run that has not ended is no case"
     part = await browser.get(f"/conversations/{approvals}?at=2", **{"hx-request": "true"})
     assert "<html" not in part.text
     assert "No run had begun" in text_of((await browser.get(f"/conversations/{approvals}?at=1")).text)

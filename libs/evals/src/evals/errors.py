@@ -2,7 +2,9 @@
 
 SuiteError
 ├── UnfitSuite       a file of it is missing, or is not what it should be
-└── QuestionTooLarge a case, or a text for a judge, is more than the bus carries
+├── QuestionTooLarge a case, or a text for a judge, is more than the bus carries
+├── NotACase         a run that cannot be a case
+└── ToolsNotListed   nobody says which tools an agent has
 """
 
 
@@ -20,3 +22,16 @@ class UnfitSuite(SuiteError):  # noqa: N818 - a state of the file
 
 class QuestionTooLarge(SuiteError):  # noqa: N818 - a state of the question
     """What is to be asked of an orchestrator is more than the bus carries; the text says how much."""
+
+
+class NotACase(SuiteError):  # noqa: N818 - a state of the run
+    """The text names the run and says why it cannot be one."""
+
+    def __init__(self, trace_id: str, reason: str) -> None:
+        super().__init__(f"run {trace_id}: {reason}")
+        self.trace_id = trace_id
+        self.reason = reason
+
+
+class ToolsNotListed(SuiteError):  # noqa: N818 - a state of things
+    """A case needs the tools that its agent has, and they cannot be had now."""

@@ -4,11 +4,12 @@ they were collected (`agent.json`).
 The folder belongs in its owner's repository: all of it is text, and nothing in it is a secret.
 """
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 import yaml
@@ -132,12 +133,22 @@ def read_suite(folder: Path) -> Suite:
 
 def read_settings(folder: Path) -> SuiteSettings:
     """Raises UnfitSuite, with the field that is wrong."""
+    return settings_in(_bytes(folder, SETTINGS))
+
+
+def settings_in(data: bytes) -> SuiteSettings:
+    """Of the text of a `suite.yaml`. Raises UnfitSuite."""
     try:
-        return msgspec.convert(yaml.safe_load(_bytes(folder, SETTINGS)), SuiteSettings)
+        return msgspec.convert(yaml.safe_load(data), SuiteSettings)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UnfitSuite(SETTINGS, f"not YAML: {' '.join(str(error).split())}") from None
     except msgspec.ValidationError as error:
         raise UnfitSuite(SETTINGS, explained(error)) from None
+
+
+def new_settings(agent_id: str, account_id: str) -> bytes:
+    """The text of a first `suite.yaml`, for its owner to edit. What it redacts is what most logs have."""
+    return _NEW_SETTINGS.format(agent=agent_id, account=account_id).encode()
 
 
 def write_agent(folder: Path, agent: SuiteAgent) -> None:
@@ -147,11 +158,21 @@ def write_agent(folder: Path, agent: SuiteAgent) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """All of it or nothing, readable by its owner alone. Raises UnfitSuite where it cannot be written."""
+    """All of it or nothing. Raises UnfitSuite where it cannot be written."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name when the block has ended; an exception leaves what was there.
+
+    Its owner alone may read it: cases hold what customers said. Raises UnfitSuite where it cannot be written.
+    """
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with open(partial, "wb", opener=private) as file:
-            file.write(data)
+        with open(partial, "wb", opener=_private) as file:
+            yield file
         partial.replace(path)
     except OSError as error:
         raise UnfitSuite(path.name, f"cannot be written: {error.strerror or error}") from None
@@ -159,8 +180,7 @@ def write_file(path: Path, data: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def private(path: str, flags: int) -> int:
-    """An `opener` of files that their owner alone may read: cases hold what customers said."""
+def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
@@ -186,3 +206,22 @@ def _bytes(folder: Path, name: str) -> bytes:
         return (folder / name).read_bytes()
     except OSError as error:
         raise UnfitSuite(name, f"cannot be read: {error.strerror or error}") from None
+
+
+_NEW_SETTINGS = r"""# A suite of recorded runs. All settings: docs/analyse/evals.md
+agent: {agent}
+account: {account}
+concurrency: 4
+tools:
+  unrecorded: stop
+redact:
+  - name: email
+    pattern: '[\w.+-]+@[\w-]+(\.[\w-]+)+'
+    replacement: 'person{{n}}@example.com'
+  - name: phone
+    pattern: '(?<![\w+])\+[0-9][0-9 ()./-]{{6,}}[0-9]'
+  - name: card
+    pattern: '(?<![\w-])[0-9]{{4}}([ -]?)[0-9]{{4}}\1[0-9]{{4}}\1[0-9]{{1,7}}(?![\w-])'
+  - name: iban
+    pattern: '(?<!\w)[A-Z]{{2}}[0-9]{{2}}( ?[A-Z0-9]{{4}}){{3,7}}( ?[A-Z0-9]{{1,3}})?(?!\w)'
+"""

@@ -52,6 +52,11 @@ class WordQuery(msgspec.Struct, frozen=True):
         """As Postgres reads a tsquery; None where nothing is looked for."""
         return " & ".join(term.tsquery for term in self.terms) or None
 
+    def matches(self, text: str) -> bool:
+        """Whether all of it is in the text, as `tsquery` finds it; where nothing is looked for, it is not."""
+        shown = text[:MAX_CHARACTERS]
+        return bool(self.terms) and all(re.search(term.pattern, shown, re.IGNORECASE) for term in self.terms)
+
     def snippet(self, text: str) -> Snippet:
         """The part of a text that shows what was found, or its beginning."""
         if not self.terms:

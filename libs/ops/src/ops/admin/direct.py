@@ -40,8 +40,8 @@ T = TypeVar("T")
 
 _REDIS_SECONDS = 2.0
 
-Needs = Literal["no", "needed", "to provision"]
-"""Whether the work needs the bus, and as which user."""
+Needs = Literal["no", "if known", "needed", "to provision"]
+"""Whether the work needs the bus, and as which user. `if known`: it is there where its address is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ def _stored(environ: Mapping[str, str], variable: str) -> Secrets:
 async def _run(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:
     sealer = sealer_of(found.secret_key, found.previous_secret_keys)
     nats_url = found.provisioner_url if bus == "to provision" else found.nats_url
-    if bus != "no" and nats_url is None:
+    if bus not in ("no", "if known") and nats_url is None:
         raise SetupError(f"this needs {NATS_URL}")
     await reached(found.database_url)
     async with contextlib.AsyncExitStack() as open_:

@@ -5,6 +5,9 @@ import typer
 from ops.lazy_commands import lazy_group
 
 _FUNCTIONS = {
+    "collect": "collect_command:collect",
+    "add": "collect_command:add",
+    "sync": "sync_command:sync",
     "show": "show_suite:show",
 }
 

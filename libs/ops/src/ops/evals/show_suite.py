@@ -10,7 +10,7 @@ import typer
 
 from evals.case_file import DamagedCase, read_cases
 from evals.cases import Case
-from evals.errors import SuiteError
+from evals.errors import NotACase, SuiteError, UnfitSuite
 from evals.suite import Suite, read_suite
 from ops import printing
 from ops.admin.options import AsJson
@@ -22,11 +22,13 @@ SuiteFolder = Annotated[Path, typer.Argument(metavar="SUITE", help="The folder o
 
 @contextmanager
 def suite_errors() -> Iterator[None]:
-    """Raises SetupError (exit code 2) for what is wrong with a suite's files."""
+    """Raises SetupError (exit code 2) for what is wrong with files or named runs, else RefusedError."""
     try:
         yield
-    except SuiteError as error:
+    except (UnfitSuite, NotACase) as error:
         raise SetupError(str(error)) from None
+    except SuiteError as error:
+        raise RefusedError(str(error)) from None
 
 
 def suite_at(folder: Path) -> Suite:
@@ -52,10 +54,7 @@ def show(suite: SuiteFolder, as_json: AsJson = False) -> None:
                 case DamagedCase():
                     damaged.append(str(each))
     if as_json:
-        by_slice = [
-            {"slice": name, "value": value, "cases": count} for (name, value), count in _sorted(slices)
-        ]
-        printing.as_json({"cases": cases, "damaged": damaged, "slices": by_slice})
+        printing.as_json({"cases": cases, "damaged": damaged, "slices": slices_as_json(slices)})
     else:
         print_slices(slices)
     for line in damaged:
@@ -69,6 +68,10 @@ def print_slices(slices: Counter[tuple[str, str]]) -> None:
     printing.table(
         ("SLICE", "VALUE", "CASES"), [(name, value, count) for (name, value), count in _sorted(slices)]
     )
+
+
+def slices_as_json(slices: Counter[tuple[str, str]]) -> list[dict[str, str | int]]:
+    return [{"slice": name, "value": value, "cases": count} for (name, value), count in _sorted(slices)]
 
 
 def _sorted(slices: Counter[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:

@@ -101,14 +101,14 @@ def what_if(
         seed=seed,
         runs=RunFilter(
             ends=_ends(ends or []),
-            since=_time("--from", since),
-            until=_time("--to", until),
+            since=time_of_option("--from", since),
+            until=time_of_option("--to", until),
             agent_id=answered_by and answered_by.lower(),
             metadata=_tags(tags or []),
         ),
     )
     prompt = None if prompt_file is None else _prompt(prompt_file)
-    table = None if prices is None else _prices(prices)
+    table = None if prices is None else prices_in(prices)
 
     async def work(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
         found, chosen = await _found(admin, agent, version, choice)
@@ -153,7 +153,7 @@ async def _found(
         raise RefusedError(str(error), 2) from None
 
 
-def _time(option: str, text: str | None) -> str | None:
+def time_of_option(option: str, text: str | None) -> str | None:
     """A time as the log has it, of one in ISO 8601; without an offset it is UTC. Raises SetupError."""
     if text is None:
         return None
@@ -181,7 +181,8 @@ def _ends(given: list[str]) -> tuple[str, ...]:
     return tuple(given) or ("completed",)
 
 
-def _prices(path: Path) -> Prices:
+def prices_in(path: Path) -> Prices:
+    """Raises SetupError."""
     try:
         return read_prices(path)
     except UnreadablePrices as error:

@@ -1,0 +1,168 @@
+"""Which recorded runs become cases: those that fit a filter, each with its kind."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+
+import msgspec
+
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.errors import UnreadableEvent
+from conversations.event_store.log import Log
+from conversations.queries.finding_conversations import (
+    ConversationFilter,
+    FoundConversation,
+    find_conversations,
+)
+from conversations.queries.sampling import RunFilter, sample_conversations
+from conversations.queries.search_query import parse_search
+from evals.language import language_of
+from experiments.chosen_runs import ENDS, MOST
+from experiments.prices import Prices
+from runtime.postgres import Pool
+
+_PAGE = 200
+_LENGTHS = ((1, "1"), (4, "2-4"), (9, "5-9"))
+_LONGEST = "10-"
+STRATA = ("end", "tools", "language", "length")
+"""The slices by which a sample is divided."""
+
+
+class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that have ended. None: any.
+
+    `since` and `until` bound when they were requested: [since, until), ISO 8601 UTC as in the log. `tool` was
+    called. `text` are words of the question or of the reply, of the conversation's title or metadata; or the
+    id of it, of a run or of a message. `cost` is the least that they cost.
+    """
+
+    agent_id: str | None = None
+    since: str | None = None
+    until: str | None = None
+    ends: tuple[str, ...] = ENDS
+    tool: str | None = None
+    text: str | None = None
+    cost: float | None = None
+
+
+class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that fits."""
+
+    conversation_id: str
+    trace_id: str
+    slices: Mapping[str, str]
+
+    @property
+    def stratum(self) -> tuple[str, ...]:
+        return tuple(self.slices[name] for name in STRATA)
+
+
+class CandidateRuns:
+    """The runs of an account that fit, a conversation in memory at a time.
+
+    Of more than MOST conversations that may have one, MOST are looked through: by chance, by `seed`, or the
+    newest where a tool or a text is looked for. `unreadable` are those that this release cannot decode.
+    """
+
+    def __init__(
+        self, pool: Pool, log: Log, account_id: str, wanted: CaseFilter, *, prices: Prices, seed: int
+    ) -> None:
+        self.looked_through = 0
+        self.unreadable: list[str] = []
+        self._pool = pool
+        self._log = log
+        self._account_id = account_id
+        self._wanted = wanted
+        self._prices = prices
+        self._seed = seed
+        self._runs = RunFilter(
+            ends=wanted.ends, since=wanted.since, until=wanted.until, agent_id=wanted.agent_id
+        )
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether there may be more."""
+        return self.looked_through == MOST
+
+    async def read(self) -> AsyncIterator[CandidateRun]:
+        """Raises DatabaseUnavailable."""
+        async for conversation_id, words in self._conversations():
+            self.looked_through += 1
+            try:
+                conversation = await self._log.conversation(conversation_id)
+            except UnreadableEvent as error:
+                self.unreadable.append(f"conversation {conversation_id}: {error}")
+                continue
+            for run in self._fitting(conversation, words):
+                slices = slices_of(conversation, run)
+                yield CandidateRun(conversation_id=conversation_id, trace_id=run.trace_id, slices=slices)
+
+    async def _conversations(self) -> AsyncIterator[tuple[str, str | None]]:
+        """With the words that a run of each must have."""
+        wanted = self._wanted
+        if wanted.tool is None and wanted.text is None:
+            for each in await sample_conversations(
+                self._pool, self._account_id, self._runs, MOST, self._seed
+            ):
+                yield each, None
+            return
+        asked = ConversationFilter(
+            account_id=self._account_id,
+            agent_id=wanted.agent_id,
+            since=wanted.since,
+            until=wanted.until,
+            end=wanted.ends[0] if len(wanted.ends) == 1 else None,
+            tool=wanted.tool,
+            text=wanted.text,
+        )
+        before = None
+        while self.looked_through < MOST:
+            limit = min(_PAGE, MOST - self.looked_through)
+            page = await find_conversations(self._pool, asked, before=before, limit=limit)
+            for found in page:
+                yield found.id, self._words_of(found)
+            if len(page) < limit:
+                return
+            before = page[-1].id
+
+    def _words_of(self, found: FoundConversation) -> str | None:
+        """None where all of its runs are meant: the text is in its title, or is an id."""
+        hit = found.hit
+        return None if hit is None or hit.message_id is None else self._wanted.text
+
+    def _fitting(self, conversation: Conversation, words: str | None) -> Iterator[Run]:
+        wanted = self._wanted
+        ids = {conversation.conversation_id, *(run.trace_id for run in conversation.runs)}
+        trace_id = wanted.text.strip().lower() if wanted.text else ""
+        for run in conversation.runs:
+            if not self._runs.takes(run) or run.inherited:
+                continue
+            if wanted.tool is not None and wanted.tool not in tools_of(run):
+                continue
+            if trace_id in ids and trace_id not in (conversation.conversation_id, run.trace_id):
+                continue
+            if words is not None and not _says(run, words):
+                continue
+            if wanted.cost is not None and (self._prices.cost(run.model, run.usage) or 0.0) < wanted.cost:
+                continue
+            yield run
+
+
+def slices_of(conversation: Conversation, run: Run) -> dict[str, str]:
+    """What kind of run it is. `length` is the number of messages that the user had sent by then."""
+    sent = conversation.runs.index(run) + 1 + sum(each.role == "user" for each in conversation.seed)
+    return {
+        "agent": run.agent_id,
+        "end": f"{run.state}: {run.code}" if run.state == "failed" else run.state,
+        "tools": ",".join(sorted(tools_of(run))) or "none",
+        "language": language_of(run.user_text),
+        "length": next((name for most, name in _LENGTHS if sent <= most), _LONGEST),
+    }
+
+
+def tools_of(run: Run) -> set[str]:
+    return {call.name for each in run.rounds for call in each.calls}
+
+
+def _says(run: Run, words: str) -> bool:
+    query = parse_search(words)
+    reply = run.reply.content if run.reply is not None else run.text
+    return query.matches(run.user_text) or query.matches(reply)

@@ -1,0 +1,153 @@
+"""Runs out of the log as cases, redacted before they leave."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from bus import Rpc, list_tools
+from contracts import events
+from contracts.values import ToolSpec
+from conversations.aggregate.conversation import Run, fold
+from conversations.chain.event_links import event_links
+from conversations.errors import UnreadableEvent
+from conversations.event_store.log import Log, LogEntry
+from directory.agents import AgentConfig, AgentSettings, load_agent
+from evals.case_file import MOST_LINE_BYTES
+from evals.cases import Case, Origin
+from evals.choosing import slices_of
+from evals.errors import NotACase, SuiteError, ToolsNotListed
+from evals.redaction import redacted
+from evals.redaction_rules import ReadyRules
+from evals.suite import SuiteAgent
+from knowledge.search.search import load_passages
+from runtime.postgres import Pool
+
+_ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
+
+
+async def agent_of(pool: Pool, account_id: str, agent_id: str) -> SuiteAgent:
+    """The agent as it is now, without secrets: not its key, nor the headers of its tool servers, nor what
+    their addresses have after a `?`. Raises SuiteError where there is none, DatabaseUnavailable.
+    """
+    found = await load_agent(pool, account_id, agent_id)
+    if found is None:
+        raise SuiteError(f"account {account_id} has no agent {agent_id}, or it is disabled")
+    fields = {name: getattr(found, name) for name in AgentSettings.__struct_fields__}
+    servers = tuple(
+        msgspec.structs.replace(server, headers={}, url=_without_query(server.url))
+        for server in found.mcp_servers
+    )
+    settings = AgentSettings(**fields | {"mcp_servers": servers})
+    return SuiteAgent(
+        agent_id=found.agent_id, account_id=found.account_id, version=found.version, settings=settings
+    )
+
+
+class CaseReader:
+    """Reads runs of an account. The tools of each version of an agent are listed once, by a tool-runner.
+
+    A run whose agent is not there any more has the tools of `agent`. Every call raises DatabaseUnavailable.
+    """
+
+    def __init__(
+        self, pool: Pool, log: Log, rpc: Rpc | None, agent: SuiteAgent, account_id: str, rules: ReadyRules
+    ) -> None:
+        self._pool = pool
+        self._log = log
+        self._rpc = rpc
+        self._agent = agent
+        self._account_id = account_id
+        self._rules = rules
+        self._agents: dict[tuple[str, int], tuple[AgentConfig | None, tuple[ToolSpec, ...]]] = {}
+
+    async def read(self, conversation_id: str, trace_id: str) -> Case:
+        """Raises NotACase, ToolsNotListed, BusUnavailable, and SuiteError of a rule's function."""
+        entries = await self._entries(conversation_id, trace_id)
+        conversation = fold(conversation_id, [entry.event for entry in entries])
+        run = conversation.run(trace_id)
+        if conversation.account_id != self._account_id:
+            raise NotACase(trace_id, "it is another account's")
+        if run is None or run.state == "running":
+            raise NotACase(trace_id, "it has not ended")
+        config, offered = await self._agent_of(run)
+        case = Case(
+            id=trace_id,
+            origin=await self._origin(entries[-1], trace_id),
+            agent_id=run.agent_id,
+            agent_version=run.agent_version,
+            message=run.user_text,
+            events=tuple(msgspec.Raw(entry.state) for entry in entries),
+            passages=await self._passages(config, run),
+            offered=offered,
+            slices=slices_of(conversation, run),
+        )
+        return redacted(case, self._rules)
+
+    async def _entries(self, conversation_id: str, trace_id: str) -> Sequence[LogEntry]:
+        """Up to the run's end; to the last one where it has none."""
+        entries = await self._log.rows(conversation_id)
+        if not entries:
+            raise NotACase(trace_id, "its conversation was erased")
+        if sum(len(entry.state) for entry in entries) > MOST_LINE_BYTES // 2:
+            raise NotACase(trace_id, "its conversation is too large for a case")
+        for place, entry in enumerate(entries, start=1):
+            try:
+                event = entry.event
+            except UnreadableEvent as error:
+                raise NotACase(trace_id, f"its conversation cannot be read: {error}") from None
+            if isinstance(event, _ENDS) and event.trace_id == trace_id:
+                return entries[:place]
+        return entries
+
+    async def _origin(self, last: LogEntry, trace_id: str) -> Origin:
+        link = (await event_links(self._pool, [last])).get(last.position)
+        if link is None:
+            raise NotACase(trace_id, "its conversation was erased")
+        if not link.holds:
+            raise NotACase(trace_id, "its last event does not fit the chain of its conversation")
+        return Origin(
+            account_id=self._account_id,
+            conversation_id=last.conversation_id,
+            trace_id=trace_id,
+            version=last.version,
+            hash=link.link,
+        )
+
+    async def _passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
+        """Of a source that is not there any more, its snippet."""
+        if not run.sources:
+            return {}
+        if config is None or config.retrieval is None:
+            return {source.id: source.snippet for source in run.sources}
+        base = config.retrieval.knowledge_base_id
+        found = await load_passages(self._pool, self._account_id, base, run.sources)
+        return {passage.source.id: passage.text for passage in found}
+
+    async def _agent_of(self, run: Run) -> tuple[AgentConfig | None, tuple[ToolSpec, ...]]:
+        place = (run.agent_id, run.agent_version)
+        if place not in self._agents:
+            config = await load_agent(self._pool, self._account_id, *place)
+            self._agents[place] = config, await self._offered(config)
+        return self._agents[place]
+
+    async def _offered(self, config: AgentConfig | None) -> tuple[ToolSpec, ...]:
+        settings = config or self._agent.settings
+        if all(server.disabled for server in settings.mcp_servers):
+            return ()
+        if self._rpc is None:
+            raise ToolsNotListed(f"the tools of agent {settings.name} are listed over NATS")
+        agent_id, version = (
+            (self._agent.agent_id, self._agent.version)
+            if config is None
+            else (config.agent_id, config.version)
+        )
+        listed = await list_tools(self._rpc, self._account_id, agent_id, version)
+        if listed.unavailable:
+            missing = ", ".join(f"{each.server}: {each.reason}" for each in listed.unavailable)
+            raise ToolsNotListed(f"the tools of agent {settings.name} cannot be listed ({missing})")
+        return listed.tools
+
+
+def _without_query(url: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(query="", fragment=""))

@@ -1,0 +1,349 @@
+"""`agentchat eval collect`, `add` and `sync` on a log: what is chosen, and what becomes of it."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import pytest
+
+from administration import admin_agents
+from administration.admin_values import NewAgent
+from contracts import events
+from contracts.ids import new_id
+from conversations.aggregate.conversation import Conversation
+from conversations.chain.event_links import event_links
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore, open_store
+from conversations.queries.find_run import load_run
+from conversations.transfer import moving
+from conversations.transfer.moving import Names
+from evals.case_file import case_line, read_cases
+from evals.cases import Case
+from evals.recorded_run import conversation_of, run_of_case
+from evals.suite import read_suite
+from runtime.postgres import Pool, open_pool
+from tests.admin_cli.conftest import SECRET_KEY, Done
+from tests.conversations import given, recorded
+from tests.conversations.replay_commands import Commands
+from tests.evals.made_cases import RUNS
+
+pytestmark = pytest.mark.requirement("EVAL-COLLECT")
+
+T = TypeVar("T")
+FAILED, ADA = given.trace("failed"), "ada@shop.example"
+
+
+class ShopLog(NamedTuple):
+    """A log with runs of one agent of an account, and of an agent of another one."""
+
+    commands: Commands
+    account: str
+    agent: str
+    other_account: str
+
+    def __call__(self, *arguments: str | Path) -> Done:
+        return self.commands.run("eval", *map(str, arguments), AGENTCHAT_SECRET_KEY=SECRET_KEY)
+
+    def collected(self, folder: Path, *arguments: str) -> list[Case]:
+        done = self("collect", "-o", folder, "--agent", self.agent, *arguments)
+        assert done.code == 0, done.err
+        return cases_of(folder)
+
+    def work(self, work: Callable[[Pool, ConversationStore], Awaitable[T]]) -> T:
+        async def run() -> T:
+            async with open_pool(self.commands.url) as pool, open_store(self.commands.url) as store:
+                return await work(pool, store)
+
+        return asyncio.run(run())
+
+
+def cases_of(folder: Path) -> list[Case]:
+    found = list(read_cases(read_suite(folder).cases))
+    assert all(isinstance(each, Case) for each in found)
+    return [each for each in found if isinstance(each, Case)]
+
+
+@pytest.fixture(scope="module")
+def shop(migrated_database_url: str) -> ShopLog:
+    commands = Commands(migrated_database_url)
+    account, other = commands.account(), commands.account()
+    agent = commands.administer(
+        lambda admin: admin_agents.create(
+            admin,
+            NewAgent(
+                account_id=account, name="Shop", model="demo-shop-1", provider_key="sk-secret-0123456789"
+            ),
+        )
+    ).id
+    found = ShopLog(commands, account, agent, other)
+    found.work(lambda pool, store: _fill(found, pool, store))
+    commands.project()
+    return found
+
+
+async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
+    for name in RUNS:
+        carried = recorded.carried(name)
+        names = Names(
+            accounts={carried.account_id: shop.account}, agents=dict.fromkeys(carried.agents, shop.agent)
+        )
+        mine = moving.renamed(carried, names)
+        await moving.bring(store, mine, await moving.planned(pool, mine))
+    for word, account in (("failed", shop.account), ("other", shop.other_account)):
+        await _append(store, account, shop.agent, *_failed(word))
+    asked = [("german", "Wo ist meine Bestellung? Ich warte schon lange darauf.")]
+    asked += [(f"english{number}", "Where is my order? I have waited for it.") for number in range(30)]
+    for word, text in asked:
+        await _append(store, shop.account, shop.agent, *given.turn(word, text, "It is on its way."))
+    await _append(store, shop.account, shop.agent, given.asked("open"), given.started("open"))
+
+
+def _failed(word: str) -> list[events.Event]:
+    return [
+        given.asked(word, f"I am {ADA}, where is it?"),
+        given.started(word),
+        *given.wanted([given.use("1", email=ADA)], word),
+        given.returned("1", json.dumps({"email": ADA, "phone": "+49 171 1234567"}), word),
+        given.failed(word),
+    ]
+
+
+async def _append(store: ConversationStore, account: str, agent: str, *stored: events.Event) -> str:
+    began = msgspec.structs.replace(given.began(), account_id=account)
+    mine = [
+        msgspec.structs.replace(each, agent_id=agent, message_id=new_id())
+        if isinstance(each, events.MessageSaved)
+        else each
+        for each in stored
+    ]
+    thread = await store.append(Conversation(conversation_id=new_id()), [began, *mine])
+    return thread.conversation_id
+
+
+def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
+    """Also where the conversation went on, was forked, compacted, or waited for a person."""
+    cases = shop.collected(tmp_path, "--sample", "1000")
+
+    async def compare(pool: Pool, _: ConversationStore) -> None:
+        log = Log(pool)
+        for case in cases:
+            found = await load_run(pool, case.id)
+            assert found is not None
+            conversation_id, recorded_run = found
+            entries = await log.rows(conversation_id, until_version=case.origin.version)
+            links = await event_links(pool, entries[-1:])
+            assert case.origin.hash == links[entries[-1].position].link
+            assert case.origin.account_id == shop.account
+            conversation = conversation_of(case)
+            assert conversation.version == case.origin.version == len(case.events)
+            assert conversation.runs[-1].trace_id == case.id
+            if not case.redacted:
+                assert msgspec.structs.replace(run_of_case(case), version=0) == msgspec.structs.replace(
+                    recorded_run, version=0
+                )
+                assert [bytes(each) for each in case.events] == [entry.state for entry in entries]
+
+    shop.work(compare)
+    ends = {case.slices["end"] for case in cases}
+    assert {each.partition(":")[0] for each in ends} == {"completed", "cancelled", "failed"}
+    assert given.trace("open") not in {case.id for case in cases}
+    assert {case.slices["language"] for case in cases} >= {"en", "de"}
+
+
+def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, tmp_path: Path) -> None:
+    (case,) = shop.collected(tmp_path, "--end", "failed", "--text", "where is it")
+
+    assert case.id == FAILED
+    assert case.message == "I am person1@example.com, where is it?"
+    assert case.redacted == ("email", "phone")
+    (call,) = run_of_case(case).rounds[0].calls
+    assert call.input == {"email": "person1@example.com"}
+    assert call.output == '{"email":"person1@example.com","phone":"[phone 1]"}'
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert ADA.encode() not in written
+    assert b"sk-secret" not in written
+    assert read_suite(tmp_path).agent.settings.name == "Shop"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["--end", "failed", "--tool", "get_order"], {"failed"}),
+        (["--tool", "no_such_tool"], set()),
+        (["--text", "Bestellung"], {"german"}),
+        (["--text", given.trace("german")], {"german"}),
+        (["--text", "darauf", "--from", "2026-11-21T09:00:00Z", "--to", "2026-11-21T09:45:00Z"], {"german"}),
+        (["--text", "darauf", "--from", "2026-11-22"], set()),
+        (["--text", "darauf", "--cost", "0.000001"], {"german"}),
+        (["--text", "darauf", "--cost", "1"], set()),
+    ],
+)
+def test_runs_are_chosen_by(arguments: list[str], found: set[str], shop: ShopLog, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"models": {"demo-shop-1": {"input": 1, "output": 1}}}')
+    cases = shop.collected(tmp_path / "suite", *arguments, "--prices", str(prices))
+    assert {case.id for case in cases} == {given.trace(each) for each in found}
+
+
+def test_a_sample_keeps_what_is_rare(shop: ShopLog, tmp_path: Path) -> None:
+    """Of more than forty runs, thirty of one kind, it has each of the others before a second of that kind."""
+    cases = shop.collected(tmp_path / "a", "--sample", "20")
+    common = [case for case in cases if case.message.startswith("Where is my order? I have waited")]
+
+    assert len(cases) == 20
+    assert {given.trace("german"), FAILED} <= {case.id for case in cases}
+    assert 1 <= len(common) <= 5
+    again = shop.collected(tmp_path / "b", "--sample", "20")
+    assert [case.id for case in again] == [case.id for case in cases]
+    other = shop.collected(tmp_path / "c", "--sample", "20", "--seed", "7")
+    assert [case.id for case in other] != [case.id for case in cases]
+
+
+def test_collecting_again_keeps_what_is_there_and_the_owners_checks(shop: ShopLog, tmp_path: Path) -> None:
+    (german,) = shop.collected(tmp_path, "--text", "Bestellung")
+    checked = msgspec.structs.replace(german, checks={"contains": {"text": "unterwegs"}})
+    read_suite(tmp_path).cases.write_bytes(case_line(checked))
+    settings = tmp_path / "suite.yaml"
+    settings.write_text(settings.read_text() + "  - {name: wait, pattern: waited}\n")
+
+    cases = shop.collected(tmp_path, "--text", "darauf")
+    assert [case.id for case in cases if case.checks] == [german.id]
+    assert cases[0].checks == checked.checks
+
+    more = shop.collected(tmp_path, "--text", "waited", "--sample", "5")
+    assert len(more) == 6
+    assert [case.message for case in more if case.id != german.id] == [
+        "Where is my order? I have [wait 1] for it."
+    ] * 5
+
+    alone = shop.collected(tmp_path, "--text", "Bestellung", "--replace")
+    assert [case.id for case in alone] == [german.id]
+    assert not alone[0].checks
+
+
+def test_a_run_is_added_by_its_trace(shop: ShopLog, tmp_path: Path) -> None:
+    (german,) = shop.collected(tmp_path, "--text", "Bestellung")
+
+    done = shop("add", tmp_path, FAILED)
+
+    assert done.code == 0, done.err
+    assert {case.id for case in cases_of(tmp_path)} == {german.id, FAILED}
+    assert ADA not in (tmp_path / "cases.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("trace_id", "reason"),
+    [
+        (given.trace("nobody"), "there is no such run"),
+        (given.trace("open"), "it has not ended"),
+        (given.trace("other"), "it is another account's"),
+    ],
+)
+def test_what_cannot_be_a_case_is_named_and_nothing_is_added(
+    trace_id: str, reason: str, shop: ShopLog, tmp_path: Path
+) -> None:
+    before = shop.collected(tmp_path, "--text", "Bestellung")
+
+    done = shop("add", tmp_path, FAILED, trace_id)
+
+    assert done.code == 2
+    assert f"run {trace_id}: {reason}" in done.err
+    assert cases_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["collect", "-o", "{}"], "name the agent whose runs are collected by --agent"),
+        (["collect", "-o", "{}", "--agent", "nobody"], "no such agent: nobody"),
+        (["collect", "-o", "{}", "--agent", "a", "--end", "lost"], "--end: 'lost' is none of"),
+        (["collect", "-o", "{}", "--agent", "a", "--cost", "1"], "--cost needs --prices"),
+        (["collect", "-o", "{}", "--agent", "a", "--from", "soon"], "--from: 'soon' is no time"),
+        (["add", "{}", FAILED], "suite.yaml: cannot be read"),
+        (["sync", "{}"], "suite.yaml: cannot be read"),
+    ],
+)
+def test_a_wrong_command_writes_nothing(
+    arguments: list[str], named: str, shop: ShopLog, tmp_path: Path
+) -> None:
+    done = shop(*(each.format(tmp_path) for each in arguments))
+    assert done.code == 2
+    assert named in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tools_are_listed_or_nothing_is_collected(shop: ShopLog, tmp_path: Path) -> None:
+    server = {"name": "shop", "url": "https://tools.example/mcp?key=secret", "headers": {"X-Key": "secret"}}
+    agent = shop.commands.administer(
+        lambda admin: admin_agents.create(
+            admin,
+            msgspec.convert(
+                {"account_id": shop.account, "name": "T", "model": "m", "mcp_servers": [server]}, NewAgent
+            ),
+        )
+    ).id
+    shop.work(lambda _, store: _append(store, shop.account, agent, *given.turn("tools", "Hello", "Hi")))
+    shop.commands.project()
+
+    done = shop("collect", "-o", tmp_path, "--agent", agent)
+
+    assert done.code == 1
+    assert "the tools of agent T are listed over NATS" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.requirement("EVAL-SYNC")
+def test_sync_takes_out_what_was_erased_and_names_what_is_not_the_logs(shop: ShopLog, tmp_path: Path) -> None:
+    """Conversations of its own: one is erased."""
+
+    async def more(_: Pool, store: ConversationStore) -> list[str]:
+        return [
+            await _append(store, shop.account, shop.agent, *given.turn(f"sync{each}", f"Sync {each}", "Yes."))
+            for each in range(5)
+        ]
+
+    conversations = shop.work(more)
+    shop.commands.project()
+    cases = shop.collected(tmp_path, "--text", "Sync")
+    assert len(cases) == 5
+    assert shop("sync", tmp_path).code == 0
+    assert cases_of(tmp_path) == cases
+
+    async def erase(_: Pool, store: ConversationStore) -> None:
+        thread = await store.load(conversations[0])
+        await store.append(thread, [msgspec.structs.replace(given.ERASED, account_id=shop.account)])
+
+    shop.work(erase)
+    by_id = {case.origin.conversation_id: case for case in cases}
+    erased, changed, foreign, unknown, damaged = (by_id[each] for each in conversations)
+
+    def moved(case: Case, **origin: Any) -> Case:
+        return msgspec.structs.replace(case, origin=msgspec.structs.replace(case.origin, **origin))
+
+    lines = {
+        erased.id: case_line(erased),
+        changed.id: case_line(moved(changed, hash="00" * 32)),
+        foreign.id: case_line(moved(foreign, account_id=shop.other_account)),
+        unknown.id: case_line(moved(unknown, conversation_id=new_id())),
+        damaged.id: case_line(damaged).replace(b"Sync", b"Sunk"),
+    }
+    path = read_suite(tmp_path).cases
+    path.write_bytes(b"".join(lines[each] for each in sorted(lines)))
+
+    done = shop("sync", tmp_path, "--json")
+
+    assert done.code == 1
+    found = json.loads(done.out)
+    assert found["removed"] == 1
+    assert {each["case_id"]: each["state"] for each in found["cases"]} == {
+        erased.id: "erased",
+        changed.id: "changed",
+        foreign.id: "other_account",
+        unknown.id: "unknown",
+        damaged.id: "damaged",
+    }
+    del lines[erased.id]
+    assert path.read_bytes() == b"".join(lines[each] for each in sorted(lines))
