@@ -7,7 +7,7 @@ from ops.replay.lost_events import LostEvents
 from tests.chaos.failover import loss_of
 from tests.chaos.growth import Sample, growths, slope
 from tests.chaos.hostile import LIVE, Cycle, Paced, Result, Sizes, fitting
-from tests.chaos.records import Ask, Exchange, Fault, History
+from tests.chaos.records import Ask, Exchange, Fault, History, ToolRun
 from tests.chaos.restarts import Restart, late_exits, seen_by_clients, too_few_streams
 from tests.chaos.single import Measured
 
@@ -218,3 +218,24 @@ def test_a_lost_message_counts_as_found_where_the_lost_events_are_of_its_convers
     loss = loss_of(history, [lost])
     assert (loss.lost, loss.found, loss.doubled) == (["a"], found, 0)
     assert any("I1 a: accepted" in each for each in loss.unexplained) is (not found)
+
+
+@pytest.mark.requirement("EVENT-STORE-PROMOTION")
+@pytest.mark.parametrize(
+    ("at", "held_back", "explained"),
+    [(9.0, 1.5, True), (8.0, 1.5, False), (10.1, 1.5, False), (9.0, 0.0, False)],
+)
+def test_what_was_called_while_the_log_was_held_back_explains_all_but_a_lost_message(
+    at: float, held_back: float, *, explained: bool
+) -> None:
+    asks = [Ask(ask=name, account="A", agent="short", text="Hello") for name in ("a", "b")]
+    history = History(
+        seed=1,
+        asks=asks,
+        exchanges=[_with(body=_META, end="reset")],
+        tools=[ToolRun(tool="look", ask="b", account="A", at=at, ended=at + 0.1, input="{}")],
+        faults=[Fault(kind="kill", target="postgres", at=10.0)],
+    )
+    loss = loss_of(history, [], held_back)
+    assert (loss.lost, loss.found) == (["a"], [])
+    assert any(each.startswith("I10 b: ") for each in loss.unexplained) is (not explained)
