@@ -74,14 +74,14 @@ def _compose_service_findings(name: str, service: Manifest, files: set[str]) -> 
 
 def read(path: Path) -> list[Manifest]:
     """The manifests in a file."""
-    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+    return [each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each]
 
 
 def rendered(overlay: str) -> list[Manifest]:
     """An overlay's manifests. Raises CalledProcessError where it cannot be rendered."""
     command = ["kubectl", "kustomize", str(KUBERNETES / "overlays" / overlay)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [each for each in yaml.safe_load_all(printed) if each]
+    return [each for each in yaml.load_all(printed, Loader=yaml.CSafeLoader) if each]
 
 
 def base_manifests() -> list[Manifest]:

@@ -1,5 +1,7 @@
 """What a manifest of Kubernetes has to have: bounds, guards, Secrets that are there, settings that do."""
 
+import functools
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -57,16 +59,23 @@ def _pod_of(manifest: Manifest) -> Manifest | None:
     return pod
 
 
-def _schema_findings(manifest: Manifest) -> Iterator[str]:
-    if manifest["apiVersion"] in _OTHERS:
-        return
+def _schema_findings(manifest: Manifest) -> tuple[str, ...]:
+    return () if manifest["apiVersion"] in _OTHERS else _findings_of(json.dumps(manifest, sort_keys=True))
+
+
+@functools.cache  # each overlay has the base's again, and a schema takes 10 ms to load
+def _findings_of(text: str) -> tuple[str, ...]:
+    manifest = json.loads(text)
     try:
         kubernetes_validate.validate(manifest, _VERSION, strict=True)
     except kubernetes_validate.ValidationError as error:
         place = ".".join(map(str, error.path)) or "manifest"
-        yield f"{_name(manifest)}: {place}: {str(error.message).splitlines()[0][:200]}"
+        return (f"{_name(manifest)}: {place}: {str(error.message).splitlines()[0][:200]}",)
     except kubernetes_validate.SchemaNotFoundError:
-        yield f"{_name(manifest)}: Kubernetes {_VERSION} has no {manifest['apiVersion']} {manifest['kind']}"
+        return (
+            f"{_name(manifest)}: Kubernetes {_VERSION} has no {manifest['apiVersion']} {manifest['kind']}",
+        )
+    return ()
 
 
 def _pod_findings(name: str, pod: Manifest, kind: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The manifests of Kubernetes, and what is refused in them by name."""
 
 import copy
+import functools
 import re
 import shutil
 from collections.abc import Callable
@@ -8,13 +9,28 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from deploy.check_manifests import KUBERNETES, OVERLAYS, base_manifests, rendered
+from deploy import check_manifests
+from deploy.check_manifests import KUBERNETES, OVERLAYS
 from deploy.manifest_policy import Manifest, kubernetes_findings
 
 pytestmark = pytest.mark.requirement("DEPLOYMENT")
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
 SERVICES = ("gateway", "orchestrator", "tool-runner", "projector", "notifier", "console")
+
+
+_rendered = functools.cache(check_manifests.rendered)
+_base_manifests = functools.cache(check_manifests.base_manifests)
+
+
+def rendered(overlay: str) -> list[Manifest]:
+    """A copy, to be changed: kubectl takes seconds."""
+    return copy.deepcopy(_rendered(overlay))
+
+
+def base_manifests() -> list[Manifest]:
+    """The same of the base."""
+    return copy.deepcopy(_base_manifests())
 
 
 def _one(manifests: list[Manifest], kind: str, name: str) -> Manifest:
