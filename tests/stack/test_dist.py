@@ -36,11 +36,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(folder: Path, wheels: Path, name: str) -> Path:
     """An empty environment with one of our distributions and what it needs, at the locked versions."""
     uv, python = Path(sys.executable).with_name("uv"), folder / "bin" / "python"
-    locked = re.findall(r"^[a-z][\w.-]*==[^ ;]+", (TREE / "requirements.lock").read_text(), re.MULTILINE)
-    constraints = folder.with_suffix(".txt")
-    constraints.write_text("\n".join(locked))
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder], check=True)
-    options = ["--python", str(python), "--find-links", str(wheels), "-c", str(constraints)]
+    options = ["--python", str(python), "--find-links", str(wheels), "-c", str(TREE / "requirements.lock")]
     subprocess.run([uv, "pip", "install", "-q", *options, name], check=True)
     return python
 
