@@ -30,7 +30,7 @@ from tests.chaos.plan import MIX_OF_3
 from tests.chaos.postgres_pair import SECOND, PostgresPair
 from tests.chaos.processes import Kept
 from tests.chaos.recording import on_a_stack, recorded
-from tests.chaos.records import Fault, History, Violation
+from tests.chaos.records import Fault, History, ModelCall, ToolRun, Violation
 from tests.chaos.report import Outcome, outcome_of
 from tests.chaos.rig import Rig
 from tests.chaos.upgrade import Figures, Step, feed_differences, figures_of, step_of, text_of
@@ -194,9 +194,10 @@ def _active_before_kills(history: History, held_back: float) -> set[str]:
     if not held_back:
         return set()
     kills = [each.at for each in history.faults if each.kind == "kill"]
+    calls: list[ModelCall | ToolRun] = [*history.model, *history.tools]
     return {
         call.ask
-        for call in (*history.model, *history.tools)
+        for call in calls
         if any(call.at <= at and at - held_back <= (call.ended or call.at) for at in kills)
     }
 
