@@ -13,6 +13,7 @@ from agentchat_client import (
     Conversation,
     Delta,
     Event,
+    Feedback,
     HistoryMessage,
     Reply,
 )
@@ -90,6 +91,17 @@ class Driver:
 
     def decide(self, approval_id: str, decision: Any, **options: Any) -> None:
         self._done(self.client.decide(approval_id, decision, **options))
+
+    def give_feedback(self, message_id: str, score: float, **options: Any) -> Feedback:
+        done: Feedback = self._done(self.client.give_feedback(message_id, score, **options))
+        return done
+
+    def feedback(self, message_id: str) -> tuple[Feedback, ...]:
+        done: tuple[Feedback, ...] = self._done(self.client.feedback(message_id))
+        return done
+
+    def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
+        self._done(self.client.withdraw_feedback(message_id, on_behalf_of))
 
     def close(self) -> None:
         raise NotImplementedError

@@ -8,6 +8,8 @@ import pytest
 from agentchat_client import (
     Conflict,
     Conversation,
+    Feedback,
+    FeedbackSummary,
     HistoryMessage,
     Message,
     Misconfigured,
@@ -143,6 +145,43 @@ def test_a_conversation_is_forked_once_however_often_it_is_sent(serve: Serve, co
     assert (first.method, first.target, first.json) == ("POST", "/v1/conversations/thread-1/fork", {})
     assert again.headers["idempotency-key"] == first.headers["idempotency-key"]
     assert other.json == {"at": "8"}
+
+
+@pytest.mark.requirement("CLIENT", "FEEDBACK")
+def test_feedback_is_given_read_and_taken_back(serve: Serve, connect: Connect) -> None:
+    stored = {
+        "message_id": "m",
+        "conversation_id": THREAD,
+        "trace_id": TRACE,
+        "score": -1.0,
+        "label": None,
+        "comment": "No.",
+        "on_behalf_of": None,
+        "by": {"kind": "account", "id": "key"},
+        "at": "2026-11-21T09:30:00Z",
+    }
+    summary = {"count": 1, "mean_score": -1.0, "newest": stored}
+    server = serve(
+        problem(503, "overloaded"),
+        as_json(stored),
+        as_json({"data": [stored]}),
+        plain(b"", 204),
+        page({**message(2), "feedback": summary}),
+        page(),
+    )
+    client = connect(server)
+    expected = Feedback(**stored)  # type: ignore[arg-type] # of the mixed values of a table
+    assert client.give_feedback("m/1", -1, comment="No.") == expected
+    assert client.feedback("m") == (expected,)
+    client.withdraw_feedback("m", "ada")
+    assert client.messages(THREAD)[0].feedback == FeedbackSummary(count=1, mean_score=-1.0, newest=expected)
+    client.conversations(rating="bad")
+    first, again, read, gone, _, found = server.requests
+    assert (first.method, first.target) == ("POST", "/v1/messages/m%2F1/feedback")
+    assert first.json == again.json == {"score": -1, "comment": "No."}
+    assert (read.method, read.target) == ("GET", "/v1/messages/m/feedback")
+    assert (gone.method, gone.target) == ("DELETE", "/v1/messages/m/feedback?on_behalf_of=ada")
+    assert found.target == "/v1/conversations?rating=bad&limit=100"
 
 
 @pytest.mark.requirement("CLIENT", "CONV-GET")

@@ -14,7 +14,18 @@ from conversations.event_store.store import open_store
 from runtime.postgres import open_pool
 from tests.console.pages import Browser, text_of
 from tests.conversations import recorded
-from tests.conversations.given import answered, asked, returned, said, started, trace, turn, use, wanted
+from tests.conversations.given import (
+    answered,
+    asked,
+    rated,
+    returned,
+    said,
+    started,
+    trace,
+    turn,
+    use,
+    wanted,
+)
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.requirement("CONSOLE-TIMELINE")
@@ -134,6 +145,20 @@ async def test_texts_are_markdown_and_never_markup(browser: Browser, storage: St
     assert "<td>1</td>" in html
     for markup in ("<script>alert", "<img src=x", 'href="javascript', 'src="https://evil'):
         assert markup not in html
+
+
+@pytest.mark.requirement("FEEDBACK")
+async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, storage: Storage) -> None:
+    given = rated(-1, "ada", "f", label="wrong", comment="<b>No</b>")
+    stored = await storage.told(*turn("f", "Where is it?", "At sea."), given)
+    await storage.follow()
+    here = f"/conversations/{stored.conversation_id}"
+    shown = await browser.page(here)
+    assert "-1 wrong <b>No</b> by ada" in shown
+    assert "by ada" not in await browser.page(f"{here}?at={stored.version - 1}")
+    assert stored.conversation_id in (await browser.get("/conversations?rating=bad")).text
+    assert stored.conversation_id not in (await browser.get("/conversations?rating=good")).text
+    assert (await browser.get("/conversations?rating=awful")).status_code == 400
 
 
 async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: Storage) -> None:

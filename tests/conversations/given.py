@@ -146,6 +146,19 @@ def cancelled(word: str = "a") -> events.RunCancelled:
     return events.RunCancelled(trace_id=trace(word), at=LATER)
 
 
+def rated(score: float, name: str | None = None, word: str = "a", **more: Any) -> events.FeedbackGiven:
+    """Feedback on the reply of a turn."""
+    return events.FeedbackGiven(
+        trace_id=trace(word),
+        at=LATER,
+        message_id=f"reply-{word}",
+        by=Decider(kind="account", id="key-1"),
+        score=score,
+        on_behalf_of=name,
+        **more,
+    )
+
+
 def turn(word: str, text: str, reply: str) -> tuple[events.Event, ...]:
     """A whole turn without tools."""
     return (asked(word, text), started(word), *said(reply, word), *answered(reply, word))

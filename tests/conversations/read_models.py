@@ -23,7 +23,7 @@ from conversations.queries.month_usage import spent_of
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import Pool, connection
-from tests.conversations.given import ERASED, asked, began, failed, held, returned, started, turn
+from tests.conversations.given import ERASED, asked, began, failed, held, rated, returned, started, turn
 
 TABLES = [each.name for each in PROJECTIONS]
 _words = itertools.count()
@@ -56,13 +56,14 @@ class Storage:
         return await self.store.append(Conversation(conversation_id=new_id()), [began(), *stored])
 
     async def many(self, count: int) -> list[Conversation]:
-        """Threads with a whole turn, a run with an approved tool that failed, and an open run each."""
+        """Threads with a rated turn, a run with an approved tool that failed, and an open run each."""
         made = []
         for _ in range(count):
             a, b, c = (f"{word}{next(_words)}" for word in "abc")
             tools = (*held(b, f"call-{b}"), returned(f"call-{b}", word=b))
             failing = (asked(b), started(b), *tools, failed(b))
-            made.append(await self.told(*turn(a, "Hello", "Hi"), *failing, asked(c), started(c)))
+            begun = (asked(c), started(c))
+            made.append(await self.told(*turn(a, "Hello", "Hi"), *failing, rated(-1, word=a), *begun))
         return made
 
     async def erase(self, thread: Conversation) -> Conversation:

@@ -17,7 +17,7 @@ from runtime.postgres import Pool
 FOLDER = Path(__file__).parents[1] / "histories"
 WHOLE = (
     *("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "approvals"),
-    *("forked", "handed_over", "compacted", "elicited", "elicitation", "erased"),
+    *("forked", "handed_over", "compacted", "elicited", "elicitation", "rated", "erased"),
 )
 
 _SOURCES = [

@@ -29,6 +29,7 @@ STATES = {
     "approvals": ["completed", "completed"],
     "elicited": ["completed", "completed"],
     "elicitation": ["completed", "completed"],
+    "rated": ["completed", "completed"],
     "seeded": ["completed", "completed"],
     "forked": ["completed", "completed"],
     "handed_over": ["completed"],

@@ -128,6 +128,7 @@ async def test_the_document_is_served(client: Client) -> None:
         ("delete", "/v1/conversations/{conversation_id}"),
         ("get", "/v1/conversations/{conversation_id}/messages"),
         ("post", "/v1/conversations/{conversation_id}/fork"),
+        *((method, "/v1/messages/{message_id}/feedback") for method in ("post", "get", "delete")),
         ("post", "/openai/v1/chat/completions"),
         ("get", "/openai/v1/models"),
         ("get", "/openai/v1/models/{model}"),

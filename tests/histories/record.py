@@ -135,6 +135,18 @@ class Recorder:
         response = await self._http.request(method, self.env.base_url + path, headers=headers)
         assert response.is_success, response.text
 
+    async def rate(self, thread: str, **given: Any) -> None:
+        """Feedback of Ada's on the newest reply to the shop's account; without any it is taken back."""
+        base, key = self.env.base_url, {"X-Api-Key": self.env.api_key}
+        messages = await self._http.get(f"{base}/v1/conversations/{thread}/messages", headers=key)
+        address = f"{base}/v1/messages/{messages.json()['data'][-1]['trace_id']}/feedback"
+        if given:
+            body = {"on_behalf_of": "ada", **given}
+            response = await self._http.post(address, json=body, headers=key)
+        else:
+            response = await self._http.delete(address, params={"on_behalf_of": "ada"}, headers=key)
+        assert response.is_success, response.text
+
     async def write(self, name: str, *conversation_ids: str) -> None:
         """The history of these conversations, and what was heard since the last one."""
         with (self._folder / f"{name}.jsonl").open("wb") as file:
@@ -174,6 +186,8 @@ async def record_all(recorder: Recorder) -> None:
     thread = await recorder.fork(thread, title="A cancelled order", metadata={"desk": "orders"})
     await recorder.allow("Cancel ORD-1033", thread, decision="denied", reason="Too late.")
     await recorder.write("forked", thread)
+
+    await record_rated(recorder)
 
     thread = await chat("policies", "May I return shoes that I have worn?")
     await chat("policies", "And how long does a refund take?", "json", conversation_id=thread)
@@ -225,6 +239,16 @@ async def record_all(recorder: Recorder) -> None:
     await recorder.ask("DELETE", f"/v1/conversations/{thread}")
     recorder.forget()
     await recorder.write("erased", thread)
+
+
+async def record_rated(recorder: Recorder) -> None:
+    thread = await recorder.chat("shop", "Where is order ORD-1006?", "json")
+    await recorder.rate(thread, score=-1, label="wrong", comment="It is here.")
+    await recorder.rate(thread, score=0.5)
+    await recorder.chat("shop", "And ORD-1001?", "json", conversation_id=thread)
+    await recorder.rate(thread, score=1)
+    await recorder.rate(thread)
+    await recorder.write("rated", thread)
 
 
 async def main(folder: Path) -> None:

@@ -81,6 +81,38 @@ async def test_an_upgrade_sends_what_the_cursors_have_not_come_to(
         assert set(got) == missed
 
 
+@pytest.mark.requirement("FEEDBACK")
+@pytest.mark.parametrize(
+    ("kind", "type_", "more"),
+    [
+        (
+            events.FeedbackGiven,
+            "feedback.given",
+            {
+                "score": -1.0,
+                "label": "wrong",
+                "comment": "It has not left the warehouse.",
+                "on_behalf_of": "ada@shop.example",
+            },
+        ),
+        (events.FeedbackWithdrawn, "feedback.withdrawn", {"on_behalf_of": "ada@shop.example"}),
+    ],
+)
+def test_feedback_is_told_with_its_content_in_full_alone(
+    kind: type[events.Fact], type_: str, more: dict[str, object]
+) -> None:
+    (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, kind))
+    notice = notice_of(1, "conversation", 2, example)
+    assert notice is not None
+    assert notice.type == type_
+    full = msgspec.json.decode(with_id("msg_1", rest_of(notice, "full")))["data"]
+    thin = msgspec.json.decode(with_id("msg_1", rest_of(notice, "thin")))["data"]
+    ids = {"position": 1, "conversation_id": "conversation", "version": 2}
+    assert thin == ids | {"trace_id": example.trace_id, "message_id": full["message_id"]}
+    assert {name: value for name, value in full.items() if name not in thin and name != "by"} == more
+    assert full["by"]["kind"] == "account"
+
+
 @pytest.mark.requirement("TOOLS-ELICITATION")
 def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ElicitationRequested))

@@ -5,11 +5,13 @@ import os
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from bus import describe_conversation
+from bus import describe_conversation, give_feedback
 from contracts import events, frames
 from contracts.ids import new_id
-from contracts.messages import DescribeAnswered, DescribeConversation
+from contracts.messages import DescribeAnswered, DescribeConversation, GiveFeedback
+from contracts.values import Decider
 from conversations.aggregate.turn import cancel
 from conversations.errors import VersionConflict
 from conversations.event_store.store import open_store
@@ -99,6 +101,37 @@ async def test_a_command_is_obeyed_once_however_often_and_by_whomever_it_is_answ
     assert await describe_conversation(working.bus.rpc, asked) == answers[0]
     found = await working.conversation(caller)
     assert (found.title, len(found.described)) == ("Another", 2)
+
+
+@pytest.mark.requirement("FEEDBACK")
+async def test_feedback_is_stored_once_while_another_run_goes_on(working: World) -> None:
+    gate = asyncio.Event()
+    working.will(says("It has shipped."), holds(gate, "Yes", "."))
+    first = await working.answered(await working.agent())
+    reply = (await first.until(frames.Completed)).message
+    second = await working.go_on(first, "Really?")
+    await second.until_said("Yes")
+    given = GiveFeedback(
+        trace_id=first.request.trace_id,
+        account_id=working.account_id,
+        conversation_id=first.request.conversation_id,
+        message_id=reply.id,
+        by=Decider(kind="account", id="key"),
+        score=-1,
+        comment="It has not.",
+    )
+    async with working.worker("second"):
+        answers = await asyncio.gather(*(give_feedback(working.bus.rpc, given) for _ in range(4)))
+    assert {answer.outcome for answer in answers} == {"recorded"}
+    gate.set()
+    await second.until(frames.Completed)
+    found = await working.conversation(first)
+    assert [run.state for run in found.runs] == ["completed"] * 2
+    assert [[each.comment for each in run.feedback] for run in found.runs] == [["It has not."], []]
+    await give_feedback(working.bus.rpc, replace(given, score=None, comment=None))
+    assert (await working.conversation(first)).runs[0].feedback == ()
+    unknown = replace(given, message_id=second.request.message_id)
+    assert (await give_feedback(working.bus.rpc, unknown)).outcome == "not_found"
 
 
 @pytest.mark.requirement("LEASE-FENCE")

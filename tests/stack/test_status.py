@@ -23,6 +23,7 @@ pytestmark = pytest.mark.requirement("STACK-STATUS")
 _READ_MODELS = {
     "approvals",
     "conversations",
+    "feedback",
     "messages",
     "open_runs",
     "runs",

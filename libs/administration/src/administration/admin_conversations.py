@@ -16,6 +16,7 @@ from administration.parameters import (
     OfAccount,
     OfAgent,
     OfEnd,
+    OfRating,
     OfTag,
     OfTool,
     SearchText,
@@ -27,6 +28,7 @@ from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from conversations.erased_rows import UnfinishedErasure, unfinished_erasures
 from conversations.event_store.log import Log
 from conversations.projections.conversations_table import conversations_of, is_behind
+from conversations.projections.feedback_table import RATINGS
 from conversations.queries.find_run import count_runs
 from conversations.queries.finding_conversations import (
     ConversationFilter,
@@ -54,11 +56,12 @@ async def page(
     end: OfEnd | None = None,
     tool: OfTool | None = None,
     tag: OfTag | None = None,
+    rating: OfRating | None = None,
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
     """List conversations of all accounts, the one that began last first. Raises Invalid, Unavailable."""
-    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag)
+    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
     return await _page(admin, wanted, after, limit)
 
 
@@ -73,6 +76,7 @@ async def search(
     end: OfEnd | None = None,
     tool: OfTool | None = None,
     tag: OfTag | None = None,
+    rating: OfRating | None = None,
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
@@ -80,7 +84,7 @@ async def search(
 
     Raises Invalid, Unavailable.
     """
-    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag)
+    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
     wanted = msgspec.structs.replace(wanted, text=storable("query", query))
     return await _page(admin, wanted, after, limit)
 
@@ -93,10 +97,13 @@ def conversation_filter(
     end: str | None,
     tool: str | None,
     tag: str | None,
+    rating: str | None,
 ) -> ConversationFilter:
     """What callers write of it, checked. Raises Invalid."""
     if end is not None and end not in ENDS:
         raise Invalid("end", f"must be one of {', '.join(ENDS)}")
+    if rating not in (None, *RATINGS):
+        raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
     return ConversationFilter(
         account_id=account_id,
         agent_id=agent_id,
@@ -104,6 +111,7 @@ def conversation_filter(
         until=_time("until", until),
         end=end,
         tool=tool,
+        rating=rating,
         metadata=_tag(tag),
     )
 

@@ -17,6 +17,9 @@ Since = Annotated[str, Meta(description="In which something was said then or lat
 Until = Annotated[str, Meta(description="In which something was said before then: ISO 8601, UTC.")]
 OfEnd = Annotated[str, Meta(description="With a run in this state: running, completed, failed or cancelled.")]
 OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was called.")]
+OfRating = Annotated[
+    str, Meta(description="With a reply whose feedback has a mean score below 0 (bad) or above (good).")
+]
 OfTag = Annotated[str, Meta(description="With this metadata: KEY=VALUE.")]
 SearchText = Annotated[
     str,

@@ -14,6 +14,7 @@ from bus.commands import (
     describe_conversation,
     erase_conversation,
     fork_conversation,
+    give_feedback,
     list_tools,
 )
 from bus.delivery import Delivery
@@ -47,5 +48,6 @@ __all__ = [
     "describe_conversation",
     "erase_conversation",
     "fork_conversation",
+    "give_feedback",
     "list_tools",
 ]

@@ -49,6 +49,17 @@ async def decide_approval(rpc: Rpc, command: messages.DecideApproval) -> message
     return await _asked(rpc, command, messages.ApprovalAnswered)
 
 
+async def give_feedback(rpc: Rpc, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
+    """Store feedback on a reply, or take it back; the answer is never `unavailable`.
+
+    Raises BusUnavailable as `erase_conversation`; to ask again is safe.
+    """
+    answer = await _asked(rpc, command, messages.FeedbackAnswered)
+    if answer.outcome == "unavailable":
+        raise BusUnavailable("the feedback could not be stored just now")
+    return answer
+
+
 async def fork_conversation(rpc: Rpc, command: messages.ForkConversation) -> messages.ForkAnswered:
     """Begin a conversation with what another one has; the answer is never `unavailable`.
 

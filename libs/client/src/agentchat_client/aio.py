@@ -15,7 +15,7 @@ from agentchat_client.api_calls import Call, Form, Service
 from agentchat_client.blocking import BlockingHttp
 from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
 from agentchat_client.events import Event
-from agentchat_client.models import Conversation, HistoryMessage, Page, Reply
+from agentchat_client.models import Conversation, Feedback, HistoryMessage, Page, Reply
 from agentchat_client.responses import ApiResponse
 from agentchat_client.retries import Budget, Timeouts
 from agentchat_client.transcript import Transcript
@@ -103,9 +103,10 @@ class AsyncAgentChat:
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         title: str | None = None,
+        rating: Literal["bad", "good"] | None = None,
     ) -> AsyncIterator[Conversation]:
         """As `AgentChat.conversations`, for `async for`."""
-        query = api_calls.filters(metadata, agent_id, created_after, created_before, title)
+        query = api_calls.filters(metadata, agent_id, created_after, created_before, title, rating)
         return self._listed(Page[Conversation], "/v1/conversations", limit, query)
 
     async def conversation(self, conversation_id: str) -> Conversation:
@@ -145,6 +146,27 @@ class AsyncAgentChat:
     ) -> None:
         """As `AgentChat.decide`."""
         await self._sender.fetch(api_calls.decide(approval_id, decision, input, reason))
+
+    async def give_feedback(
+        self,
+        message_id: str,
+        score: float,
+        *,
+        label: str | None = None,
+        comment: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Feedback:
+        """As `AgentChat.give_feedback`."""
+        call = api_calls.give_feedback(message_id, score, label, comment, on_behalf_of)
+        return (await self._sender.fetch(call)).value(Feedback)
+
+    async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
+        """As `AgentChat.feedback`."""
+        return (await self._sender.fetch(api_calls.feedback(message_id))).value(Page[Feedback]).data
+
+    async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
+        """As `AgentChat.withdraw_feedback`."""
+        await self._sender.fetch(api_calls.withdraw_feedback(message_id, on_behalf_of))
 
     async def _listed(
         self, kind: type[Page[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None

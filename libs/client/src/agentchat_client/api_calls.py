@@ -35,7 +35,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     `silent`: the service sends nothing until the answer is complete.
     """
 
-    method: Literal["GET", "PATCH", "POST"]
+    method: Literal["DELETE", "GET", "PATCH", "POST"]
     path: str
     query: dict[str, str] = {}
     headers: dict[str, str] = {}
@@ -151,6 +151,7 @@ def filters(
     created_after: datetime | None,
     created_before: datetime | None,
     title: str | None,
+    rating: Literal["bad", "good"] | None,
 ) -> dict[str, str]:
     """The query that finds the threads which match all of these. Raises Misconfigured."""
     query = {
@@ -159,6 +160,7 @@ def filters(
         "created_after": _time("created_after", created_after),
         "created_before": _time("created_before", created_before),
         "title": title,
+        "rating": rating,
     }
     return _present(query)
 
@@ -184,6 +186,29 @@ def decide(
     """POST /v1/approvals/{approval_id}/decision."""
     body = _present({"decision": decision, "input": given, "reason": reason})
     return _json("POST", f"/v1/approvals/{_segment(approval_id)}/decision", body, {})
+
+
+def give_feedback(
+    message_id: str, score: float, label: str | None, comment: str | None, on_behalf_of: str | None
+) -> Call:
+    """POST /v1/messages/{message_id}/feedback."""
+    given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
+    return _json("POST", _feedback_path(message_id), _present(given), {})
+
+
+def feedback(message_id: str) -> Call:
+    """GET /v1/messages/{message_id}/feedback."""
+    return Call(method="GET", path=_feedback_path(message_id))
+
+
+def withdraw_feedback(message_id: str, on_behalf_of: str | None) -> Call:
+    """DELETE /v1/messages/{message_id}/feedback."""
+    query = _present({"on_behalf_of": on_behalf_of})
+    return Call(method="DELETE", path=_feedback_path(message_id), query=query)
+
+
+def _feedback_path(message_id: str) -> str:
+    return f"/v1/messages/{_segment(message_id)}/feedback"
 
 
 def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:

@@ -13,7 +13,7 @@ from agentchat_client.aio import AsyncAgentChat, ReplyReader
 from agentchat_client.api_calls import Form
 from agentchat_client.blocking import BlockingHttp, each, run
 from agentchat_client.events import Event
-from agentchat_client.models import Conversation, HistoryMessage, Reply
+from agentchat_client.models import Conversation, Feedback, HistoryMessage, Reply
 from agentchat_client.retries import Timeouts
 
 
@@ -126,12 +126,13 @@ class AgentChat:
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         title: str | None = None,
+        rating: Literal["bad", "good"] | None = None,
     ) -> Iterator[Conversation]:
         """The account's threads, the newest first, page by page; the list may lag by a moment.
 
         All filters must match: all pairs of `metadata`, the `agent_id` of the last message, created at
-        `created_after` or later and before `created_before`, a part of the `title`. Raises Misconfigured for
-        a time without a zone.
+        `created_after` or later and before `created_before`, a part of the `title`, the `rating` of a reply.
+        Raises Misconfigured for a time without a zone.
         """
         found = self._client.conversations(
             limit,
@@ -140,6 +141,7 @@ class AgentChat:
             created_after=created_after,
             created_before=created_before,
             title=title,
+            rating=rating,
         )
         return each(found)
 
@@ -197,6 +199,34 @@ class AgentChat:
         input does not match or it is too late.
         """
         run(self._client.decide(approval_id, decision, input=input, reason=reason))
+
+    def give_feedback(
+        self,
+        message_id: str,
+        score: float,
+        *,
+        label: str | None = None,
+        comment: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Feedback:
+        """Say what somebody thinks of a reply, from -1 (bad) to 1 (good), by its id or its trace id.
+
+        It replaces what was given before for the same `on_behalf_of`. Raises NotFound where the account has
+        no such reply.
+        """
+        return run(
+            self._client.give_feedback(
+                message_id, score, label=label, comment=comment, on_behalf_of=on_behalf_of
+            )
+        )
+
+    def feedback(self, message_id: str) -> tuple[Feedback, ...]:
+        """All feedback on a reply, the newest first."""
+        return run(self._client.feedback(message_id))
+
+    def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
+        """Take feedback back, that for `on_behalf_of` or that without, if there is any."""
+        run(self._client.withdraw_feedback(message_id, on_behalf_of))
 
 
 class ChatStream(ReplyReader):

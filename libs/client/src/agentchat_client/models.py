@@ -74,8 +74,30 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: ForkedFrom | None = None
 
 
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody thinks of a reply: `score` is from -1 (bad) to 1 (good)."""
+
+    message_id: str
+    conversation_id: str
+    trace_id: str
+    score: float
+    label: str | None
+    comment: str | None
+    on_behalf_of: str | None
+    by: dict[str, str]
+    at: str
+
+
+class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How many have given feedback on a reply, the mean of their scores, and the newest of it."""
+
+    count: int
+    mean_score: float
+    newest: Feedback
+
+
 class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a thread, `user` or `assistant`; `token_count` is on the assistant's only."""
+    """A message of a thread, `user` or `assistant`; `token_count` and `feedback` on the assistant's only."""
 
     id: str
     conversation_id: str
@@ -85,6 +107,7 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str
     trace_id: str
     token_count: int | None = None
+    feedback: FeedbackSummary | None = None
 
 
 class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

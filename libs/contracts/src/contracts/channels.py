@@ -180,12 +180,14 @@ CHANNELS: tuple[Channel, ...] = (
             messages.DescribeConversation,
             messages.DecideApproval,
             messages.ForkConversation,
+            messages.GiveFeedback,
         ),
         replies=(
             messages.EraseAnswered,
             messages.DescribeAnswered,
             messages.ApprovalAnswered,
             messages.ForkAnswered,
+            messages.FeedbackAnswered,
         ),
     ),
     Channel(

@@ -314,6 +314,29 @@ class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_d
     metadata: dict[str, str] = {}
 
 
+class FeedbackGiven(Fact, frozen=True, kw_only=True, tag="feedback_given.v1"):
+    """What somebody thinks of a reply, in the place of what they gave before. `trace_id` is the reply's.
+
+    `score` is from -1 (bad) to 1 (good). `by` was authenticated, and claims to give it for `on_behalf_of`:
+    one piece of feedback a reply for each name, and one without.
+    """
+
+    message_id: str
+    score: float
+    by: Decider
+    on_behalf_of: str | None = None
+    label: str | None = None
+    comment: str | None = None
+
+
+class FeedbackWithdrawn(Fact, frozen=True, kw_only=True, tag="feedback_withdrawn.v1"):
+    """The feedback for `on_behalf_of` on a reply no longer counts."""
+
+    message_id: str
+    by: Decider
+    on_behalf_of: str | None = None
+
+
 class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_erased.v1"):
     """All earlier events of the conversation were removed on the account's request.
 
@@ -344,6 +367,8 @@ Event = (
     | RunFailed
     | RunCancelled
     | ConversationDescribed
+    | FeedbackGiven
+    | FeedbackWithdrawn
     | ConversationErased
 )
 

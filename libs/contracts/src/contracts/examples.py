@@ -138,6 +138,23 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationDescribed(
         trace_id=TRACE, at=AT, title="The parcel of ORD-1001", metadata={"customer": "C-77"}
     ),
+    events.FeedbackGiven(
+        trace_id=TRACE,
+        at=AT,
+        message_id=REPLY,
+        score=-1.0,
+        by=Decider(kind="account", id=KEY),
+        on_behalf_of="ada@shop.example",
+        label="wrong",
+        comment="It has not left the warehouse.",
+    ),
+    events.FeedbackWithdrawn(
+        trace_id=TRACE,
+        at=AT,
+        message_id=REPLY,
+        by=Decider(kind="account", id=KEY),
+        on_behalf_of="ada@shop.example",
+    ),
     events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT, spent=(_SPENT,)),
 )
 
@@ -232,6 +249,18 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         reason="It has left the warehouse.",
     ),
     messages.ApprovalAnswered(code="approval_decided"),
+    messages.GiveFeedback(
+        trace_id=TRACE,
+        account_id=ACCOUNT,
+        conversation_id=CONVERSATION,
+        message_id=REPLY,
+        by=Decider(kind="account", id=KEY),
+        on_behalf_of="ada@shop.example",
+        score=-1.0,
+        label="wrong",
+        comment="It has not left the warehouse.",
+    ),
+    messages.FeedbackAnswered(outcome="recorded", version=13),
     messages.ForkConversation(
         trace_id=TRACE,
         account_id=ACCOUNT,

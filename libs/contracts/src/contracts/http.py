@@ -6,7 +6,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from contracts import errors
-from contracts.values import ApprovalDecision, ApprovalNeeded, Decider, Elicitation, Message, Source, ToolCall
+from contracts.values import (
+    MAX_COMMENT,
+    MAX_LABEL,
+    ApprovalDecision,
+    ApprovalNeeded,
+    Decider,
+    Elicitation,
+    Message,
+    Source,
+    ToolCall,
+)
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
 """Where authorization servers send a browser back to, below the public address of the gateways."""
@@ -195,6 +205,43 @@ class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     input: dict[str, Any] | None = None
     reason: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
     on_behalf_of: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class FeedbackBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody thinks of a reply, in the place of what they gave before.
+
+    There is one for each name in `on_behalf_of`, which is recorded and not checked, and one without.
+    """
+
+    score: Annotated[float, msgspec.Meta(ge=-1, le=1, description="From -1 (bad) to 1 (good).")]
+    label: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LABEL)] | None = None
+    comment: Annotated[str, msgspec.Meta(max_length=MAX_COMMENT)] | None = None
+    on_behalf_of: Name | None = None
+
+
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """Feedback on a reply as it is stored. `by` was authenticated."""
+
+    message_id: str
+    conversation_id: str
+    trace_id: str
+    score: float
+    label: str | None
+    comment: str | None
+    on_behalf_of: str | None
+    by: Decider
+    at: str
+
+
+class FeedbackSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How many have given feedback on a reply, the mean of their scores, and the newest of it."""
+
+    count: int
+    mean_score: float
+    newest: Feedback
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):

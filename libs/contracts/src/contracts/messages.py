@@ -226,7 +226,36 @@ class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
     detail: str | None = None
 
 
-Command = EraseConversation | DescribeConversation | DecideApproval | ForkConversation
+class GiveFeedback(BusMessage, frozen=True, kw_only=True):
+    """Store feedback on a reply, by request and reply as EraseConversation; without a `score` take it back.
+
+    `trace_id` is that of the reply's run; the rest as in `events.FeedbackGiven`.
+    """
+
+    trace_id: str
+    account_id: str
+    conversation_id: str
+    message_id: str
+    by: Decider
+    on_behalf_of: str | None = None
+    score: float | None = None
+    label: str | None = None
+    comment: str | None = None
+
+
+FeedbackOutcome = Literal["recorded", "not_found", "too_many", "full", "unavailable"]
+"""`not_found`: there is no such reply. `too_many`: MAX_FEEDBACK others have given theirs. `full` and
+`unavailable` as for DescribeConversation."""
+
+
+class FeedbackAnswered(BusMessage, frozen=True, kw_only=True):
+    """The outcome of a GiveFeedback; `version` is that of the conversation after it."""
+
+    outcome: FeedbackOutcome
+    version: int = 0
+
+
+Command = EraseConversation | DescribeConversation | DecideApproval | ForkConversation | GiveFeedback
 
 EraseOutcome = Literal["erased", "not_found", "unavailable"]
 """`unavailable`: Postgres or NATS did not answer, and whether it happened is unknown."""
@@ -275,6 +304,8 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     DescribeAnswered,
     DecideApproval,
     ApprovalAnswered,
+    GiveFeedback,
+    FeedbackAnswered,
     ForkConversation,
     ForkAnswered,
     *replay_messages.MESSAGES,

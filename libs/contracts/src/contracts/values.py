@@ -33,6 +33,11 @@ MAX_KEY = 64
 MAX_VALUE = 512
 """Of a conversation's title and metadata: characters, pairs, characters of a key and of a value."""
 
+MAX_LABEL = 64
+MAX_COMMENT = 2000
+MAX_FEEDBACK = 100
+"""Of feedback on a reply: characters of a label and of a comment, and how many may give it."""
+
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call, or of several added up, as the provider counts them.

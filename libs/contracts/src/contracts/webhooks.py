@@ -17,6 +17,8 @@ EventType = Literal[
     "approval.expired",
     "conversation.started",
     "conversation.deleted",
+    "feedback.given",
+    "feedback.withdrawn",
     "endpoint.disabled",
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
@@ -104,6 +106,21 @@ class ConversationData(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
 
+class FeedbackData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of `feedback.*`. After `message_id`: in full payloads alone."""
+
+    position: int
+    conversation_id: str
+    version: int
+    trace_id: str
+    message_id: str
+    by: Decider | None = None
+    on_behalf_of: str | None = None
+    score: float | None = None
+    label: str | None = None
+    comment: str | None = None
+
+
 class EndpointData(msgspec.Struct, frozen=True, kw_only=True):
     """Of `endpoint.disabled`, sent to the account's other endpoints."""
 
@@ -142,6 +159,12 @@ class ConversationWebhook(WebhookBody, frozen=True, kw_only=True):
     data: ConversationData
 
 
+class FeedbackWebhook(WebhookBody, frozen=True, kw_only=True):
+    """Somebody has given feedback on a reply, or has taken it back."""
+
+    data: FeedbackData
+
+
 class EndpointWebhook(WebhookBody, frozen=True, kw_only=True):
     """Another endpoint of the account has been disabled, because it failed."""
 
@@ -152,6 +175,7 @@ WEBHOOKS: dict[str, type[WebhookBody]] = {
     "run": RunWebhook,
     "approval": ApprovalWebhook,
     "conversation": ConversationWebhook,
+    "feedback": FeedbackWebhook,
     "endpoint": EndpointWebhook,
 }
 """By what the type of the event begins with."""

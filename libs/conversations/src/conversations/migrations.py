@@ -16,6 +16,7 @@ from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
     approvals_table,
     conversations_table,
+    feedback_table,
     follower,
     messages_table,
     open_runs_table,
@@ -27,7 +28,7 @@ from conversations.projections import (
     tools_table,
     usage_table,
 )
-from conversations.queries import find_run, finding_approvals, shown_history, unlisted
+from conversations.queries import feedback, find_run, finding_approvals, shown_history, unlisted
 from runtime import migrations
 
 _EVENTS = """
@@ -125,6 +126,7 @@ STEPS = (
     timelines.STEP,
     archive_tables.STEP,
     shards.STEP,
+    feedback_table.STEP,
 )
 
 _FINISHED = "conversations finished"
@@ -142,7 +144,11 @@ async def migrate(database_url: str, *, finish: bool = False) -> None:
             await migrations.apply(conn, _FINISHED, settled_position.FINISH_STEPS)
     await migrations.build_indexes(
         database_url,
-        shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | compacted_erasures.INDEXES,
+        shown_history.INDEXES
+        | unlisted.INDEXES
+        | finding_approvals.INDEXES
+        | feedback.INDEXES
+        | compacted_erasures.INDEXES,
     )
 
 

@@ -73,6 +73,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "tools": {"gateway": _READ, "projector": _REFILL},
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "search": {"gateway": _READ, "projector": _REFILL},
+    "feedback": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "storage": {"gateway": _READ, "projector": _REFILL},
     "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},

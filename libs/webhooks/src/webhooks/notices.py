@@ -13,6 +13,7 @@ from contracts.webhooks import (
     ApprovalData,
     ConversationData,
     EventType,
+    FeedbackData,
     Payload,
     RunData,
     RunFailure,
@@ -26,6 +27,8 @@ _KINDS: tuple[type[events.Fact], ...] = (
     events.RunCompleted,
     events.RunFailed,
     events.RunCancelled,
+    events.FeedbackGiven,
+    events.FeedbackWithdrawn,
     events.ConversationErased,
 )
 
@@ -114,13 +117,17 @@ def _type_of(event: events.Event) -> EventType | None:
             return "conversation.started"
         case events.ConversationErased():
             return "conversation.deleted"
+        case events.FeedbackGiven():
+            return "feedback.given"
+        case events.FeedbackWithdrawn():
+            return "feedback.withdrawn"
         case _:
             return None
 
 
 def _data_of(
     notice: Notice, is_full: bool, reply: Message | None
-) -> RunData | ApprovalData | ConversationData:
+) -> RunData | ApprovalData | FeedbackData | ConversationData:
     event = notice.event
     place: dict[str, Any] = {
         "position": notice.position,
@@ -147,5 +154,11 @@ def _data_of(
                 names = ("decision", "by", "on_behalf_of", "reason")
                 more = {name: getattr(event, name) for name in names}
             return ApprovalData(trace_id=event.trace_id, approval_id=event.approval_id, **place, **more)
+        case events.FeedbackGiven() | events.FeedbackWithdrawn():
+            if is_full:
+                more = {"by": event.by, "on_behalf_of": event.on_behalf_of}
+                if isinstance(event, events.FeedbackGiven):
+                    more |= {"score": event.score, "label": event.label, "comment": event.comment}
+            return FeedbackData(trace_id=event.trace_id, message_id=event.message_id, **place, **more)
         case _:
             return ConversationData(**place)

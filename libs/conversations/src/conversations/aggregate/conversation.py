@@ -49,7 +49,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     `attempts_without_progress`: that have begun since the run last got on, by an event or by text that
     readers had of it; those that were handed over do not count. `offset` is the most text, in code points,
     that readers are known to have had when an attempt began. `paused_seconds`: so long it has waited for
-    approvals, as far as that is over.
+    approvals, as far as that is over. `feedback` on its reply has the newest of each name, in that order.
     """
 
     trace_id: str
@@ -81,6 +81,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     detail: str | None = None
     usage: Usage = Usage()
     ended_at: str | None = None
+    feedback: tuple[events.FeedbackGiven, ...] = ()
 
     @property
     def text(self) -> str:
@@ -90,6 +91,11 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     @property
     def replies(self) -> tuple[Round, ...]:
         return tuple(each for each in self.rounds if each.blocks is not None)
+
+    @property
+    def rating(self) -> float | None:
+        """The mean score of the feedback on its reply, None without any."""
+        return sum(each.score for each in self.feedback) / len(self.feedback) if self.feedback else None
 
     @property
     def pending(self) -> tuple[Call, ...]:
@@ -293,6 +299,10 @@ def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
             )
         case events.RunCancelled():
             return replace(run, state="cancelled", code="cancelled", usage=event.usage, ended_at=event.at)
+        case events.FeedbackGiven():
+            return replace(run, feedback=(*_others(run, event), event))
+        case events.FeedbackWithdrawn():
+            return replace(run, feedback=_others(run, event))
         case _:  # what the run does next does not depend on it
             return run
 
@@ -326,6 +336,12 @@ def _decided(run: Run, event: events.ApprovalDecided) -> Run:
     began, ended = (datetime.fromisoformat(at) for at in (asked.at, event.at))
     paused = run.paused_seconds + max(0.0, (ended - began).total_seconds())
     return replace(run, paused_seconds=paused, attempts_without_progress=0)
+
+
+def _others(
+    run: Run, event: events.FeedbackGiven | events.FeedbackWithdrawn
+) -> tuple[events.FeedbackGiven, ...]:
+    return tuple(each for each in run.feedback if each.on_behalf_of != event.on_behalf_of)
 
 
 def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:

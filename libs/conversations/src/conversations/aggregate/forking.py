@@ -24,7 +24,14 @@ MAX_BYTES = 8 * 1024 * 1024
 PIECE = 200
 """So many events are stored by one append at most: all others wait for it."""
 
-_LEFT_OUT = events.ConversationStarted | events.ConversationForked | events.ReplyLost
+_LEFT_OUT = (
+    events.ConversationStarted
+    | events.ConversationForked
+    | events.ReplyLost
+    | events.FeedbackGiven
+    | events.FeedbackWithdrawn
+)
+"""Feedback is on the original, and counts there."""
 
 
 def answer_of(stored: Sequence[events.Event], version: int, command: ForkConversation) -> ForkAnswered | None:

@@ -379,6 +379,11 @@ def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversat
     return msgspec.structs.replace(conversation, version=rows[-1].version) if rows else conversation
 
 
+_OF_RUNS = sql.SQL(
+    "topic NOT LIKE 'conversation_described.v%%' AND topic NOT LIKE 'feedback_given.v%%'"
+    " AND topic NOT LIKE 'feedback_withdrawn.v%%'"
+)
+"""Without what is said of a conversation and its replies at any time."""
 _COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state")
 _PAGE = sql.SQL(
     "SELECT notification_id, originator_id, originator_version, topic,"
@@ -437,11 +442,11 @@ _ROWS_OF_RUN = _BY_TRACE + sql.SQL(
     "  (SELECT min(version) - 2 FROM begun WHERE id = %(conversation)s))"
     " AND originator_version <= coalesce("
     "  (SELECT min(version) FROM ended WHERE id = %(conversation)s), 9223372036854775807)"
-    " AND topic <> 'conversation_erased.v1' AND topic NOT LIKE 'conversation_described.v%%' AND {found}"
+    " AND topic <> 'conversation_erased.v1' AND {of_runs} AND {found}"
     " UNION ALL SELECT {columns} FROM {table}"
     " WHERE originator_id = %(conversation)s AND topic = 'conversation_erased.v1'"
     " ORDER BY originator_version"
-).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
+).format(columns=_COLUMNS, table=_TABLE, found=FOUND, of_runs=_OF_RUNS)
 _IS_UNDER_WAY = _BY_TRACE + sql.SQL(
     "SELECT NOT EXISTS (SELECT FROM ended WHERE id = %(conversation)s)"
     " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
@@ -455,9 +460,9 @@ _NEWEST_RUN = sql.SQL(
     "  (SELECT originator_version FROM {table}"
     "    WHERE originator_id = %(conversation)s AND topic LIKE 'message_saved.v%%' AND {found}"
     "    ORDER BY originator_version DESC LIMIT 1), (SELECT version FROM last))"
-    " AND (topic NOT LIKE 'conversation_described.v%%' OR originator_version = (SELECT version FROM last))"
+    " AND ({of_runs} OR originator_version = (SELECT version FROM last))"
     " ORDER BY originator_version"
-).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
+).format(columns=_COLUMNS, table=_TABLE, found=FOUND, of_runs=_OF_RUNS)
 _VERSION_AT = sql.SQL(
     "SELECT originator_version FROM {} WHERE originator_id = %s AND notification_id <= %s AND {}"
     " ORDER BY originator_version DESC LIMIT 1"

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from contracts import events, ids
 from conversations.aggregate.conversation import ForkedFrom
+from conversations.projections.feedback_table import WITH_RATING, Rating
 from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from runtime.postgres import Connection, Pool, connection
 
@@ -60,7 +61,8 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which threads a list has: those that match all that is given.
 
     `agent_id` is that of the last message. `created_from` is inclusive, `created_before` is not; both are in
-    the form of `created_at`. `title` is a part of the title, in upper or lower case.
+    the form of `created_at`. `title` is a part of the title, in upper or lower case. `rating` is that of one
+    of its replies.
     """
 
     metadata: Mapping[str, str] = {}
@@ -69,6 +71,7 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_from: str | None = None
     created_before: str | None = None
     title: str | None = None
+    rating: Rating | None = None
 
     def conditions(self) -> list[tuple[sql.SQL, object]]:
         """Each with its value; `created_before` is a bound of the list's order instead."""
@@ -78,6 +81,7 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
             (_OF_AGENT, self.agent_id),
             (_CREATED_FROM, self.created_from),
             (_WITH_TITLE, self.title),
+            (_WITH_RATING, self.rating),
         ]
         return [(condition, value) for condition, value in found if value is not None]
 
@@ -133,11 +137,11 @@ async def conversations_with(
     return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
 
 
-async def is_behind(conn: Connection, position: int) -> bool:
-    """Whether the read model does not have all up to this position of the log yet."""
+async def is_behind(conn: Connection, position: int, name: str = "conversations") -> bool:
+    """Whether the read model of a name does not have all up to this position of the log yet."""
     cursor = await conn.execute(
         "SELECT coalesce((SELECT min(position) FROM read_model_positions WHERE name = %s), 0) < %s",
-        [PROJECTION.name, position],
+        [name, position],
     )
     return await cursor.fetchone() == (True,)
 
@@ -276,6 +280,8 @@ _CREATED_FROM = sql.SQL(" AND created_at >= %s")
 _WITH_TITLE = sql.SQL("""
  AND strpos(lower(coalesce(given_title, title) COLLATE pg_c_utf8), lower(%s COLLATE pg_c_utf8)) > 0
 """)
+
+_WITH_RATING = sql.SQL(" AND " + WITH_RATING.format(conversation="conversations", rating="%s"))
 
 # Of those that are not listed here the read model of runs knows. Ids sort by time.
 _WITH_AGENT = sql.SQL("""

@@ -3,6 +3,7 @@
 from conversations.projections import (
     approvals_table,
     conversations_table,
+    feedback_table,
     messages_table,
     open_runs_table,
     runs_table,
@@ -22,4 +23,5 @@ PROJECTIONS = (
     approvals_table.PROJECTION,
     storage_table.PROJECTION,
     search_table.PROJECTION,
+    feedback_table.PROJECTION,
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from contracts import events, ids
 from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
+from conversations.projections.shadow import new_read_model
 
 MAX_CHARACTERS = 100_000
 """Of a text; what comes after is not found. A tsvector takes 1 MiB at most, which these cannot fill."""
@@ -36,15 +37,7 @@ CREATE INDEX search_words_idx ON search USING gin (words) WITH (gin_pending_list
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON search TO agentchat_service;
 """
 
-STEP = (
-    _TABLES
-    + """
-INSERT INTO read_models (name) VALUES ('search');
-GRANT CREATE ON SCHEMA public TO agentchat_live_read_models;
-ALTER TABLE search OWNER TO agentchat_live_read_models;
-REVOKE CREATE ON SCHEMA public FROM agentchat_live_read_models;
-"""
-)
+STEP = new_read_model("search", _TABLES)
 """After 0.9.0. Its projector does not know the table, and the next one fills it at its start."""
 
 

@@ -83,6 +83,16 @@ plain tables become live, with the grants of the one before alone, and out of th
 """
 
 
+def new_read_model(name: str, tables: str) -> str:
+    """The SQL of a step that adds a read model to the baseline's; the next projector fills it."""
+    return f"""{tables}
+INSERT INTO read_models (name) VALUES ('{name}');
+GRANT CREATE ON SCHEMA public TO agentchat_live_read_models;
+ALTER TABLE {name} OWNER TO agentchat_live_read_models;
+REVOKE CREATE ON SCHEMA public FROM agentchat_live_read_models;
+"""  # noqa: S608 - a name of ours
+
+
 def stored_as(projection: Projection, schema: Schema) -> str:
     """The name of its position, and of what it parks."""
     return f"{projection.name}@{schema}"

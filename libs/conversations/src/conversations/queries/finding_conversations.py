@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from contracts.ids import is_trace_id, is_uuid
 from conversations.database import unbounded
+from conversations.projections.feedback_table import WITH_RATING, Rating
 from conversations.projections.search_table import MAX_CHARACTERS
 from conversations.queries.search_query import Snippet, WordQuery, parse_search
 from runtime.postgres import Connection, Pool, connection
@@ -56,8 +57,9 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     """None: any. `since` and `until` bound what happened in it: [since, until), ISO 8601 UTC. A conversation
     that began before and went on after is in between; where a `text` is looked for, that came then.
 
-    `end` is the state of one of its runs, `tool` the name of one that was called in it. `text` are words of a
-    message, of its title or of its metadata (`search_query`); or the id of it, of a run or of a message.
+    `end` is the state of one of its runs, `rating` that of one of its replies, `tool` the name of one that
+    was called in it. `text` are words of a message, of its title or of its metadata (`search_query`); or the
+    id of it, of a run or of a message.
     """
 
     account_id: str | None = None
@@ -66,6 +68,7 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: str | None = None
     end: str | None = None
     tool: str | None = None
+    rating: Rating | None = None
     metadata: Mapping[str, str] = {}
     text: str | None = None
 
@@ -225,6 +228,7 @@ _CONDITIONS = {
         "\n   AND EXISTS (SELECT FROM tools WHERE tools.conversation_id = c.conversation_id"
         " AND tools.name = %(tool)s)"
     ),
+    "rating": sql.SQL("\n   AND " + WITH_RATING.format(conversation="c", rating="%(rating)s")),
     # The second condition is that of the index.
     "metadata": sql.SQL("\n   AND c.metadata @> %(metadata)s AND c.metadata <> '{}'"),
 }

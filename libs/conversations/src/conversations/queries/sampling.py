@@ -13,7 +13,8 @@ from runtime.postgres import Pool, connection
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Runs that ended in one of `ends`, requested in [`since`, `until`), by `agent_id`; None: any.
 
-    Times are ISO 8601 UTC as in the log. `metadata` are of the conversation: it has all of these.
+    Times are ISO 8601 UTC as in the log. `metadata` are of the conversation: it has all of these. `rating` is
+    the worst and the best mean score of the feedback on its reply, both inclusive.
     """
 
     ends: tuple[str, ...] = ("completed",)
@@ -21,6 +22,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: str | None = None
     agent_id: str | None = None
     metadata: Mapping[str, str] = {}
+    rating: tuple[float, float] | None = None
 
     def takes(self, run: Run) -> bool:
         """Whether the run is one of them, but for its conversation."""
@@ -29,7 +31,14 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
             and self.agent_id in (None, run.agent_id)
             and (self.since is None or run.requested_at >= self.since)
             and (self.until is None or run.requested_at < self.until)
+            and self._rates(run.rating)
         )
+
+    def _rates(self, rating: float | None) -> bool:
+        if self.rating is None:
+            return True
+        worst, best = self.rating
+        return rating is not None and worst <= rating <= best
 
 
 async def sample_conversations(
@@ -46,6 +55,8 @@ async def sample_conversations(
         "since": runs.since,
         "until": runs.until,
         "metadata": Jsonb(dict(runs.metadata)),
+        "worst": runs.rating and runs.rating[0],
+        "best": runs.rating and runs.rating[1],
         "seed": str(seed),
         "most": most,
     }
@@ -62,6 +73,9 @@ SELECT conversation_id FROM runs
    AND (%(agent)s::text IS NULL OR agent_id = %(agent)s)
    AND (%(since)s::text IS NULL OR requested_at >= %(since)s)
    AND (%(until)s::text IS NULL OR requested_at < %(until)s)
+   AND (%(worst)s::double precision IS NULL
+        OR (SELECT avg(score) FROM feedback WHERE feedback.trace_id = runs.trace_id)
+           BETWEEN %(worst)s AND %(best)s::double precision)
 """
 
 # The second condition is that of the index.

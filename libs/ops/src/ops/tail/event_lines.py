@@ -127,6 +127,11 @@ def _words(event: events.Event) -> str:
             return f"{event.usage.total:,} tokens"
         case events.ConversationDescribed():
             return f"{event.title or ''} {compact(event.metadata, _CONTENT_WIDTH)}".strip()
+        case events.FeedbackGiven():
+            words = " ".join(filter(None, (event.label, event.comment)))
+            return f"{event.score:+g} by {event.on_behalf_of or event.by.id}" + (f": {words}" * bool(words))
+        case events.FeedbackWithdrawn():
+            return f"by {event.on_behalf_of or event.by.id}"
         case events.ConversationErased():
             return counted(len(event.spent), "run")
         case events.ConversationForked():

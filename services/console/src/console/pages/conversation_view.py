@@ -35,6 +35,8 @@ _KINDS: dict[str, EventKind] = {
     "approval_requested": "person",
     "elicitation_requested": "person",
     "approval_decided": "person",
+    "feedback_given": "person",
+    "feedback_withdrawn": "person",
     "run_completed": "end",
     "run_failed": "end",
     "run_cancelled": "end",

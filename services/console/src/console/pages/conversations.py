@@ -17,6 +17,7 @@ from console.frame.acting import administer
 from console.frame.rendering import page
 from contracts.admin_errors import Invalid
 from conversations.database import server_now
+from conversations.projections.feedback_table import RATINGS
 from conversations.queries.finding_conversations import FoundConversation, find_conversations
 from directory.shown_names import ShownNames, shown_names
 
@@ -24,7 +25,7 @@ MOST = 25
 MOST_NEW = 100
 _MOST_CHOICES = 100
 _EVERY_SECONDS = 2
-_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "tool", "tag")
+_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag")
 _DAYS = {"today": (0, None), "yesterday": (1, 1), "week": (6, None), "month": (29, None)}
 """Of each choice how many days before today it begins, and how many days it is; None: until now."""
 
@@ -41,6 +42,7 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
     since: str = ""
     until: str = ""
     end: str = ""
+    rating: str = ""
     tool: str = ""
     tag: str = ""
 
@@ -96,6 +98,7 @@ async def _wanted(request: AnyRequest, form: SearchForm) -> Any:
         form.end or None,
         form.tool or None,
         form.tag or None,
+        form.rating or None,
     )
     return msgspec.structs.replace(wanted, text=form.q.replace("\0", "") or None)
 
@@ -153,6 +156,7 @@ async def get_conversations(request: AnyRequest) -> Template:
         title="Conversations",
         choices=await _choices(request),
         ends=ENDS,
+        ratings=RATINGS,
         days={"today": "today", "yesterday": "yesterday", "week": "last 7 days", "month": "last 30 days"},
         status_code=400 if wrong else 200,
         **shown,

@@ -2,17 +2,19 @@
 
 import msgspec
 
-from contracts.events import MessageSaved
-from contracts.examples import AGENT, AT, CONVERSATION, REPLY, TRACE, USER_MESSAGE
-from contracts.values import Role
+from contracts.events import FeedbackGiven, MessageSaved
+from contracts.examples import AGENT, AT, CONVERSATION, KEY, REPLY, TRACE, USER_MESSAGE
+from contracts.http import Feedback, FeedbackSummary
+from contracts.values import Decider, Role
 from conversations.aggregate.conversation import ForkedFrom
 from conversations.projections.conversations_table import TITLE_LENGTH, ConversationRow
+from conversations.queries.feedback import ReplyFeedback
 from conversations.queries.threads import ThreadSummary
 from gateway.http.paging import NextCursor
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message of a conversation; `token_count` on the assistant's only."""
+    """A message of a conversation; `token_count` and `feedback` on the assistant's only."""
 
     id: str
     conversation_id: str
@@ -22,6 +24,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_id: str
     trace_id: str
     token_count: int | None = None
+    feedback: FeedbackSummary | None = None
 
 
 class ConversationPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +57,25 @@ def conversation_row(conversation_id: str, found: ThreadSummary) -> Conversation
     )
 
 
-def message_row(conversation_id: str, saved: MessageSaved) -> MessageRow:
+def feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
+    return Feedback(
+        message_id=given.message_id,
+        conversation_id=conversation_id,
+        trace_id=given.trace_id,
+        score=given.score,
+        label=given.label,
+        comment=given.comment,
+        on_behalf_of=given.on_behalf_of,
+        by=given.by,
+        at=given.at,
+    )
+
+
+def message_row(conversation_id: str, saved: MessageSaved, found: ReplyFeedback | None = None) -> MessageRow:
+    feedback = None
+    if found is not None:
+        newest = feedback_row(conversation_id, found.newest[0])
+        feedback = FeedbackSummary(count=found.count, mean_score=found.mean_score, newest=newest)
     return MessageRow(
         id=saved.message_id,
         conversation_id=conversation_id,
@@ -64,6 +85,7 @@ def message_row(conversation_id: str, saved: MessageSaved) -> MessageRow:
         agent_id=saved.agent_id,
         trace_id=saved.trace_id,
         token_count=saved.token_count,
+        feedback=feedback,
     )
 
 
@@ -88,8 +110,24 @@ _QUESTION = MessageRow(
     trace_id=TRACE,
     created_at=AT,
 )
+EXAMPLE_FEEDBACK = Feedback(
+    message_id=REPLY,
+    conversation_id=CONVERSATION,
+    trace_id=TRACE,
+    score=-1.0,
+    label="wrong",
+    comment="It has not left the warehouse.",
+    on_behalf_of="ada@shop.example",
+    by=Decider(kind="account", id=KEY),
+    at=AT,
+)
 _REPLY = msgspec.structs.replace(
-    _QUESTION, id=REPLY, role="assistant", content="It has shipped.", token_count=469
+    _QUESTION,
+    id=REPLY,
+    role="assistant",
+    content="It has shipped.",
+    token_count=469,
+    feedback=FeedbackSummary(count=1, mean_score=-1.0, newest=EXAMPLE_FEEDBACK),
 )
 EXAMPLE_PAGE = ConversationPage(data=(EXAMPLE,), next_cursor=None)
 EXAMPLE_MESSAGES = MessagePage(data=(_QUESTION, _REPLY), next_cursor=None)

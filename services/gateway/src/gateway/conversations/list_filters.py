@@ -1,4 +1,4 @@
-"""Which conversations a list has: by agent, time, title, metadata, and the conversation that they fork."""
+"""Which conversations a list has: by agent, time, title, metadata, rating, and the conversation they fork."""
 
 import re
 from functools import partial
@@ -6,6 +6,7 @@ from functools import partial
 from contracts import ids
 from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
 from conversations.projections.conversations_table import ConversationFilter
+from conversations.projections.feedback_table import RATINGS
 from conversations.queries.time_travel import log_time
 from gateway.conversations.description_body import key_of
 from gateway.http import query
@@ -47,13 +48,20 @@ PARAMETERS = (
         minLength=1,
         maxLength=MAX_TITLE,
     ),
+    _filter(
+        "rating", "Only those with a reply whose feedback has a mean score below 0, or above.", enum=RATINGS
+    ),
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII)
 
 
 def filter_of(exchange: Exchange) -> ConversationFilter:
     """What the query asks for. Raises Refusal."""
-    given = query.parameters(exchange, "forked_from", "agent_id", "created_after", "created_before", "title")
+    names = ("forked_from", "agent_id", "created_after", "created_before", "title", "rating")
+    given = query.parameters(exchange, *names)
+    rating = given.get("rating")
+    if rating not in (None, *RATINGS):
+        raise invalid("rating", f"This must be one of {', '.join(RATINGS)}.")
     title = given.get("title")
     if title is not None and not 1 <= len(title) <= MAX_TITLE:
         raise invalid("title", f"This has 1 to {MAX_TITLE} characters.")
@@ -64,6 +72,7 @@ def filter_of(exchange: Exchange) -> ConversationFilter:
         created_from=_time("created_after", given),
         created_before=_time("created_before", given),
         title=title and title.replace("\x00", "\ufffd"),
+        rating=rating,
     )
 
 

@@ -15,6 +15,7 @@ from contracts import ids
 from contracts.messages import DescribeConversation
 from conversations.projections.conversations_table import ConversationRow, conversations_of
 from conversations.queries import threads
+from conversations.queries.feedback import feedback_on
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate, within_write_bounds
 from gateway.access.auth import KEY, has_key
@@ -164,7 +165,12 @@ async def list_messages(
     )
     if not page.messages and paging.after is None:
         raise Refusal("conversation_not_found")
-    rows = tuple(message_row(thread.conversation_id, each.message) for each in page.messages)
+    replies = [each.message.message_id for each in page.messages if each.message.role == "assistant"]
+    feedback = await feedback_on(request.services.pool, thread.conversation_id, replies, thread.until, most=1)
+    rows = tuple(
+        message_row(thread.conversation_id, message, feedback.get(message.message_id))
+        for message in (each.message for each in page.messages)
+    )
     return MessagePage(data=rows, next_cursor=next_cursor(page.messages[-1].version if page.more else None))
 
 

@@ -1,14 +1,15 @@
 """What else writes to conversations than their runs: commands of their accounts."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from bus import BusUnavailable, Declined
-from contracts import messages, subjects, wire
+from contracts import events, messages, subjects, wire
 from contracts.timings import COMMAND_SECONDS
-from conversations.aggregate import title_and_metadata
+from conversations.aggregate import feedback, title_and_metadata
 from conversations.aggregate.conversation import Conversation
 from conversations.database import server_now
 from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent, VersionConflict
@@ -22,32 +23,56 @@ from runtime.postgres import DatabaseUnavailable
 
 QUEUE = "orchestrators"
 Answer = (
-    messages.EraseAnswered | messages.DescribeAnswered | messages.ApprovalAnswered | messages.ForkAnswered
+    messages.EraseAnswered
+    | messages.DescribeAnswered
+    | messages.ApprovalAnswered
+    | messages.ForkAnswered
+    | messages.FeedbackAnswered
 )
+C = TypeVar("C", messages.DescribeConversation, messages.GiveFeedback)
+A = TypeVar("A", messages.DescribeAnswered, messages.FeedbackAnswered)
 
 
 async def describe(parts: Parts, command: messages.DescribeConversation) -> messages.DescribeAnswered:
-    """Obey it once, however often it is given.
+    """Obey it once, however often it is given. Raises as `_said`."""
+    answer = await _said(parts, command, title_and_metadata.describe)
+    if isinstance(answer, int):
+        return messages.DescribeAnswered(outcome="described", version=answer)
+    return answer
+
+
+async def give_feedback(parts: Parts, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
+    """Raises as `_said`."""
+    answer = await _said(parts, command, feedback.give)
+    if isinstance(answer, int):
+        return messages.FeedbackAnswered(outcome="recorded", version=answer)
+    return answer
+
+
+async def _said(
+    parts: Parts, command: C, rule: Callable[[Conversation, C, str], events.Event | A]
+) -> A | int:
+    """What the rule answers; or the version of the event that it has to append, which then is stored.
 
     Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
     """
     while True:
         conversation = await _load(parts, command.conversation_id)
-        decided = title_and_metadata.describe(conversation, command, await server_now(parts.pool))
-        if isinstance(decided, messages.DescribeAnswered):
+        decided = rule(conversation, command, await server_now(parts.pool))
+        if isinstance(decided, messages.DescribeAnswered | messages.FeedbackAnswered):
             return decided
         try:
-            # Not through the cache: a conversation that holds something unreadable is described too.
+            # Not through the cache: a conversation that holds something unreadable takes it too.
             await parts.store.append_stored(
                 conversation.conversation_id, conversation.version, mapper.stored([decided])
             )
         except VersionConflict:
             continue
-        return messages.DescribeAnswered(outcome="described", version=conversation.version + 1)
+        return conversation.version + 1
 
 
 async def _load(parts: Parts, conversation_id: str) -> Conversation:
-    """The conversation; without those of its events that cannot be decoded. Raises as `describe`."""
+    """The conversation; without those of its events that cannot be decoded. Raises as `_said`."""
     try:
         return await parts.store.load(conversation_id)
     except UnknownEvent:
@@ -100,6 +125,8 @@ async def _obeyed(parts: Parts, command: messages.Command) -> Answer:
             return await decide(parts, command)
         case messages.ForkConversation():
             return await fork(parts, command)
+        case messages.GiveFeedback():
+            return await give_feedback(parts, command)
         case _:
             assert_never(command)
 
@@ -114,5 +141,7 @@ def _unavailable(command: messages.Command) -> Answer:
             return messages.ApprovalAnswered(code="overloaded", detail="It cannot be decided just now.")
         case messages.ForkConversation():
             return messages.ForkAnswered(outcome="unavailable")
+        case messages.GiveFeedback():
+            return messages.FeedbackAnswered(outcome="unavailable")
         case _:
             assert_never(command)

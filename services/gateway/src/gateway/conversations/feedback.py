@@ -1,0 +1,231 @@
+"""/v1/messages/{id}/feedback: what somebody thinks of a reply, given, read and taken back."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from litestar import Router, delete, get, post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg, PathParameter
+
+from bus import give_feedback
+from contracts import http, ids
+from contracts.examples import REPLY
+from contracts.messages import GiveFeedback
+from contracts.text import cleaned
+from contracts.values import MAX_FEEDBACK, Decider
+from conversations.event_store.log import Log
+from conversations.projections.conversations_table import is_behind
+from conversations.projections.messages_table import find_message
+from conversations.queries import threads
+from conversations.queries.feedback import feedback_on
+from conversations.queries.find_run import find_run
+from gateway.access.account_bounds import within_reads_at_once
+from gateway.access.admission import within_read_rate, within_write_bounds
+from gateway.access.auth import KEY, has_key
+from gateway.conversations.conversation_rows import EXAMPLE_FEEDBACK, feedback_row
+from gateway.gateway_request import GatewayRequest
+from gateway.http import query
+from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.query import known_query
+from gateway.openapi.described import described, parameter
+from runtime.postgres import Pool, connection
+
+_LONGEST_NAME = 200
+_ON_BEHALF_OF = parameter(
+    "query", "on_behalf_of", "The name that it was given for.", minLength=1, maxLength=_LONGEST_NAME
+)
+_NEWER_SECONDS = 3.0
+_POLL_SECONDS = 0.05
+
+MessageId = Annotated[
+    str,
+    PathParameter(
+        description="The id of a reply in one of the account's conversations, or the trace id of its run.",
+        examples=[Example(value=REPLY)],
+    ),
+]
+FeedbackData = Annotated[
+    http.FeedbackBody,
+    BodyKwarg(
+        examples=[
+            Example(id="bad", summary="A thumb down", value={"score": -1}),
+            Example(
+                id="all",
+                summary="With all that there may be",
+                value={
+                    "score": -0.5,
+                    "label": "wrong",
+                    "comment": "It has not left the warehouse.",
+                    "on_behalf_of": "ada@shop.example",
+                },
+            ),
+        ]
+    ),
+]
+
+
+class FeedbackList(msgspec.Struct, frozen=True, kw_only=True):
+    """All feedback on a reply, the newest first."""
+
+    data: tuple[http.Feedback, ...]
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    """Where a message of the caller's is, up to a version of its conversation."""
+
+    message_id: str
+    trace_id: str
+    conversation_id: str
+    until: int
+
+
+@post(
+    "/{message_id:str}/feedback",
+    status_code=200,
+    operation_id="giveFeedback",
+    summary="Say what somebody thinks of a reply.",
+    description="It takes the place of what was given before for the same `on_behalf_of`. To send it again "
+    "is safe.",
+    response_description="It is stored.",
+    guards=[within_write_bounds, within_reads_at_once],
+)
+@described("not_found", "conversation_full", examples={"stored": EXAMPLE_FEEDBACK})
+async def give(request: GatewayRequest, message_id: MessageId, data: FeedbackData) -> http.Feedback:
+    """Raises Refusal, DatabaseUnavailable, and BusUnavailable where it is unknown whether it was stored."""
+    found = await _found(request, message_id)
+    name = data.on_behalf_of and cleaned(data.on_behalf_of)
+    command = GiveFeedback(
+        trace_id=found.trace_id,
+        account_id=request.auth.account_id,
+        conversation_id=found.conversation_id,
+        message_id=found.message_id,
+        by=Decider(kind="account", id=request.auth.key_id),
+        on_behalf_of=name,
+        score=data.score,
+        label=data.label and cleaned(data.label),
+        comment=data.comment and cleaned(data.comment),
+    )
+    version = await _obeyed(request, command)
+    stored = await _stored(request.services.pool, msgspec.structs.replace(found, until=version))
+    given = next((each for each in stored if each.on_behalf_of == name), None)
+    if given is None:  # erased since
+        raise _not_found()
+    return given
+
+
+@get(
+    "/{message_id:str}/feedback",
+    operation_id="listFeedback",
+    summary="Get the feedback on a reply, the newest first.",
+    response_description="All of it.",
+    guards=[within_reads_at_once],
+)
+@described("not_found", examples={"one": FeedbackList(data=(EXAMPLE_FEEDBACK,))})
+async def list_feedback(request: GatewayRequest, message_id: MessageId) -> FeedbackList:
+    found = await _found(request, message_id)
+    return FeedbackList(data=await _stored(request.services.pool, found))
+
+
+@delete(
+    "/{message_id:str}/feedback",
+    operation_id="withdrawFeedback",
+    summary="Take feedback back: that for `on_behalf_of`, or that without.",
+    response_description="There is none now.",
+    guards=[within_write_bounds, within_reads_at_once],
+)
+@described("not_found", parameters=[_ON_BEHALF_OF])
+async def withdraw(request: GatewayRequest, message_id: MessageId) -> None:
+    """Raises as `give`."""
+    name = query.parameters(request.exchange, "on_behalf_of").get("on_behalf_of")
+    if name is not None and not 1 <= len(name) <= _LONGEST_NAME:
+        raise invalid("on_behalf_of", f"This has 1 to {_LONGEST_NAME} characters.")
+    found = await _found(request, message_id)
+    command = GiveFeedback(
+        trace_id=found.trace_id,
+        account_id=request.auth.account_id,
+        conversation_id=found.conversation_id,
+        message_id=found.message_id,
+        by=Decider(kind="account", id=request.auth.key_id),
+        on_behalf_of=name and cleaned(name),
+    )
+    await _obeyed(request, command)
+
+
+async def _obeyed(request: GatewayRequest, command: GiveFeedback) -> int:
+    """The version of the conversation after it. Raises Refusal, BusUnavailable."""
+    answer = await give_feedback(request.services.bus.rpc, command)
+    match answer.outcome:
+        case "recorded":
+            return answer.version
+        case "full":
+            raise Refusal("conversation_full")
+        case "too_many":
+            raise invalid("on_behalf_of", f"{MAX_FEEDBACK} others have given feedback on this reply.")
+        case _:
+            raise _not_found()
+
+
+async def _stored(pool: Pool, reply: _Reply) -> tuple[http.Feedback, ...]:
+    found = await feedback_on(pool, reply.conversation_id, [reply.message_id], reply.until)
+    newest = found[reply.message_id].newest if reply.message_id in found else ()
+    return tuple(feedback_row(reply.conversation_id, each) for each in newest)
+
+
+async def _found(request: GatewayRequest, message_id: str) -> _Reply:
+    """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
+    pool, message_id = request.services.pool, message_id.lower()
+    place = await _place(pool, message_id)
+    thread = None if place is None else await threads.find_thread(pool, place[0])
+    if place is None or thread is None or thread.account_id != request.auth.account_id:
+        raise _not_found()
+    await threads.readable(pool, thread)
+    conversation_id, trace_id = place
+    if ids.is_trace_id(message_id):
+        message_id = ids.reply_id(trace_id)
+    return _Reply(message_id, trace_id, conversation_id, thread.version)
+
+
+async def _place(pool: Pool, message_id: str) -> tuple[str, str] | None:
+    """The conversation and the trace of a message. Messages of the log that the read model does not have yet
+    are waited for. Raises Refusal: 503 where that takes long; DatabaseUnavailable.
+    """
+    if ids.is_trace_id(message_id):
+        run = await find_run(pool, message_id)
+        return None if run is None else (run.conversation_id, message_id)
+    if not ids.is_uuid(message_id):
+        return None
+    place = await find_message(pool, message_id)
+    if place is None:
+        await _caught_up(pool)
+        place = await find_message(pool, message_id)
+    return place
+
+
+async def _caught_up(pool: Pool) -> None:
+    head = await Log(pool).head()
+    try:
+        async with asyncio.timeout(_NEWER_SECONDS):
+            while await _is_behind(pool, head):  # noqa: ASYNC110 - another process advances it
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise Refusal("overloaded", "The newest messages are not known yet.") from None
+
+
+async def _is_behind(pool: Pool, head: int) -> bool:
+    async with connection(pool) as conn:
+        return await is_behind(conn, head, "messages")
+
+
+def _not_found() -> Refusal:
+    return Refusal("not_found", "There is no such reply.")
+
+
+ROUTER = Router(
+    "/v1/messages",
+    route_handlers=[give, list_feedback, withdraw],
+    guards=[has_key, within_read_rate],
+    before_request=known_query,
+    security=[KEY],
+    tags=["messages"],
+)

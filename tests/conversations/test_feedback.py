@@ -1,0 +1,185 @@
+"""Feedback on replies: its rules, the read model of it, and what is found by it."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from contracts import events
+from contracts.messages import FeedbackAnswered, ForkConversation, GiveFeedback
+from contracts.values import MAX_FEEDBACK, Decider
+from conversations.aggregate import forking
+from conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
+from conversations.aggregate.feedback import give
+from conversations.event_store.snapshots import decode, encode
+from conversations.projections.conversations_table import ConversationFilter, conversations_of
+from conversations.queries import finding_conversations
+from conversations.queries.feedback import feedback_on
+from conversations.queries.finding_conversations import find_conversations
+from conversations.queries.sampling import RunFilter, sample_conversations
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    ERASED,
+    LATER,
+    asked,
+    began,
+    given,
+    rated,
+    started,
+    trace,
+    turn,
+)
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.requirement("FEEDBACK")
+
+KEY = Decider(kind="account", id="key-1")
+TURN = turn("a", "Where is it?", "At sea.")
+
+
+def command(score: float | None = -1.0, name: str | None = None, **changes: Any) -> GiveFeedback:
+    fields: dict[str, Any] = {
+        "trace_id": trace("a"),
+        "account_id": ACCOUNT,
+        "conversation_id": "conversation-1",
+        "message_id": "reply-a",
+        "by": KEY,
+    }
+    return GiveFeedback(**fields | changes, score=score, on_behalf_of=name)
+
+
+def withdrawn(name: str | None = None, word: str = "a") -> events.FeedbackWithdrawn:
+    whose: dict[str, Any] = {"trace_id": trace(word), "message_id": f"reply-{word}", "by": KEY}
+    return events.FeedbackWithdrawn(**whose, at=LATER, on_behalf_of=name)
+
+
+def obeyed(conversation: Conversation, *commands: GiveFeedback) -> Conversation:
+    for each in commands:
+        event = give(conversation, each, LATER)
+        assert not isinstance(event, FeedbackAnswered), event
+        conversation = evolve(conversation, event)
+    return conversation
+
+
+def test_one_a_name_counts_and_the_newest_is_last() -> None:
+    there = given(began(), *TURN)
+    found = obeyed(there, command(-1), command(1, "ada"), command(0.5, label="ok", comment="Fine."))
+    (run,) = found.runs
+    assert [(each.on_behalf_of, each.score, each.comment) for each in run.feedback] == [
+        ("ada", 1, None),
+        (None, 0.5, "Fine."),
+    ]
+    assert run.rating == 0.75
+    left = obeyed(found, command(None, "ada"))
+    assert left.runs[0].rating == 0.5
+    assert obeyed(left, command(None)).runs[0].rating is None
+    assert decode(encode(found)) == found, "a snapshot has it"
+
+
+def test_what_changes_nothing_is_no_event() -> None:
+    there = obeyed(given(began(), *TURN), command(-1, label="wrong"))
+    same = FeedbackAnswered(outcome="recorded", version=there.version)
+    assert give(there, command(-1, label="wrong", by=replace(KEY, id="key-2")), LATER) == same
+    assert give(there, command(None, "nobody"), LATER) == same
+    assert not isinstance(give(there, command(-1), LATER), FeedbackAnswered), "the label is gone"
+
+
+@pytest.mark.parametrize(
+    ("conversation", "changes"),
+    [
+        (given(began(), *TURN), {"message_id": "user-a"}),
+        (given(began(), *TURN), {"trace_id": trace("b")}),
+        (given(began(), *TURN), {"account_id": "another"}),
+        (given(began(), asked(), started()), {}),
+        (evolve(given(began(), *TURN), ERASED), {}),
+        (Conversation(conversation_id="conversation-1"), {}),
+    ],
+    ids=["a user's message", "another run's", "another account's", "no reply yet", "erased", "unknown"],
+)
+def test_only_a_reply_of_the_account_is_found(conversation: Conversation, changes: dict[str, str]) -> None:
+    for score in (-1.0, None):
+        assert give(conversation, command(score, **changes), LATER) == FeedbackAnswered(outcome="not_found")
+
+
+def test_a_full_conversation_and_a_hundred_names_take_no_more() -> None:
+    there = obeyed(given(began(), *TURN), *(command(1, str(number)) for number in range(MAX_FEEDBACK)))
+    assert give(there, command(1, "one more"), LATER) == FeedbackAnswered(outcome="too_many")
+    assert isinstance(give(there, command(0, "7"), LATER), events.FeedbackGiven), "known names go on"
+    full = replace(there, version=MAX_EVENTS)
+    assert give(full, command(0, "7"), LATER) == FeedbackAnswered(outcome="full")
+    assert isinstance(give(full, command(None, "7"), LATER), events.FeedbackWithdrawn)
+
+
+def test_a_fork_has_none_of_it() -> None:
+    source = (began(), *TURN, rated(-1), *turn("b", "And?", "Soon."), rated(1, word="b"))
+    fork = ForkConversation(
+        trace_id=trace("f"), account_id=ACCOUNT, conversation_id="fork", source_id="conversation-1"
+    )
+    copies = forking.fork(source, [1] * len(source), fork, AT)
+    assert isinstance(copies, tuple)
+    assert [run.feedback for run in fold("fork", copies).runs] == [(), ()]
+
+
+async def told(storage: Storage, word: str, *more: events.Event) -> str:
+    stored = await storage.told(*turn(word, "Where is it?", "At sea."), *more)
+    await storage.follow()
+    return stored.conversation_id
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_conversations_and_runs_are_found_by_their_rating(storage: Storage) -> None:
+    bad = await told(storage, "a", rated(-1, word="a"), rated(0.5, "ada", word="a"))
+    good = await told(storage, "b", rated(-1, word="b"), rated(1, word="b"))
+    taken_back = await told(storage, "c", rated(-1, word="c"), withdrawn(word="c"))
+    await told(storage, "d")
+
+    async def listed(rating: Any) -> list[str]:
+        rows = await conversations_of(
+            storage.pool, ACCOUNT, limit=9, matching=ConversationFilter(rating=rating)
+        )
+        wanted = finding_conversations.ConversationFilter(rating=rating)
+        assert [each.id for each in await find_conversations(storage.pool, wanted, limit=9)] == [
+            each.conversation_id for each in rows
+        ]
+        return [each.conversation_id for each in rows]
+
+    async def sampled(worst: float, best: float) -> set[str]:
+        wanted = RunFilter(rating=(worst, best))
+        found = set(await sample_conversations(storage.pool, ACCOUNT, wanted, 9, 1))
+        loaded = [await storage.log.conversation(each) for each in (bad, good, taken_back)]
+        taken = {each.conversation_id for each in loaded if wanted.takes(each.runs[0])}
+        assert taken == found, "the read model and the log agree"
+        return found
+
+    assert (await listed("bad"), await listed("good")) == ([bad], [good])
+    assert await sampled(-1, -0.3) == set()
+    assert await sampled(-1, -0.25) == {bad}
+    assert await sampled(-0.25, 1) == {bad, good}
+    assert await sampled(0, 1) == {good}
+    rows = await storage.rows("SELECT message_id, on_behalf_of, score FROM feedback ORDER BY 1, 2")
+    assert rows == [("reply-a", "", -1.0), ("reply-a", "ada", 0.5), ("reply-b", "", 1.0)]
+    await storage.erase(await storage.store.load(bad))
+    await storage.follow()
+    assert await listed("bad") == []
+    assert all(each.ok for each in await storage.verify())
+
+
+@pytest.mark.usefixtures("emptied")
+async def test_the_log_has_what_is_given_at_once_and_as_it_was(storage: Storage) -> None:
+    stored = await storage.told(*TURN, rated(-1), rated(1, "ada"), rated(0, comment="Hm."))
+    at = stored.version
+
+    async def scores(until: int) -> list[float]:
+        found = await feedback_on(storage.pool, stored.conversation_id, ["reply-a", "reply-b"], until)
+        return [each.score for each in found["reply-a"].newest] if found else []
+
+    assert await scores(at) == [0, 1]
+    assert await scores(at - 1) == [1, -1]
+    assert await scores(at - 3) == []
+    one = await feedback_on(storage.pool, stored.conversation_id, ["reply-a"], at, most=1)
+    assert (one["reply-a"].count, one["reply-a"].mean_score, len(one["reply-a"].newest)) == (2, 0.5, 1)
+    await storage.store.append(await storage.store.load(stored.conversation_id), [withdrawn()])
+    assert await scores(at + 1) == [1]
+    await storage.erase(await storage.store.load(stored.conversation_id))
+    assert await scores(at + 1) == []
