@@ -37,7 +37,7 @@ PUBLISHES = {
     "chat.traces.trace": {"orchestrator"},
     "chat.control.cancel.trace": {"gateway", "orchestrator", "provisioner", "console"},
     "chat.commands.account": {"gateway", "operator", "console"},
-    subjects.TOOLS_LIST: {"orchestrator", "console"},
+    subjects.TOOLS_LIST: {"orchestrator", "operator", "console"},
     subjects.TOOLS_CHECK: {"gateway", "operator", "console"},
     subjects.MODELS_CHECK: {"gateway", "operator", "console"},
     subjects.WHAT_IF: {"operator", "console"},

@@ -138,7 +138,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         ),
         OPERATOR: User(
             publish=(
-                *("chat.commands.*", TOOLS_CHECK, MODELS_CHECK, WHAT_IF, TOOLS_AUTHORIZE),
+                *("chat.commands.*", TOOLS_LIST, TOOLS_CHECK, MODELS_CHECK, WHAT_IF, TOOLS_AUTHORIZE),
                 *("$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.MSG.GET.*"),
                 *_read(*(stream["name"] for stream in STREAMS)),
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),

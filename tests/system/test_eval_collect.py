@@ -1,0 +1,62 @@
+"""`agentchat eval collect` on the running system: the tools and passages that the log does not have."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.case_file import read_cases
+from evals.cases import Case
+from evals.recorded_run import run_of_case
+from evals.suite import read_suite
+from ops.main import app
+from tests.harness import RunningStack
+from tests.system.calling import Caller
+
+pytestmark = pytest.mark.requirement("EVAL-COLLECT")
+
+
+async def collected(stack: RunningStack, folder: Path, agent_id: str, words: str) -> Case:
+    """The one run that asked with these words; the projector is an instant after."""
+    kept = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
+    environ = kept | {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
+    arguments = ["eval", "collect", "-o", str(folder), "--agent", agent_id, "--text", words]
+    async with asyncio.timeout(30):
+        while True:
+            done = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environ)
+            assert done.exit_code == 0, done.output + repr(done.exception)
+            if found := list(read_cases(read_suite(folder).cases)):
+                (case,) = found
+                assert isinstance(case, Case)
+                return case
+
+
+async def test_a_case_has_the_tools_of_its_agent(stack: RunningStack, caller: Caller, tmp_path: Path) -> None:
+    await caller.chat("Where is order ORD-1001? Write to zebra@finch.example.")
+
+    case = await collected(stack, tmp_path / "suite", stack.environment.agent_id, "zebra")
+
+    assert case.message == "Where is order ORD-1001? Write to person1@example.com."
+    assert case.slices["tools"] == "find_customer,track_shipment"
+    (offered,) = [each for each in case.offered if each.name == "find_customer"]
+    assert offered.input_schema["properties"]
+    inputs = {call.name: call.input for each in run_of_case(case).rounds for call in each.calls}
+    assert inputs["find_customer"] == {"query": "person1@example.com"}
+    written = b"".join(path.read_bytes() for path in (tmp_path / "suite").iterdir())
+    assert b"zebra@" not in written
+
+
+async def test_a_case_has_the_passages_that_its_run_found(
+    stack: RunningStack, policies: Caller, tmp_path: Path
+) -> None:
+    await policies.chat("How many days do I have to return a zebra blanket?")
+
+    agent_id = stack.environment.retrieval_agent_id
+    case = await collected(stack, tmp_path / "suite", agent_id, "zebra blanket")
+
+    sources = run_of_case(case).sources
+    assert sources
+    assert set(case.passages) == {source.id for source in sources}
+    assert any(len(case.passages[source.id]) > len(source.snippet) for source in sources)
