@@ -13,6 +13,7 @@ from administration import admin_agents
 from administration.admin_values import NewAgent
 from contracts import events
 from contracts.ids import new_id
+from contracts.values import Decider
 from conversations.aggregate.conversation import Conversation
 from conversations.chain.event_links import event_links
 from conversations.event_store.log import Log
@@ -21,7 +22,7 @@ from conversations.queries.find_run import load_run
 from conversations.transfer import moving
 from conversations.transfer.moving import Names
 from evals.case_file import case_line, read_cases
-from evals.cases import Case
+from evals.cases import Case, Feedback
 from evals.recorded_run import conversation_of, run_of_case
 from evals.suite import read_suite
 from runtime.postgres import Pool, open_pool
@@ -98,6 +99,23 @@ async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
     asked += [(f"english{number}", "Where is my order? I have waited for it.") for number in range(30)]
     for word, text in asked:
         await _append(store, shop.account, shop.agent, *given.turn(word, text, "It is on its way."))
+    for word, score in (("bad", -0.5), ("neutral", 0.0)):
+        rated = events.FeedbackGiven(
+            trace_id=given.trace(word),
+            at=given.LATER,
+            message_id=f"reply-{word}",
+            score=score,
+            by=Decider(kind="account", id="key-1"),
+            comment=f"{ADA} waits",
+        )
+        await _append(
+            store,
+            shop.account,
+            shop.agent,
+            *given.turn(word, "Rate this", "No."),
+            rated,
+            *given.turn(f"{word}2", "So?", "So."),
+        )
     await _append(store, shop.account, shop.agent, given.asked("open"), given.started("open"))
 
 
@@ -168,12 +186,25 @@ def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, t
     assert read_suite(tmp_path).agent.settings.name == "Shop"
 
 
+def test_feedback_is_in_the_case_and_not_in_its_events(shop: ShopLog, tmp_path: Path) -> None:
+    (case,) = shop.collected(tmp_path, "--rating", "bad")
+
+    assert case.feedback == (Feedback(score=-0.5, comment="person1@example.com waits"),)
+    assert case.slices["rating"] == "bad"
+    assert case.slices["length"] == "1"
+    assert b"feedback_given" not in b"".join(bytes(each) for each in case.events)
+
+
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
         (["--end", "failed", "--tool", "get_order"], {"failed"}),
         (["--tool", "no_such_tool"], set()),
         (["--text", "Bestellung"], {"german"}),
+        (["--text", "Rate this"], {"bad", "neutral"}),
+        (["--rating", "bad", "--text", "Rate"], {"bad"}),
+        (["--rating", "bad"], {"bad"}),
+        (["--rating", "good", "--text", "Rate"], set()),
         (["--text", given.trace("german")], {"german"}),
         (["--text", "darauf", "--from", "2026-11-21T09:00:00Z", "--to", "2026-11-21T09:45:00Z"], {"german"}),
         (["--text", "darauf", "--from", "2026-11-22"], set()),

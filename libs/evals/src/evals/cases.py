@@ -36,8 +36,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `events` are the conversation's as they are stored, in their order, up to the run's end, redacted.
     `passages` are the full texts of the sources that it found, by their ids: the log holds snippets
     alone. `offered` are the tools that the agent had when the case was collected. `slices` say what kind
-    of run it is, by name (`agent`, `end`, `tools`, `language`, `length`). `checks` are the owner's own
-    expectations of this case, by the name of the evaluator that reads them. `sha256` is of the case's
+    of run it is, by name (`agent`, `end`, `tools`, `language`, `length`, `rating`). `checks` are the owner's
+    own expectations of this case, by the name of the evaluator that reads them. `sha256` is of the case's
     JSON without it.
     """
 

@@ -1,12 +1,14 @@
 """Which recorded runs become cases: those that fit a filter, each with its kind."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
+from conversations.projections.feedback_table import Rating
 from conversations.queries.finding_conversations import (
     ConversationFilter,
     FoundConversation,
@@ -22,16 +24,18 @@ from runtime.postgres import Pool
 _PAGE = 200
 _LENGTHS = ((1, "1"), (4, "2-4"), (9, "5-9"))
 _LONGEST = "10-"
-STRATA = ("end", "tools", "language", "length")
+STRATA = ("end", "tools", "language", "length", "rating")
 """The slices by which a sample is divided."""
+_SCORES: Mapping[Rating, tuple[float, float]] = {"bad": (-1.0, 0.0), "good": (0.0, 1.0)}
 
 
 class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Runs that have ended. None: any.
 
     `since` and `until` bound when they were requested: [since, until), ISO 8601 UTC as in the log. `tool` was
-    called. `text` are words of the question or of the reply, of the conversation's title or metadata; or the
-    id of it, of a run or of a message. `cost` is the least that they cost.
+    called. `rating` is of the feedback on its reply: bad is a mean score below 0, good one above. `text` are
+    words of the question or of the reply, of the conversation's title or metadata; or the id of it, of a run
+    or of a message. `cost` is the least that they cost.
     """
 
     agent_id: str | None = None
@@ -39,6 +43,7 @@ class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: str | None = None
     ends: tuple[str, ...] = ENDS
     tool: str | None = None
+    rating: Rating | None = None
     text: str | None = None
     cost: float | None = None
 
@@ -74,7 +79,11 @@ class CandidateRuns:
         self._prices = prices
         self._seed = seed
         self._runs = RunFilter(
-            ends=wanted.ends, since=wanted.since, until=wanted.until, agent_id=wanted.agent_id
+            ends=wanted.ends,
+            since=wanted.since,
+            until=wanted.until,
+            agent_id=wanted.agent_id,
+            rating=_SCORES[wanted.rating] if wanted.rating else None,
         )
 
     @property
@@ -111,6 +120,7 @@ class CandidateRuns:
             until=wanted.until,
             end=wanted.ends[0] if len(wanted.ends) == 1 else None,
             tool=wanted.tool,
+            rating=wanted.rating,
             text=wanted.text,
         )
         before = None
@@ -139,6 +149,8 @@ class CandidateRuns:
                 continue
             if trace_id in ids and trace_id not in (conversation.conversation_id, run.trace_id):
                 continue
+            if wanted.rating not in (None, rating_of(run)):
+                continue
             if words is not None and not _says(run, words):
                 continue
             if wanted.cost is not None and (self._prices.cost(run.model, run.usage) or 0.0) < wanted.cost:
@@ -155,7 +167,14 @@ def slices_of(conversation: Conversation, run: Run) -> dict[str, str]:
         "tools": ",".join(sorted(tools_of(run))) or "none",
         "language": language_of(run.user_text),
         "length": next((name for most, name in _LENGTHS if sent <= most), _LONGEST),
+        "rating": rating_of(run),
     }
+
+
+def rating_of(run: Run) -> Rating | Literal["none", "neutral"]:
+    if run.rating is None:
+        return "none"
+    return "bad" if run.rating < 0 else "good" if run.rating > 0 else "neutral"
 
 
 def tools_of(run: Run) -> set[str]:

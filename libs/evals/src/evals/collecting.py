@@ -14,7 +14,7 @@ from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
 from directory.agents import AgentConfig, AgentSettings, load_agent
 from evals.case_file import MOST_LINE_BYTES
-from evals.cases import Case, Origin
+from evals.cases import Case, Feedback, Origin
 from evals.choosing import slices_of
 from evals.errors import NotACase, SuiteError, ToolsNotListed
 from evals.redaction import redacted
@@ -63,42 +63,36 @@ class CaseReader:
 
     async def read(self, conversation_id: str, trace_id: str) -> Case:
         """Raises NotACase, ToolsNotListed, BusUnavailable, and SuiteError of a rule's function."""
-        entries = await self._entries(conversation_id, trace_id)
-        conversation = fold(conversation_id, [entry.event for entry in entries])
-        run = conversation.run(trace_id)
-        if conversation.account_id != self._account_id:
-            raise NotACase(trace_id, "it is another account's")
-        if run is None or run.state == "running":
-            raise NotACase(trace_id, "it has not ended")
-        config, offered = await self._agent_of(run)
-        case = Case(
-            id=trace_id,
-            origin=await self._origin(entries[-1], trace_id),
-            agent_id=run.agent_id,
-            agent_version=run.agent_version,
-            message=run.user_text,
-            events=tuple(msgspec.Raw(entry.state) for entry in entries),
-            passages=await self._passages(config, run),
-            offered=offered,
-            slices=slices_of(conversation, run),
-        )
-        return redacted(case, self._rules)
-
-    async def _entries(self, conversation_id: str, trace_id: str) -> Sequence[LogEntry]:
-        """Up to the run's end; to the last one where it has none."""
         entries = await self._log.rows(conversation_id)
         if not entries:
             raise NotACase(trace_id, "its conversation was erased")
         if sum(len(entry.state) for entry in entries) > MOST_LINE_BYTES // 2:
             raise NotACase(trace_id, "its conversation is too large for a case")
-        for place, entry in enumerate(entries, start=1):
-            try:
-                event = entry.event
-            except UnreadableEvent as error:
-                raise NotACase(trace_id, f"its conversation cannot be read: {error}") from None
-            if isinstance(event, _ENDS) and event.trace_id == trace_id:
-                return entries[:place]
-        return entries
+        try:
+            conversation = fold(conversation_id, [entry.event for entry in entries])
+        except UnreadableEvent as error:
+            raise NotACase(trace_id, f"its conversation cannot be read: {error}") from None
+        run, end = conversation.run(trace_id), _end_of(entries, trace_id)
+        if conversation.account_id != self._account_id:
+            raise NotACase(trace_id, "it is another account's")
+        if run is None or end is None:
+            raise NotACase(trace_id, "it has not ended")
+        config, offered = await self._agent_of(run)
+        case = Case(
+            id=trace_id,
+            origin=await self._origin(entries[end - 1], trace_id),
+            agent_id=run.agent_id,
+            agent_version=run.agent_version,
+            message=run.user_text,
+            events=tuple(msgspec.Raw(entry.state) for entry in entries[:end]),
+            passages=await self._passages(config, run),
+            offered=offered,
+            slices=slices_of(conversation, run),
+            feedback=tuple(
+                Feedback(score=each.score, label=each.label, comment=each.comment) for each in run.feedback
+            ),
+        )
+        return redacted(case, self._rules)
 
     async def _origin(self, last: LogEntry, trace_id: str) -> Origin:
         link = (await event_links(self._pool, [last])).get(last.position)
@@ -147,6 +141,14 @@ class CaseReader:
             missing = ", ".join(f"{each.server}: {each.reason}" for each in listed.unavailable)
             raise ToolsNotListed(f"the tools of agent {settings.name} cannot be listed ({missing})")
         return listed.tools
+
+
+def _end_of(entries: Sequence[LogEntry], trace_id: str) -> int | None:
+    """How many there are up to the run's end."""
+    for count, entry in enumerate(entries, start=1):
+        if isinstance(entry.event, _ENDS) and entry.event.trace_id == trace_id:
+            return count
+    return None
 
 
 def _without_query(url: str) -> str:

@@ -168,7 +168,7 @@ class _Redaction:
                 return {"output": self._output(event)}
             case "conversation_described":
                 return {"metadata": self._only(event)}
-            case "approval_decided":
+            case "approval_decided" | "feedback_given" | "feedback_withdrawn":
                 return self._decision(event)
             case "approval_requested" | "elicitation_requested":
                 return self._request(event)

@@ -13,6 +13,7 @@ from administration import Admin, admin_agents
 from administration.admin import outcomes
 from contracts.admin_errors import NotFound
 from conversations.event_store.log import Log
+from conversations.projections.feedback_table import Rating
 from conversations.queries.find_run import find_run
 from evals.case_file import writing_cases
 from evals.cases import Case
@@ -74,6 +75,9 @@ def collect(
         list[str] | None,
         typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so; any if unset."),
     ] = None,
+    rating: Annotated[
+        Rating | None, typer.Option(help="Runs whose reply was rated so: a mean score below 0, or above.")
+    ] = None,
     text: Annotated[
         str | None, typer.Option(metavar="WORDS", help="Runs with these words in question, reply or title.")
     ] = None,
@@ -110,6 +114,7 @@ def collect(
         until=time_of_option("--to", until),
         ends=tuple(ends or ENDS),
         tool=tool,
+        rating=rating,
         text=text,
         cost=cost,
     )
