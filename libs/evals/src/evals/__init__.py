@@ -5,4 +5,6 @@
 - `results`: what a case came to
 - `questions`: a case as a question for the orchestrators
 - `asking`: a text put to a model, for judges
+- `judging`: evaluators, and what they say of each try; `language`: of a text
+- `verdict`: whether a run of a suite is worse than what was recorded, or than a baseline
 """

@@ -1,0 +1,93 @@
+"""What an evaluator is: one question about a run, answered from 0 to 1."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import msgspec
+from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
+
+from experiments.comparison import RunFigures, RunOutput
+
+MOST_REASON = 500
+
+
+class RunToJudge(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to: its text and tool calls, and what it took."""
+
+    output: RunOutput
+    figures: RunFigures
+
+    @property
+    def content(self) -> str:
+        return self.output.content
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run was asked. `passages` is the number of sources that it was given; `attempt` is of the
+    result that is judged.
+    """
+
+    case_id: str
+    attempt: int
+    message: str
+    passages: int = 0
+    slices: Mapping[str, str] = {}
+
+
+RunContext = EvaluatorContext[Question, RunToJudge, Mapping[str, str]]
+
+
+@dataclass(repr=False, kw_only=True)
+class RunEvaluator(Evaluator[Question, RunToJudge, Mapping[str, str]]):
+    """Its fields are its options in `suite.yaml`. `expected_output` of a context is the recorded run.
+
+    A number passes from `passes_from` on. `label` is its name in reports, where several are of one kind.
+    """
+
+    label: str | None = None
+
+    name: ClassVar[str]
+    passes_from: ClassVar[float] = 1.0
+    tolerated_drop: ClassVar[float] = 0.05
+    """So much its mean may be lower than before, where the suite has no threshold."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares with the recorded run, which then passes by definition."""
+        return False
+
+    @classmethod
+    def get_serialization_name(cls) -> str:
+        return cls.name
+
+    def get_default_evaluation_name(self) -> str:
+        return self.label or self.name
+
+    def evaluate(self, ctx: RunContext) -> EvaluationReason:
+        raise NotImplementedError
+
+
+def recorded(ctx: RunContext) -> RunToJudge:
+    """The recorded run, which every case has."""
+    assert ctx.expected_output is not None
+    return ctx.expected_output
+
+
+def passed_if(condition: bool, reason: str = "") -> EvaluationReason:
+    """`reason` is for what did not pass."""
+    return EvaluationReason(condition, None if condition else reason[:MOST_REASON])
+
+
+def shown(text: str, most: int = 80) -> str:
+    """A text as a part of a reason."""
+    return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def option_names(kind: type[RunEvaluator]) -> list[str]:
+    return [each.name for each in fields(kind) if each.init]
+
+
+def options_of(evaluator: RunEvaluator) -> dict[str, Any]:
+    """Those that were set, for a report."""
+    return {name: getattr(evaluator, name) for name in option_names(type(evaluator))}
