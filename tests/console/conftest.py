@@ -12,7 +12,7 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from runtime.postgres import Pool
 from tests.console.pages import Browser
-from tests.console.process import ConsoleProcess, console_process
+from tests.console.process import GUARDED, ConsoleProcess, console_process
 from tests.conversations.read_models import Storage
 
 
@@ -31,6 +31,14 @@ def environ(migrated_database_url: str, fresh_nats_url: str) -> dict[str, str]:
 async def console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
     with tempfile.TemporaryDirectory() as folder:
         async with console_process(Path(folder), environ) as process:
+            yield process
+
+
+@pytest.fixture(scope="module")
+async def guarded(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
+    """A console that people sign in to by the administrator's token."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with console_process(Path(folder), environ | GUARDED) as process:
             yield process
 
 

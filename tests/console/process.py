@@ -11,6 +11,10 @@ from typing import Any
 from tests.support import forked
 from tests.support.starting import START_SECONDS
 
+URL = "https://console.example"
+TOKEN = "the-administrators-token"
+GUARDED = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_CONSOLE_URL": URL}
+
 
 class ConsoleProcess:
     """`python -m console` on a free port."""

@@ -63,10 +63,10 @@ async def test_a_session_and_its_form_token_are_what_we_signed() -> None:
 
     sessions, others = (Sessions(key, None, ServerClock(now), 1.0) for key in ("key", "another key"))
     session = sessions.local()
-    cookie = sessions.cookie(session)
+    cookie = sessions.sealed(session)
     assert await sessions.opened(cookie) == session
     changed = f"{'A' if cookie[0] != 'A' else 'B'}{cookie[1:]}"
-    for foreign in (others.cookie(session), changed, cookie[:-1], cookie.partition(".")[0], "", "."):
+    for foreign in (others.sealed(session), changed, cookie[:-1], cookie.partition(".")[0], "", "."):
         assert await sessions.opened(foreign) is None
     token = sessions.form_token(session)
     assert sessions.is_form_token(session, token)

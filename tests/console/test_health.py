@@ -43,7 +43,8 @@ async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_b
                 health = await browser.get("/health")
                 assert (health.status_code, "Away postgres" in text_of(health.text)) == (200, True)
                 now = await browser.get("/now?agent=another")
-                assert "The database does not answer" in text_of(now.text)
+                assert "A part of the service does not answer" in text_of(now.text)
+                assert (now.status_code, "Queue" in now.text) == (200, True), "what is known is shown"
                 accounts = await browser.get("/accounts")
                 assert accounts.status_code == 503
                 assert "A part of the service does not answer" in text_of(accounts.text)

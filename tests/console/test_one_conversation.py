@@ -173,18 +173,6 @@ async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: 
     assert "Question 150 " in await browser.page(f"{here}?run={trace('150')}")
 
 
-async def test_who_has_read_a_conversation_is_in_the_audit_log(browser: Browser, storage: Storage) -> None:
-    stored = await storage.told(*turn("r", "Hello", "Hi"))
-    await browser.page(f"/conversations/{stored.conversation_id}")
-    await browser.get(f"/conversations/{stored.conversation_id}?at=3", **{"hx-request": "true"})
-    for path in ("events", "events/1"):
-        await browser.page(f"/conversations/{stored.conversation_id}/{path}")
-    rows = await storage.rows(
-        "SELECT actor, action FROM audit_log WHERE subject = %s", stored.conversation_id
-    )
-    assert rows == [("console:local", "read")] * 3, "once a page, and not at each place of its slider"
-
-
 async def test_a_run_that_goes_on_streams_into_the_page(
     browser: Browser, storage: Storage, fresh_nats_url: str
 ) -> None:

@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from console.frame.roles import Role
 from console.settings import ConsoleSettings
 from runtime.settings import SettingsError, load
 
@@ -15,6 +16,15 @@ _GOOD = {
     "AGENTCHAT_SECRET_KEY": base64.b64encode(bytes(32)).decode(),
 }
 
+
+def _provider(**changed: str) -> dict[str, str]:
+    """Settings of a provider, and what is changed of them."""
+    good = {"ISSUER": "https://login.example/realm", "CLIENT_ID": "console", "CLIENT_SECRET": "s"}
+    good |= {"ROLES": "staff=viewer, cn=admins=owner"} | changed
+    named = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in good.items()}
+    return named | {"AGENTCHAT_CONSOLE_URL": "https://c.example"}
+
+
 _SIGN_IN = {"AGENTCHAT_ADMIN_TOKEN": "t" * 16}
 
 
@@ -23,13 +33,23 @@ _SIGN_IN = {"AGENTCHAT_ADMIN_TOKEN": "t" * 16}
     [
         ({"AGENTCHAT_SECRET_KEY": ""}, "AGENTCHAT_SECRET_KEY is not set"),
         ({"AGENTCHAT_SECRET_KEY": "short"}, "AGENTCHAT_SECRET_KEY"),
-        ({"AGENTCHAT_HOST": "0.0.0.0"}, "AGENTCHAT_ADMIN_TOKEN is not set, so the console is open"),
+        ({"AGENTCHAT_HOST": "0.0.0.0"}, "are not set, so the console is open"),
         ({"AGENTCHAT_ADMIN_TOKEN": "t" * 16}, "AGENTCHAT_CONSOLE_URL is not set"),
         ({"AGENTCHAT_ADMIN_TOKEN": "short"}, "AGENTCHAT_ADMIN_TOKEN"),
-        ({"AGENTCHAT_CONSOLE_URL": "https://c.example"}, "AGENTCHAT_ADMIN_TOKEN is not"),
+        ({"AGENTCHAT_CONSOLE_URL": "https://c.example"}, "neither AGENTCHAT_ADMIN_TOKEN nor"),
         ({**_SIGN_IN, "AGENTCHAT_CONSOLE_URL": "http://c.example"}, "must be https"),
         ({**_SIGN_IN, "AGENTCHAT_CONSOLE_URL": "https://c.example/x"}, "must be https"),
         ({**_SIGN_IN, "AGENTCHAT_CONSOLE_HOURS": "0"}, "AGENTCHAT_CONSOLE_HOURS"),
+        (_provider(ISSUER="http://login.example"), "OIDC_ISSUER 'http://login.example' must be https"),
+        (_provider(ISSUER="https://login.example/?a=b"), "OIDC_ISSUER"),
+        (_provider(CLIENT_ID=""), "OIDC_CLIENT_ID is not set, and AGENTCHAT_CONSOLE_OIDC_ISSUER needs it"),
+        (_provider(CLIENT_SECRET=""), "OIDC_CLIENT_SECRET is not set"),
+        (_provider(ROLES=""), "OIDC_ROLES is not set"),
+        (_provider(ROLES="staff"), "OIDC_ROLES 'staff': must be value=role"),
+        (_provider(ROLES="staff=king"), "is one of viewer, approver, operator, owner"),
+        (_provider(SCOPES="profile"), "OIDC_SCOPES must have openid"),
+        (_provider(ISSUER=""), "OIDC_CLIENT_ID is set, and AGENTCHAT_CONSOLE_OIDC_ISSUER is not"),
+        (_provider() | {"AGENTCHAT_CONSOLE_URL": ""}, "AGENTCHAT_CONSOLE_URL is not set"),
         ({"AGENTCHAT_CONSOLE_SERVICES": "gateway-1"}, "must be name=http"),
         ({"AGENTCHAT_MODEL_ALLOW": "a b"}, "AGENTCHAT_MODEL_ALLOW"),
     ],
@@ -43,6 +63,14 @@ def test_a_wrong_setting_is_named(changed: dict[str, str], reason: str) -> None:
 def test_with_a_token_it_listens_anywhere(url: str) -> None:
     own = {**_SIGN_IN, "AGENTCHAT_CONSOLE_URL": url, "AGENTCHAT_HOST": "0.0.0.0"}
     load(ConsoleSettings, _GOOD | own).check()
+
+
+def test_with_a_provider_it_listens_anywhere_and_values_have_roles() -> None:
+    settings = load(ConsoleSettings, _GOOD | _provider() | {"AGENTCHAT_HOST": "0.0.0.0"})
+    settings.check()
+    assert settings.roles_by_value() == {"staff": Role.VIEWER, "cn=admins": Role.OWNER}
+    other = load(ConsoleSettings, _GOOD | _provider(ROLES="staff=owner"))
+    assert settings.credentials() != other.credentials(), "other roles end all sessions"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])

@@ -1,37 +1,24 @@
 """A console that people sign in to: sessions, their end, wrong tokens, and forms that outlive a session."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
+from console.frame.roles import Role
 from console.frame.sessions import ServerClock, Sessions
 from console.frame.sign_in import own_path
 from console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
 from tests.console.pages import Browser, text_of
-from tests.console.process import ConsoleProcess, console_process
+from tests.console.process import TOKEN, URL, ConsoleProcess
 
 pytestmark = pytest.mark.requirement("CONSOLE-SIGN-IN")
-
-TOKEN = "the-administrators-token"
-_URL = "https://console.example"
-
-
-@pytest.fixture(scope="module")
-async def guarded(
-    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[ConsoleProcess]:
-    own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_CONSOLE_URL": _URL}
-    folder: Path = tmp_path_factory.mktemp("console")
-    async with console_process(folder, environ | own) as process:
-        yield process
 
 
 @pytest.fixture
 async def browser(guarded: ConsoleProcess) -> AsyncIterator[Browser]:
     """Behind a proxy that ends TLS: the console sees the public host."""
     async with Browser(guarded.url, {"host": "console.example"}) as opened:
-        opened.origin = _URL
+        opened.origin = URL
         opened.http.cookies.jar._policy.set_ok = lambda *_: True  # type: ignore[attr-defined]  # no TLS here
         yield opened
 
@@ -51,7 +38,7 @@ async def test_without_a_session_every_page_leads_to_the_sign_in_and_back(browse
     answer = await browser.http.post(
         "/sign-in",
         data={"name": "ada", "token": TOKEN, "next": "/health?a=1"},
-        headers={"origin": _URL},
+        headers={"origin": URL},
         follow_redirects=False,
     )
     assert (answer.status_code, answer.headers["location"]) == (303, "/health?a=1")
@@ -63,7 +50,7 @@ async def test_a_session_names_the_person_and_its_cookie_is_for_this_host_over_t
     assert {"httponly", "secure", "samesite=strict", "path=/"} <= set(cookie.lower().split("; "))
     assert "console:ada" in await browser.page("/health")
     token = await browser.form_token()
-    out = await browser.http.post("/sign-out", data={"form_token": token}, headers={"origin": _URL})
+    out = await browser.http.post("/sign-out", data={"form_token": token}, headers={"origin": URL})
     ended = out.history[0].headers["set-cookie"]
     assert ended.startswith("__Host-agentchat_console=")
     assert {"max-age=0", "secure", "path=/"} <= set(ended.lower().split("; ")), "or browsers ignore it"
@@ -91,7 +78,7 @@ async def test_who_gives_something_wrong_is_told_what(
 
 async def test_what_was_written_outlives_its_session(browser: Browser) -> None:
     written = {"reason": 'He said "no" & left'}
-    ended = await browser.http.post("/sign-out", data=written, headers={"origin": _URL})
+    ended = await browser.http.post("/sign-out", data=written, headers={"origin": URL})
     assert ended.status_code == 401
     assert "Your session has ended" in text_of(ended.text)
     back = await browser.submit(ended.text, name="ada", token=TOKEN)
@@ -109,6 +96,12 @@ async def test_a_page_stays_as_it_is_where_its_part_has_no_session_any_more(brow
     assert 'href="/sign-in"' in response.text
 
 
+async def test_a_link_of_another_site_leads_to_a_page_of_ours_that_has_the_cookie(browser: Browser) -> None:
+    arrived = await browser.get("/health?a=1&b=2", **{"sec-fetch-site": "cross-site"})
+    assert arrived.url.path == "/health"
+    assert '<meta http-equiv="refresh" content="0; url=/health?a=1&amp;b=2">' in arrived.text
+
+
 async def test_it_has_one_name(browser: Browser) -> None:
     assert (await browser.get("/sign-in", host="127.0.0.1")).status_code == 403
 
@@ -122,9 +115,8 @@ async def test_a_session_ends_after_its_hours_and_with_its_token() -> None:
     def sessions(token: str) -> Sessions:
         return Sessions("key", token, ServerClock(now), hours=1.0)
 
-    session = await sessions("a").signed_in("ada", "a")
-    assert session is not None
-    cookie = sessions("a").cookie(session)
+    session = await sessions("a").begin("ada", Role.VIEWER)
+    cookie = sessions("a").sealed(session)
     assert await sessions("a").opened(cookie) == session
     assert await sessions("b").opened(cookie) is None
     time += 3601

@@ -74,6 +74,20 @@ def test_what_cannot_work_or_is_not_bounded_is_refused_by_name(change: Change, f
     assert finding in compose_findings(wrong)
 
 
+def test_people_may_sign_in_to_the_console_at_a_provider() -> None:
+    """The second file as Compose merges it: what is listed is added."""
+    added = yaml.safe_load((ROOT / "deploy/compose/sign-in.yaml").read_text())
+    merged, console = copy.deepcopy(FILE), added["services"].pop("console")
+    assert not added["services"]
+    merged["services"]["console"]["environment"].update(console.pop("environment"))
+    merged["services"]["console"]["secrets"] += console.pop("secrets")
+    assert not console
+    merged["secrets"].update(added["secrets"])
+    assert compose_findings(merged) == []
+    merged["services"]["console"]["secrets"].pop()
+    assert [each for each in compose_findings(merged) if "oidc-client-secret, which is not mounted" in each]
+
+
 def test_one_file_is_the_secret_of_one_name() -> None:
     wrong = copy.deepcopy(FILE)
     wrong["secrets"]["admin-token"] = wrong["secrets"]["secret-key"]

@@ -5,6 +5,7 @@ import functools
 import re
 import shutil
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
@@ -191,6 +192,25 @@ def test_what_cannot_work_or_is_not_bounded_is_refused_by_name(change: Change, f
     change(manifests)
     found = kubernetes_findings(manifests, complete=False)
     assert [each for each in found if each.startswith(finding)], found
+
+
+def test_people_may_sign_in_to_the_console_at_a_provider() -> None:
+    """By the component: its patches fit to the base, and the console starts with its settings."""
+    manifests = base_manifests()
+    (patched,) = yaml.safe_load((KUBERNETES / "sign-in/kustomization.yaml").read_text())["patches"]
+    console = _one(manifests, patched["target"]["kind"], patched["target"]["name"])
+    for each in yaml.safe_load(patched["patch"]):
+        place: Any = console
+        assert (each["op"], each["path"][-2:]) == ("add", "/-")
+        for step in each["path"][1:-2].split("/"):
+            place = place[int(step) if step.isdigit() else step]
+        place.append(each["value"])
+    found = kubernetes_findings(manifests, complete=False)
+    assert [each.rpartition(" names ")[2] for each in found] == [
+        "/run/secrets/oidc-client-secret, which is not mounted"
+    ], "but for the Secret, which is yours to make"
+    sources = _pod(manifests, "console")["volumes"][0]["projected"]["sources"]
+    assert sources[-1] == {"secret": {"name": "agentchat-sign-in"}}
 
 
 @needs_kubectl

@@ -1,16 +1,21 @@
 """The routes of the console, and how what they raise is shown."""
 
+from collections.abc import Iterable
+
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.plugins.htmx import HTMXRequest
+from litestar.routes import HTTPRoute
 
 from console.console_services import ConsoleServices
-from console.frame import access, assets, failures, rendering, sign_in, status
+from console.frame import access, assets, failures, provider_sign_in, rendering, sign_in, status
 from console.frame.outer import OuterLayer
+from console.frame.roles import KEY, Role, RoleTable
 from console.pages import (
     accounts,
     agents,
     approvals,
+    audit,
     conversation_page,
     conversations,
     health,
@@ -33,15 +38,19 @@ PAGES = (
     knowledge.HANDLERS,
     accounts.HANDLERS,
     webhooks.HANDLERS,
+    audit.HANDLERS,
     health.HANDLERS,
 )
 
 
+FRAME = (*assets.HANDLERS, *status.HANDLERS, *sign_in.HANDLERS, *provider_sign_in.HANDLERS)
+
+
 @without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
 def build(services: ConsoleServices) -> OuterLayer:
-    """The ASGI application over `services`."""
+    """The ASGI application over `services`. Raises RoleMissing."""
     app = Litestar(
-        [*assets.HANDLERS, *status.HANDLERS, *sign_in.HANDLERS, *(each for page in PAGES for each in page)],
+        [*FRAME, *(each for page in PAGES for each in page)],
         before_request=access.check,
         exception_handlers=failures.HANDLERS,
         logging_config=None,  # runtime.logs
@@ -50,4 +59,24 @@ def build(services: ConsoleServices) -> OuterLayer:
         template_config=rendering.template_config(services.templates),
         state=State({"services": services}, deep_copy=False),
     )
+    app.state.roles = role_table(app.routes)
     return OuterLayer(app)
+
+
+class RoleMissing(Exception):  # noqa: N818 - a fault of this program, not of its input
+    """A handler does not say who may use it."""
+
+
+def role_table(routes: Iterable[object]) -> RoleTable:
+    """Of an application's routes. Raises RoleMissing."""
+    found: dict[str, Role | None] = {}
+    for route in routes:
+        assert isinstance(route, HTTPRoute)
+        for handler in route.route_handlers:
+            if handler.http_methods == {"OPTIONS"}:
+                continue  # Litestar's own
+            role = handler.opt.get(KEY, "")
+            if role is not None and not isinstance(role, Role):
+                raise RoleMissing(f"the handler of {route.path} has no role")
+            found |= {f"{method} {route.path_format}": role for method in handler.http_methods}
+    return found

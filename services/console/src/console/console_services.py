@@ -1,6 +1,6 @@
 """What the pages of one console share; put together in `service`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from jinja2 import Environment
@@ -9,10 +9,12 @@ from litestar.connection import ASGIConnection
 from administration import Admin
 from bus import Bus
 from console.frame.assets import Assets
+from console.frame.looks import Looks
 from console.frame.running_experiments import Experiments
 from console.frame.sessions import Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
+from console.live.broadcast import OpenStreams
 from console.live.monitor import Monitor
 from console.pages.now.live_runs import NowPage
 from console.settings import ConsoleSettings
@@ -21,11 +23,16 @@ from ops.folder import RunFolder
 from runtime.health import HealthChecks
 from runtime.postgres import Pool
 
+if TYPE_CHECKING:  # loads authlib
+    from console.frame.oidc_provider import OidcProvider
+
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is the process's. `admin` has the console itself as actor; see `frame.acting.admin_of`."""
+    """`name` is the process's. `admin` has the console itself as actor; see `frame.acting.admin_of`.
+    `provider` is where people sign in; None: here, or nowhere.
+    """
 
     name: str
     settings: ConsoleSettings
@@ -35,6 +42,9 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     assets: Assets
     sessions: Sessions
     sign_in_limit: SignInLimit
+    provider: "OidcProvider | None"
+    looks: Looks
+    streams: OpenStreams
     templates: Environment
     badges: Badges
     now: NowPage

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,11 +11,13 @@ from bus import Bus
 from console import app
 from console.console_services import ConsoleServices
 from console.frame.assets import Assets
+from console.frame.looks import Looks
 from console.frame.rendering import environment
 from console.frame.running_experiments import Experiments
 from console.frame.sessions import ServerClock, Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
+from console.live.broadcast import OpenStreams
 from console.live.monitor import Monitor
 from console.pages.now.live_runs import LiveRuns, NowPage, NowSources
 from console.pages.now.now_view import Boards
@@ -24,6 +27,9 @@ from ops.folder import RunFolder
 from runtime import postgres, web
 from runtime.health import HealthChecks, serve_health
 from runtime.postgres import acting_as
+
+if TYPE_CHECKING:
+    from console.frame.oidc_provider import OidcProvider
 
 POSTGRES_CONNECTIONS = 6
 _ACTOR = "console"
@@ -68,11 +74,14 @@ async def run(
             prices=settings.price_table(),
             sessions=Sessions(
                 settings.secret_key,
-                settings.admin_token,
+                settings.credentials(),
                 ServerClock(lambda: postgres.server_time(pool)),
                 settings.session_hours,
             ),
             sign_in_limit=SignInLimit(),
+            provider=_provider(settings),
+            looks=Looks(),
+            streams=OpenStreams(),
             monitor=monitor,
             run_folder=run_folder,
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
@@ -82,3 +91,12 @@ async def run(
         await web.serve(
             app.build(services), settings.host, settings.port, stop, on_stop=now.drain, grace_s=3.0
         )
+
+
+def _provider(settings: ConsoleSettings) -> "OidcProvider | None":
+    """Loaded only where one is set: authlib takes memory."""
+    if settings.oidc_issuer is None:
+        return None
+    from console.frame.oidc_provider import OidcProvider
+
+    return OidcProvider(settings)

@@ -1,33 +1,27 @@
 """The console's settings, all from the environment."""
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from console.sign_in_settings import SignInSettings
 from contracts.webhooks import PORTS
 from directory.secrets import Sealer, sealer_of
 from experiments.prices import Prices, UnreadablePrices, read_prices
-from knowledge.settings import EmbedderSettings
 from net_guard import Guard
 from net_guard.guard import guard_of
 from runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
-AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
-Hours = Annotated[float, msgspec.Meta(gt=0, le=720)]
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
+class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
     """Port 0 is any free one.
 
     `prices` is a file of JSON with the prices of models, without which nothing has a cost.
-    Without `admin_token` nobody has to sign in, so it listens on loopback alone. With it, people sign in with
-    a name and the token, for `session_hours`, at `console_url`: where browsers reach it, by https if they are
-    not on this machine.
     `services` are the processes that the health page looks at, each as `name=http://host:port/metrics`.
     """
 
@@ -37,12 +31,8 @@ class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
     previous_secret_keys: Annotated[
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
-    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port, Setting("AGENTCHAT_CONSOLE_PORT")] = 8085
     health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
-    admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
-    console_url: Annotated[str | None, Setting("AGENTCHAT_CONSOLE_URL")] = None
-    session_hours: Annotated[Hours, Setting("AGENTCHAT_CONSOLE_HOURS")] = 8.0
     services: Annotated[tuple[str, ...], Setting("AGENTCHAT_CONSOLE_SERVICES")] = ()
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
@@ -53,16 +43,7 @@ class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """What a type does not say. Raises SettingsError."""
-        if self.admin_token is None:
-            if not is_loopback(self.host):
-                raise SettingsError(
-                    "AGENTCHAT_ADMIN_TOKEN is not set, so the console is open to whoever reaches it, and "
-                    f"AGENTCHAT_HOST {self.host!r} must be a loopback address"
-                )
-            if self.console_url is not None:
-                raise SettingsError("AGENTCHAT_CONSOLE_URL is set, and AGENTCHAT_ADMIN_TOKEN is not")
-        else:
-            _check_url(self.console_url)
+        self.check_sign_in()
         self.sealer()
         self.model_hosts()
         self.tool_hosts()
@@ -102,24 +83,3 @@ class ConsoleSettings(EmbedderSettings, frozen=True, kw_only=True):
     def sealer(self) -> Sealer:
         """What seals the secrets of agents. Raises SettingsError."""
         return sealer_of(self.secret_key, self.previous_secret_keys)
-
-
-def _check_url(url: str | None) -> None:
-    """Raises SettingsError."""
-    if url is None:
-        raise SettingsError("AGENTCHAT_CONSOLE_URL is not set, and AGENTCHAT_ADMIN_TOKEN needs it")
-    parts = urlsplit(url)
-    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-    if not is_safe or not parts.hostname or parts.path not in ("", "/") or parts.query:
-        raise SettingsError(
-            f"AGENTCHAT_CONSOLE_URL {url!r} must be https://host, or http:// of a loopback address"
-        )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

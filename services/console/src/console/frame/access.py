@@ -1,5 +1,7 @@
 """Who may see a page and send a form; run before each handler.
 
+Each handler has the least role that it needs (`frame.roles`); one whose role is None is for everybody.
+
 Where nobody signs in, another site may not use that: its name may resolve to 127.0.0.1 (DNS rebinding), so
 the host must be a loopback one. Everywhere the host is one that is ours, and a form has to come from our own
 pages and to have its session's token. A form without one is shown again, never lost.
@@ -15,6 +17,7 @@ from litestar.exceptions import ClientException, NotAuthorizedException, Permiss
 from litestar.response import Redirect
 
 from console.console_services import ConsoleServices, services_of
+from console.frame.roles import KEY, Rights, Role
 from console.frame.sessions import ConsoleSession
 
 TOKEN_FIELD = "form_token"  # noqa: S105 - the name of a field
@@ -35,10 +38,18 @@ class FormRefused(Exception):  # noqa: N818 - not an error of ours
         self.fields, self.files = fields, files
 
 
+class CrossSiteArrival(Exception):  # noqa: N818 - not an error of ours
+    """A link of another site leads to `path`, so that the browser did not send its cookie."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+
 async def check(request: AnyRequest) -> Response[Any] | None:
     """Gives the request its session, or answers in the handler's place.
 
-    Raises FormRefused, ClientException, DatabaseUnavailable.
+    Raises FormRefused, CrossSiteArrival, HTTPException, DatabaseUnavailable.
     """
     if request.url.path.startswith(_OPEN_PATHS):
         return None
@@ -50,7 +61,8 @@ async def check(request: AnyRequest) -> Response[Any] | None:
     session = await sessions.opened(request.cookies.get(cookie_name(services), ""))
     if request.method not in _SAFE:
         _check_origin(request, services)
-    if request.url.path == SIGN_IN:
+    needed: Role | None = request.route_handler.opt.get(KEY, Role.OWNER)
+    if needed is None:
         request.state.session = session
         return None
     if session is None and not sessions.are_open:
@@ -59,11 +71,32 @@ async def check(request: AnyRequest) -> Response[Any] | None:
         return _signed_out(request)
     request.state.is_new_session = session is None
     request.state.session = session or sessions.local()
+    _check_role(session_of(request), needed)
     if request.method in _SAFE:
         request.state.waiting = await services.badges.approvals()
     elif session is None or not sessions.is_form_token(session, await _given_token(request)):
         raise await _refused(request)
     return None
+
+
+def _check_role(session: ConsoleSession, needed: Role) -> None:
+    if session.role < needed:
+        raise PermissionDeniedException(
+            f"This needs the role {needed.word}, and you are signed in as {session.role.word}."
+        )
+
+
+def visitor(request: AnyRequest) -> ConsoleSession | None:
+    """The session of whoever asks, also where no handler was found; None: nobody is signed in."""
+    session: ConsoleSession | None = getattr(request.state, "session", None)
+    sessions = services_of(request).sessions
+    return sessions.local() if session is None and sessions.are_open else session
+
+
+def rights_of(request: AnyRequest) -> Rights:
+    """What the person of a request may use."""
+    session = visitor(request)
+    return Rights(None if session is None else session.role, request.app.state.roles)
 
 
 def _check_host(request: AnyRequest, services: ConsoleServices) -> None:
@@ -87,12 +120,14 @@ def _check_origin(request: AnyRequest, services: ConsoleServices) -> None:
 
 def _signed_out(request: AnyRequest) -> Response[Any]:
     """To the page where one signs in, and from there back. Where a part is asked for the page stays, with
-    what is written on it. Raises NotAuthorizedException.
+    what is written on it. Raises NotAuthorizedException, CrossSiteArrival.
     """
     if request.headers.get("hx-request"):
         raise NotAuthorizedException("Your session has ended. What is written on this page stays.")
-    query = f"?{request.url.query}" if request.url.query else ""
-    return Redirect(f"{SIGN_IN}?next={quote(request.url.path + query)}", status_code=303)
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        raise CrossSiteArrival(here)
+    return Redirect(f"{SIGN_IN}?next={quote(here)}", status_code=303)
 
 
 async def _refused(request: AnyRequest) -> FormRefused:

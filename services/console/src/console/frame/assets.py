@@ -51,7 +51,7 @@ class Assets(msgspec.Struct, frozen=True):
         return f"/static/{self.digest}/{name}"
 
 
-@get("/static/{digest:str}/{name:path}")
+@get("/static/{digest:str}/{name:path}", role=None)
 async def get_asset(
     request: Request[None, None, State], digest: FromPath[str], name: FromPath[str]
 ) -> Response[bytes]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from administration.admin_values import Account, AuditRow
-from console.frame.access import AnyRequest
+from console.frame.access import AnyRequest, rights_of
 from console.frame.acting import administer
 
 _CHANGES = 10
@@ -27,7 +27,9 @@ async def accounts_by_id(request: AnyRequest) -> dict[str, Account]:
 
 
 async def changes_of(request: AnyRequest, subject: str) -> tuple[AuditRow, ...]:
-    """The last changes of a thing, the newest first."""
+    """The last changes of a thing, the newest first; none for who may not read the audit log."""
+    if not rights_of(request)("GET /audit"):
+        return ()
     found = await administer(request, "GET /audit", subject=subject, limit=_CHANGES)
     items: tuple[AuditRow, ...] = found.items
     return items

@@ -1,32 +1,51 @@
-"""Parts of pages for `hx-sse:connect`, of something that comes to an end."""
+"""Server-sent events: for `hx-sse:connect`, as parts of pages."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
+from litestar.exceptions import TooManyRequestsException
 from litestar.response import Stream
 
 from console.console_services import services_of
 from console.frame.access import AnyRequest, session_of
+from console.frame.rendering import shared_context
 from console.live import broadcast
 
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 _END = b"event: end\ndata: end\n\n"
 """By it an element closes its stream: `hx-sse:close="end"`."""
 
 
 def rendered(request: AnyRequest, template: str, **context: Any) -> str:
     """A part of a page as HTML, with the session's token for its forms."""
-    services = services_of(request)
-    form_token = services.sessions.form_token(session_of(request))
-    return services.templates.get_template(template).render(form_token=form_token, **context)
+    shared = shared_context(request, session_of(request))
+    return services_of(request).templates.get_template(template).render(shared | context)
 
 
-def stream(parts: AsyncIterator[str]) -> Stream:
-    """Each part as a message, with beats while there is none; then the end."""
-    return broadcast.stream(_events(parts))
+async def event_stream(request: AnyRequest, events: AsyncGenerator[bytes, None]) -> Stream:
+    """Until the end of the events, or of the session.
+
+    Raises TooManyRequestsException, DatabaseUnavailable.
+    """
+    services, session = services_of(request), session_of(request)
+    refusal = services.streams.refusal(session.id)
+    if refusal is not None:
+        raise TooManyRequestsException(refusal)
+    seconds = None if session.ends is None else session.ends - await services.sessions.now()
+    counted = services.streams.counted(session.id, events, seconds)
+    return Stream(counted, media_type="text/event-stream", headers=_HEADERS)
 
 
-async def _events(parts: AsyncIterator[str]) -> AsyncIterator[bytes]:
+async def stream(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
+    """Of what comes to an end: each part as a message, with beats while there is none; then the end.
+
+    Raises TooManyRequestsException, DatabaseUnavailable.
+    """
+    return await event_stream(request, _events(parts))
+
+
+async def _events(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
     upcoming = asyncio.ensure_future(anext(parts, None))
     try:
         while True:

@@ -7,9 +7,9 @@ from litestar.exceptions import HTTPException
 from litestar.response import Template
 
 from bus import BusUnavailable
-from console.frame.access import AnyRequest, FormRefused
+from console.frame.access import AnyRequest, CrossSiteArrival, FormRefused
 from console.frame.rendering import page
-from console.frame.sign_in import form_refused
+from console.frame.sign_in import cross_site_arrival, form_refused
 from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
 from conversations.errors import UnreadableEvent
 from runtime import logs, telemetry
@@ -24,6 +24,7 @@ _TITLES = {
     405: "Not found",
     409: "That has changed meanwhile",
     413: "Too large",
+    429: "Too many at once",
     503: "A part of the service does not answer",
 }
 
@@ -31,8 +32,8 @@ _TITLES = {
 def problem(request: AnyRequest, status: int, reason: str) -> Template:
     """A page that says what is wrong, in one sentence, with the trace's id.
 
-    Where htmx asks, a part: in the place of what was asked for, or, where a form was sent or the session has
-    ended, above a page that stays as it is.
+    Where htmx asks, a part: in the place of what was asked for, or, where a form was sent, the session has
+    ended or there are too many streams, above a page that stays as it is.
     """
     is_part, is_read = bool(request.headers.get("hx-request")), request.method == "GET"
     answer = page(
@@ -45,7 +46,7 @@ def problem(request: AnyRequest, status: int, reason: str) -> Template:
         again=f"{request.url.path}?{request.url.query}" if is_read else None,
         trace_id=telemetry.current_trace_id(),
     )
-    if is_part and (status == 401 or not is_read):
+    if is_part and (status in (401, 429) or not is_read):
         answer.headers.update({"hx-retarget": "#trouble", "hx-reswap": "innerHTML"})
     return answer
 
@@ -80,6 +81,7 @@ def _failure(request: AnyRequest, error: Exception) -> Response[Any]:
 
 HANDLERS: dict[type[Exception] | int, Any] = {
     FormRefused: form_refused,
+    CrossSiteArrival: cross_site_arrival,
     HTTPException: _router_error,
     AdminError: _admin_error,
     DatabaseUnavailable: _part_is_away,

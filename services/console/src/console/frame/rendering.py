@@ -11,7 +11,7 @@ from litestar.response import Template
 from litestar.template import TemplateConfig
 
 from console.console_services import services_of
-from console.frame.access import TOKEN_FIELD, AnyRequest, cookie_name, is_secure
+from console.frame.access import TOKEN_FIELD, AnyRequest, cookie_name, is_secure, rights_of, visitor
 from console.frame.assets import Assets
 from console.frame.filters import FILTERS
 from console.frame.sessions import ConsoleSession
@@ -36,6 +36,7 @@ NAVIGATION = (
     NavigationEntry("/agents", "Agents", "◆"),
     NavigationEntry("/accounts", "Accounts", "◧"),
     NavigationEntry("/webhooks", "Webhooks", "↗"),
+    NavigationEntry("/audit", "Audit", "✎"),
     NavigationEntry("/health", "Health", "♥"),
 )
 
@@ -64,16 +65,14 @@ def page(request: AnyRequest, template: str, *, status_code: int = 200, **contex
 
     Pages are never stored by a browser: they hold what customers have said.
     """
-    sessions = services_of(request).sessions
-    session = getattr(request.state, "session", None) or sessions.local()
+    session = visitor(request)
     return Template(
         template,
         context={
             "path": request.url.path,
-            "actor": session.actor,
-            "signs_out": session.ends is not None,
-            "form_token": sessions.form_token(session),
+            "session": session,
             "waiting": getattr(request.state, "waiting", None),
+            **shared_context(request, session),
             **context,
         },
         status_code=status_code,
@@ -82,13 +81,20 @@ def page(request: AnyRequest, template: str, *, status_code: int = 200, **contex
     )
 
 
-def _cookies(request: AnyRequest, session: ConsoleSession) -> list[Cookie]:
-    return [session_cookie(request, session)] if getattr(request.state, "is_new_session", False) else []
+def shared_context(request: AnyRequest, session: ConsoleSession | None) -> dict[str, Any]:
+    """What parts of pages know too: `may("POST /accounts")`, and the token of forms."""
+    token = "" if session is None else services_of(request).sessions.form_token(session)
+    return {"may": rights_of(request), "form_token": token}
+
+
+def _cookies(request: AnyRequest, session: ConsoleSession | None) -> list[Cookie]:
+    is_new = session is not None and getattr(request.state, "is_new_session", False)
+    return [session_cookie(request, session)] if session is not None and is_new else []
 
 
 def session_cookie(request: AnyRequest, session: ConsoleSession) -> Cookie:
     """No script, no other site and no other address gets it."""
-    return _cookie(request, services_of(request).sessions.cookie(session))
+    return _cookie(request, services_of(request).sessions.sealed(session))
 
 
 def ended_cookie(request: AnyRequest) -> Cookie:

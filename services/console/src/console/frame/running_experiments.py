@@ -11,7 +11,7 @@ from litestar.exceptions import NotFoundException
 
 from administration.admin_values import Agent
 from bus import BusUnavailable
-from contracts.admin_errors import AdminError
+from contracts.admin_errors import AdminError, Conflict
 from experiments.chosen_runs import Estimate
 from experiments.experiment import Experiment
 from runtime import logs
@@ -19,6 +19,10 @@ from runtime.postgres import DatabaseUnavailable
 
 MOST_RUNS = 500
 """Of one experiment."""
+_MOST_OF_SESSION = 2
+_MOST_OF_PROCESS = 6
+"""Experiments that run at once: each asks the model for several runs at a time."""
+
 _MOST_KEPT = 5_000
 _KEPT_SECONDS = 24 * 3600.0
 _UNKNOWN = (
@@ -41,6 +45,7 @@ class RunningExperiment:
         of_version: int,
         changes: Iterable[str],
         actor: str,
+        session_id: str,
         begun_at: str,
     ) -> None:
         self.id = secrets.token_hex(8)
@@ -50,6 +55,7 @@ class RunningExperiment:
         self.of_version = of_version
         self.changed = tuple(each.replace("_", " ") for each in changes)
         self.actor = actor
+        self.session_id = session_id
         self.begun_at = begun_at
         self.state: Literal["running", "done", "stopped", "failed"] = "running"
         self.reason = ""
@@ -115,6 +121,16 @@ class Experiments:
                 runs -= len(each.experiment.chosen)
                 del self._known[each.id]
         return running
+
+    def check_room(self, session_id: str) -> None:
+        """Whether the session may begin one. Raises Conflict."""
+        running = [each for each in self._known.values() if each.state == "running"]
+        if sum(each.session_id == session_id for each in running) >= _MOST_OF_SESSION:
+            raise Conflict(f"{_MOST_OF_SESSION} experiments of yours run already: wait for one, or stop it")
+        if len(running) >= _MOST_OF_PROCESS:
+            raise Conflict(
+                f"{_MOST_OF_PROCESS} experiments run at this console already: wait for one, or stop yours"
+            )
 
     def newest(self, most: int) -> list[RunningExperiment]:
         return list(reversed(self._known.values()))[:most]

@@ -7,8 +7,13 @@ import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
+
+from console.frame.roles import Role
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 LOCAL = "console:local"
 _ASK_SECONDS = 60.0
@@ -21,6 +26,7 @@ class ConsoleSession(msgspec.Struct, frozen=True):
 
     id: str
     actor: str
+    role: Role
     ends: float | None = None
 
 
@@ -41,52 +47,55 @@ class ServerClock:
 
 
 class Sessions:
-    """Signs with a key of its own, made of the secret key that all services share and of the token with which
-    people sign in: another token ends all sessions. Without a token everybody has a session.
+    """Signs with a key of its own, made of the secret key that all services share and of `credentials`, by
+    which people are let in: others end all sessions. Without any everybody has a session.
     """
 
-    def __init__(self, secret_key: str, token: str | None, clock: ServerClock, hours: float) -> None:
-        secret = f"{secret_key} {token or ''}".encode()
+    def __init__(self, secret_key: str, credentials: str | None, clock: ServerClock, hours: float) -> None:
+        secret = f"{secret_key} {credentials or ''}".encode()
         self._key = hmac.digest(secret, b"agentchat console sessions", hashlib.sha256)
-        self._token = None if token is None else token.encode()
+        self.are_open = credentials is None
+        """Whether nobody has to sign in."""
         self._clock = clock
         self._seconds = hours * 3600
 
-    @property
-    def are_open(self) -> bool:
-        """Whether nobody has to sign in."""
-        return self._token is None
-
     def local(self) -> ConsoleSession:
         """A new session of somebody on this machine."""
-        return ConsoleSession(secrets.token_urlsafe(16), LOCAL)
+        return ConsoleSession(secrets.token_urlsafe(16), LOCAL, Role.OWNER)
 
-    async def signed_in(self, name: str, token: str) -> ConsoleSession | None:
-        """A new session; None for a wrong token. Raises DatabaseUnavailable."""
-        if self._token is None or not hmac.compare_digest(token.encode(), self._token):
-            return None
-        ends = await self._clock.now() + self._seconds
-        return ConsoleSession(secrets.token_urlsafe(16), f"console:{name}", ends)
+    async def begin(self, name: str, role: Role) -> ConsoleSession:
+        """A new session of somebody who may come in. Raises DatabaseUnavailable."""
+        ends = await self.now() + self._seconds
+        return ConsoleSession(secrets.token_urlsafe(16), f"console:{name}", role, ends)
 
-    def cookie(self, session: ConsoleSession) -> str:
-        body = base64.urlsafe_b64encode(msgspec.json.encode(session)).decode()
-        return f"{body}.{self._signed(body)}"
+    async def now(self) -> float:
+        """Unix seconds on the database's clock. Raises DatabaseUnavailable."""
+        return await self._clock.now()
 
     async def opened(self, cookie: str) -> ConsoleSession | None:
         """The session of a cookie; None where we did not make it, or it has ended.
 
         Raises DatabaseUnavailable.
         """
-        body, _, signature = cookie.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signed(body).encode()):
-            return None
-        try:
-            session = msgspec.json.decode(base64.urlsafe_b64decode(body), type=ConsoleSession)
-        except (binascii.Error, ValueError):
-            return None
-        if session.ends is not None and await self._clock.now() >= session.ends:
+        session = self.unsealed(cookie, ConsoleSession)
+        if session is None or (session.ends is not None and await self.now() >= session.ends):
             return None
         return session
+
+    def sealed(self, value: msgspec.Struct) -> str:
+        """A value for a cookie, which nobody can change. Whoever has it can read it."""
+        body = base64.urlsafe_b64encode(msgspec.json.encode(value)).decode()
+        return f"{body}.{self._signed(f'{type(value).__name__} {body}')}"
+
+    def unsealed(self, text: str, kind: type[T]) -> T | None:
+        """None where we did not make it."""
+        body, _, signature = text.partition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed(f"{kind.__name__} {body}").encode()):
+            return None
+        try:
+            return msgspec.json.decode(base64.urlsafe_b64decode(body), type=kind)
+        except (binascii.Error, ValueError):
+            return None
 
     def form_token(self, session: ConsoleSession) -> str:
         """What each form of the session holds: another site cannot know it."""

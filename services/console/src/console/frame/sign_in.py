@@ -1,15 +1,18 @@
 """Signing in and out. A form whose session has ended is shown again after it, with all that was written."""
 
+import hmac
 import re
 from urllib.parse import urlsplit
 
 import msgspec
 from litestar import Response, get, post
+from litestar.exceptions import PermissionDeniedException
 from litestar.response import Redirect, Template
 
 from console.console_services import services_of
-from console.frame.access import SIGN_IN, AnyRequest, FormRefused
+from console.frame.access import SIGN_IN, AnyRequest, CrossSiteArrival, FormRefused
 from console.frame.rendering import ended_cookie, page, session_cookie
+from console.frame.roles import Role
 from runtime import logs, metrics
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,80}")
@@ -32,41 +35,50 @@ def own_path(text: str) -> str:
     return text if is_ours else "/"
 
 
-@get(SIGN_IN)
+@get(SIGN_IN, role=None)
 async def get_sign_in(request: AnyRequest) -> Response[None] | Template:
     if services_of(request).sessions.are_open:
         return Redirect("/")
     return sign_in_page(request, following=own_path(request.query_params.get("next", "/")))
 
 
-@post(SIGN_IN, status_code=200)
+@post(SIGN_IN, status_code=200, role=None)
 async def post_sign_in(request: AnyRequest) -> Response[None] | Template:
-    """Raises DatabaseUnavailable."""
+    """With the administrator's token. Raises DatabaseUnavailable, PermissionDeniedException."""
     services, form = services_of(request), await request.form()
+    if services.provider is not None:
+        raise PermissionDeniedException(f"People sign in at {services.provider.host}, and not by a token.")
     following, pending = own_path(str(form.get("next", "/"))), _pending(str(form.get("pending", "")))
-    address = request.client.host if request.client else ""
-    name = str(form.get("name", "")).strip()
-    problem = None
-    if wait := services.sign_in_limit.wait(address):
-        metrics.REFUSED_ADMIN_TOKENS.add(reason="address")
-        problem = f"Too many wrong tokens came from your address. Try again in {wait} s."
-    elif not _NAME.fullmatch(name):
-        problem = "A name has letters, digits and . _ @ + - only, at most 80 of them."
-    session = None if problem else await services.sessions.signed_in(name, str(form.get("token", "")).strip())
-    if session is None:
-        if problem is None:
-            services.sign_in_limit.was_wrong(address)
-            metrics.REFUSED_ADMIN_TOKENS.add(reason="wrong")
-            problem = "That is not the administrator's token."
+    name, token = str(form.get("name", "")).strip(), str(form.get("token", "")).strip()
+    problem = _problem(request, name, token)
+    if problem is not None:
         return sign_in_page(request, following, pending, problem=problem, name=name)
-    logs.get_logger("console").info("signed_in", actor=session.actor)
+    session = await services.sessions.begin(name, Role.OWNER)
+    logs.get_logger("console").info("signed_in", actor=session.actor, role=session.role.word)
     request.state.session, request.state.is_new_session = session, True
     if pending is not None:
         return page(request, "form_again.html", title="Send it now?", pending=pending, files=False)
     return Redirect(following, status_code=303, cookies=[session_cookie(request, session)])
 
 
-@post("/sign-out")
+def _problem(request: AnyRequest, name: str, token: str) -> str | None:
+    """Why nobody is signed in with these. A wrong token is counted."""
+    services = services_of(request)
+    address = request.client.host if request.client else ""
+    if wait := services.sign_in_limit.wait(address):
+        metrics.REFUSED_ADMIN_TOKENS.add(reason="address")
+        return f"Too many wrong tokens came from your address. Try again in {wait} s."
+    if not _NAME.fullmatch(name):
+        return "A name has letters, digits and . _ @ + - only, at most 80 of them."
+    wanted = services.settings.admin_token
+    if wanted is not None and hmac.compare_digest(token.encode(), wanted.encode()):
+        return None
+    services.sign_in_limit.was_wrong(address)
+    metrics.REFUSED_ADMIN_TOKENS.add(reason="wrong")
+    return "That is not the administrator's token."
+
+
+@post("/sign-out", role=Role.VIEWER)
 async def post_sign_out(request: AnyRequest) -> Response[None]:
     return Redirect(SIGN_IN, status_code=303, cookies=[ended_cookie(request)])
 
@@ -74,16 +86,17 @@ async def post_sign_out(request: AnyRequest) -> Response[None]:
 def form_refused(request: AnyRequest, refused: FormRefused) -> Template:
     """The page with which a form comes back that has no session any more; nothing was changed."""
     pending = PendingForm(own_path(request.url.path), refused.fields)
-    if getattr(request.state, "session", None) is None:
+    signed_in = getattr(request.state, "session", None) is not None
+    if not signed_in and services_of(request).provider is None:
         answer = sign_in_page(request, following="/", pending=pending, status_code=401)
     else:
         answer = page(
             request,
             "form_again.html",
-            title="Send it again?",
+            title="Send it again?" if signed_in else "Your session has ended",
             pending=pending,
             files=refused.files,
-            status_code=403,
+            status_code=403 if signed_in else 401,
         )
     answer.headers.update({"hx-retarget": "#main", "hx-reselect": "#main", "hx-reswap": "outerHTML"})
     return answer
@@ -102,12 +115,24 @@ def sign_in_page(
         request,
         "sign_in.html",
         title="Sign in",
+        provider=services_of(request).provider,
         following=following,
         pending=None if pending is None else msgspec.json.encode(pending).decode(),
         problem=problem,
         name=name,
         status_code=status_code or (403 if problem else 200),
     )
+
+
+def arrived(request: AnyRequest, path: str) -> Template:
+    """A page that goes on to `path` by itself. What another site leads to has no cookie that is strict; what
+    a page of ours leads to has it.
+    """
+    return page(request, "arrived.html", title="Signing in", following=own_path(path))
+
+
+def cross_site_arrival(request: AnyRequest, arrival: CrossSiteArrival) -> Template:
+    return arrived(request, arrival.path)
 
 
 def _pending(text: str) -> PendingForm | None:

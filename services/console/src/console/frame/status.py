@@ -6,12 +6,12 @@ from litestar.datastructures import State
 from console.console_services import services_of
 
 
-@get("/healthz", media_type=MediaType.JSON)
+@get("/healthz", media_type=MediaType.JSON, role=None)
 async def get_healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@get("/readyz")
+@get("/readyz", role=None)
 async def get_readyz(request: Request[None, None, State]) -> Response[bytes]:
     status, body = await services_of(request).health.body()
     return Response(body, status_code=status, media_type=MediaType.JSON)

@@ -1,16 +1,18 @@
 """Server-sent events, rendered once and sent to every browser that looks at the same."""
 
 import asyncio
-from collections.abc import AsyncIterator
-
-from litestar.response import Stream
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator
 
 BEAT_SECONDS = 5.0
 """A browser that hears nothing for more than twice as long says that the page is frozen."""
 
 BEAT = b"event: beat\ndata:\n\n"
 _MOST_WAITING = 32
-_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+_MOST_OF_SESSION = 20
+_MOST_OF_PROCESS = 1_000
 
 
 def message(html: str) -> bytes:
@@ -38,7 +40,7 @@ class Broadcast:
         for reader in tuple(self._readers):
             self._end(reader)
 
-    async def read(self, first: bytes | None = None) -> AsyncIterator[bytes]:
+    async def read(self, first: bytes | None = None) -> AsyncGenerator[bytes, None]:
         """`first`, events from now on, and beats while there are none."""
         reader: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_WAITING)
         self._readers[reader] = None
@@ -65,5 +67,41 @@ class Broadcast:
         reader.put_nowait(None)
 
 
-def stream(events: AsyncIterator[bytes]) -> Stream:
-    return Stream(events, media_type="text/event-stream", headers=_HEADERS)
+class OpenStreams:
+    """How many streams each session holds open at this process."""
+
+    def __init__(
+        self, most_of_session: int = _MOST_OF_SESSION, most_of_process: int = _MOST_OF_PROCESS
+    ) -> None:
+        self._most_of_session, self._most_of_process = most_of_session, most_of_process
+        self._open: Counter[str] = Counter()
+
+    def refusal(self, session_id: str) -> str | None:
+        """Why the session may not have one more."""
+        if self._open[session_id] >= self._most_of_session:
+            return (
+                f"You have {self._most_of_session} live pages open, and nobody may have more. "
+                "Close some, and load this one again."
+            )
+        if self._open.total() >= self._most_of_process:
+            return (
+                f"{self._most_of_process:,} live pages are open at this console, and it takes no more. Load "
+                "this one again later."
+            )
+        return None
+
+    async def counted(
+        self, session_id: str, events: AsyncGenerator[bytes, None], seconds: float | None
+    ) -> AsyncGenerator[bytes, None]:
+        """The events, one stream more of the session until their end, or until so many seconds are over."""
+        ends = float("inf") if seconds is None else time.monotonic() + seconds
+        self._open[session_id] += 1
+        try:
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    if time.monotonic() >= ends:
+                        return
+                    yield event
+        finally:
+            self._open[session_id] -= 1
+            self._open += Counter()  # without the sessions that have none

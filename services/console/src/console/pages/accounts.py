@@ -10,11 +10,12 @@ from litestar.response import Redirect
 
 from administration.admin_usage import MonthUsage
 from administration.admin_values import AccountChanges, IssuedKey, NewAccount, NewPlan, PlanChanges
-from console.frame.access import AnyRequest
+from console.frame.access import AnyRequest, rights_of
 from console.frame.acting import administer
 from console.frame.directory import accounts_by_id, all_of, changes_of
 from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
+from console.frame.roles import Role
 from contracts.admin_errors import AdminError, Invalid
 from conversations.projections.usage_table import UsageLine
 
@@ -52,13 +53,13 @@ class AgentUse(msgspec.Struct, kw_only=True):
     cached_tokens: int = 0
 
 
-@get("/accounts")
+@get("/accounts", role=Role.VIEWER)
 async def get_accounts(request: AnyRequest, month: str | None = None) -> Response[Any]:
     """Every account with what it used in a month, and the plans."""
     return await _accounts(request, month)
 
 
-@post("/accounts", status_code=200)
+@post("/accounts", status_code=200, role=Role.OWNER)
 async def post_account(request: AnyRequest) -> Response[Any]:
     given = await request.form()
     try:
@@ -87,7 +88,7 @@ async def _accounts(
     )
 
 
-@get("/accounts/{account_id:str}")
+@get("/accounts/{account_id:str}", role=Role.VIEWER)
 async def get_account(
     request: AnyRequest, account_id: FromPath[str], month: str | None = None
 ) -> Response[Any]:
@@ -95,7 +96,7 @@ async def get_account(
     return await _account(request, account_id, month=month)
 
 
-@post("/accounts/{account_id:str}", status_code=200)
+@post("/accounts/{account_id:str}", status_code=200, role=Role.OWNER)
 async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     given = await request.form()
     route = "{} /accounts/{{account_id}}"
@@ -108,7 +109,7 @@ async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Respons
     return Redirect(f"/accounts/{account_id}", status_code=303)
 
 
-@post("/accounts/{account_id:str}/delete", status_code=200)
+@post("/accounts/{account_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     """Delete it with all that it has, where its name was typed."""
     given = await request.form()
@@ -123,7 +124,7 @@ async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Respons
     return Redirect("/accounts", status_code=303)
 
 
-@post("/accounts/{account_id:str}/keys", status_code=200)
+@post("/accounts/{account_id:str}/keys", status_code=200, role=Role.OWNER)
 async def post_key(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     """Make a key, and show it: this once."""
     given = await request.form()
@@ -135,7 +136,7 @@ async def post_key(request: AnyRequest, account_id: FromPath[str]) -> Response[A
     return await _account(request, account_id, issued=issued)
 
 
-@post("/accounts/{account_id:str}/keys/{key_id:str}", status_code=200)
+@post("/accounts/{account_id:str}/keys/{key_id:str}", status_code=200, role=Role.OWNER)
 async def post_key_change(
     request: AnyRequest, account_id: FromPath[str], key_id: FromPath[str]
 ) -> Response[Any]:
@@ -166,7 +167,7 @@ async def _account(
     keys = await all_of(request, "GET /accounts/{account_id}/keys", account_id=account_id)
     agents = await all_of(request, "GET /agents", account_id=account_id)
     plan = await administer(request, "GET /plans/{name}", name=account.plan)
-    goes = await administer(request, "DELETE /accounts/{account_id}", account_id=account_id, dry_run=True)
+    goes = await _goes(request, account_id)
     return page(
         request,
         "account.html",
@@ -178,7 +179,7 @@ async def _account(
         by_agent=by_agent(usage.lines),
         keys=keys,
         agents={each.id: each for each in agents},
-        goes=goes.goes,
+        goes=goes,
         issued=issued,
         fields=_EDIT.filled(msgspec.to_builtins(account), refused),
         refused=refused,
@@ -186,13 +187,22 @@ async def _account(
     )
 
 
-@get("/plans/{name:str}")
+async def _goes(request: AnyRequest, account_id: str) -> Sequence[Any]:
+    """What would be deleted with it, for who may."""
+    if not rights_of(request)("POST /accounts/{account_id}/delete"):
+        return ()
+    gone = await administer(request, "DELETE /accounts/{account_id}", account_id=account_id, dry_run=True)
+    goes: Sequence[Any] = gone.goes
+    return goes
+
+
+@get("/plans/{name:str}", role=Role.OWNER)
 async def get_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
     """A plan as a form; `new` is one that is to be made."""
     return await _plan(request, name)
 
 
-@post("/plans/{name:str}", status_code=200)
+@post("/plans/{name:str}", status_code=200, role=Role.OWNER)
 async def post_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
     given = await request.form()
     try:

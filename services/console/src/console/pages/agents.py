@@ -17,6 +17,7 @@ from console.frame.directory import accounts_by_id, changes_of
 from console.frame.filters import json_text
 from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
+from console.frame.roles import Role
 from contracts.admin_errors import AdminError, Conflict, Invalid
 from contracts.tool_messages import ToolsListed
 from directory.agent_draft import AgentChanges
@@ -40,7 +41,7 @@ class DiffLine(msgspec.Struct, frozen=True):
     text: str
 
 
-@get("/agents")
+@get("/agents", role=Role.VIEWER)
 async def get_agents(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
@@ -57,12 +58,12 @@ async def get_agents(
     )
 
 
-@get("/agents/new")
+@get("/agents/new", role=Role.OPERATOR)
 async def get_new_agent(request: AnyRequest, account_id: str = "") -> Response[Any]:
     return await _new_agent(request, account_id)
 
 
-@post("/agents/new", status_code=200)
+@post("/agents/new", status_code=200, role=Role.OPERATOR)
 async def post_new_agent(request: AnyRequest) -> Response[Any]:
     """Make one; where it is not taken, the form comes back as it was filled."""
     given = await request.form()
@@ -88,13 +89,13 @@ async def _new_agent(
     )
 
 
-@get("/agents/{agent_id:str}")
+@get("/agents/{agent_id:str}", role=Role.VIEWER)
 async def get_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Its configuration as a form, its versions, its tool servers, who changed it."""
     return await _agent(request, agent_id)
 
 
-@post("/agents/{agent_id:str}", status_code=200)
+@post("/agents/{agent_id:str}", status_code=200, role=Role.OPERATOR)
 async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Change what differs from the version that was edited: a new version."""
     given = await request.form()
@@ -130,7 +131,7 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
     )
 
 
-@get("/agents/{agent_id:str}/diff")
+@get("/agents/{agent_id:str}/diff", role=Role.VIEWER)
 async def get_diff(request: AnyRequest, agent_id: FromPath[str], old: int, new: int) -> Response[Any]:
     """What two versions differ in."""
     route = "GET /agents/{agent_id}/versions/{version}"
@@ -146,7 +147,7 @@ async def get_diff(request: AnyRequest, agent_id: FromPath[str], old: int, new: 
     )
 
 
-@post("/agents/{agent_id:str}/restore", status_code=303)
+@post("/agents/{agent_id:str}/restore", status_code=303, role=Role.OPERATOR)
 async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect:
     """Make a new version of an old one."""
     given = await request.form()
@@ -155,7 +156,7 @@ async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect
     return Redirect(f"/agents/{agent_id}", status_code=303)
 
 
-@post("/agents/{agent_id:str}/check", status_code=200)
+@post("/agents/{agent_id:str}/check", status_code=200, role=Role.OPERATOR)
 async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Its provider and its tool servers as they are now, and their tools."""
     current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
@@ -172,7 +173,7 @@ async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
     )
 
 
-@post("/agents/{agent_id:str}/delete", status_code=200)
+@post("/agents/{agent_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Delete it, where its name was typed."""
     given = await request.form()
@@ -186,13 +187,13 @@ async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[
     return Redirect("/agents", status_code=303)
 
 
-@get("/agents/{agent_id:str}/servers/{name:str}")
+@get("/agents/{agent_id:str}/servers/{name:str}", role=Role.OPERATOR)
 async def get_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
     """A tool server as a form; `new` is one that is to be added."""
     return await _server(request, agent_id, name)
 
 
-@post("/agents/{agent_id:str}/servers/{name:str}", status_code=200)
+@post("/agents/{agent_id:str}/servers/{name:str}", status_code=200, role=Role.OPERATOR)
 async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
     given = await request.form()
     try:

@@ -13,9 +13,10 @@ from litestar.response import Redirect
 from bus import BusUnavailable, list_tools
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer, note_read
+from console.frame.acting import administer, note_list, note_read
 from console.frame.forms import FormField, SchemaForm
 from console.frame.rendering import page
+from console.frame.roles import Role
 from contracts import http
 from contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from conversations.queries.threads import SavedMessage, find_thread, messages_of, readable
@@ -55,7 +56,7 @@ class ShownApproval(msgspec.Struct, frozen=True, kw_only=True):
         return self.approval.status == "pending"
 
 
-@get("/approvals")
+@get("/approvals", role=Role.VIEWER)
 async def get_approvals(
     request: AnyRequest, status: str = "pending", account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
@@ -66,6 +67,7 @@ async def get_approvals(
         "after": cursor,
     }
     found = await administer(request, "GET /approvals", **asked)
+    await note_list(request, "approvals", (each.conversation_id for each in found.items))
     shown = await _shown(request, found.items)
     return page(
         request,
@@ -81,7 +83,7 @@ async def get_approvals(
     )
 
 
-@get("/approvals/news")
+@get("/approvals/news", role=Role.VIEWER)
 async def get_news(
     request: AnyRequest, newest: str = "", shown: int = 0, account_id: str | None = None
 ) -> Response[Any]:
@@ -94,14 +96,14 @@ async def get_news(
     return page(request, "parts/approvals_news.html", fresh=fresh, gone=gone, account_id=account_id or "")
 
 
-@get("/approvals/{approval_id:str}")
+@get("/approvals/{approval_id:str}", role=Role.VIEWER)
 async def get_approval(request: AnyRequest, approval_id: FromPath[str]) -> Response[Any]:
     """One of them, with the conversation around it and its input as a form."""
     approval = await administer(request, "GET /approvals/{approval_id}", approval_id=approval_id)
     return _answer(request, await _whole(request, approval))
 
 
-@post("/approvals/{approval_id:str}/decision", status_code=200)
+@post("/approvals/{approval_id:str}/decision", status_code=200, role=Role.APPROVER)
 async def post_decision(request: AnyRequest, approval_id: FromPath[str]) -> Response[Any]:
     """Decide. What is not taken is said next to the form, with all that was written in it."""
     given = await request.form()

@@ -1,7 +1,7 @@
 """One conversation: its thread, a run as a timeline, and a slider over the log."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from litestar import get
@@ -16,6 +16,7 @@ from console.frame.event_source import rendered, stream
 from console.frame.failures import problem
 from console.frame.filters import version
 from console.frame.rendering import page
+from console.frame.roles import Role
 from console.frame.streamed_run import follow_run
 from console.pages.conversation_view import (
     BarDetail,
@@ -46,7 +47,7 @@ def _version(request: AnyRequest, name: str = "at") -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-@get("/conversations/{conversation_id:str}")
+@get("/conversations/{conversation_id:str}", role=Role.VIEWER)
 async def get_conversation(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
     """The page; where htmx asks, what changes with the slider."""
     found = await _look(request, conversation_id)
@@ -54,8 +55,7 @@ async def get_conversation(request: AnyRequest, conversation_id: FromPath[str]) 
         return found
     detail = await _detail(request, found, request.query_params.get("bar", ""))
     is_part = bool(request.headers.get("hx-request"))
-    if not is_part:
-        await note_read(request, found.id, found.account_id)
+    await note_read(request, found.id, found.account_id)
     return page(
         request,
         "parts/conversation_past.html" if is_part else "conversation.html",
@@ -126,16 +126,17 @@ async def _system_prompt(request: AnyRequest, found: ConversationView) -> System
     return SystemPrompt(agent.system_prompt, f"of the agent's {version(run.agent_version)}")
 
 
-@get("/conversations/{conversation_id:str}/stream")
+@get("/conversations/{conversation_id:str}/stream", role=Role.VIEWER)
 async def get_stream(request: AnyRequest, conversation_id: FromPath[str]) -> Stream | Template:
     """A run that goes on, until it has ended."""
     found = await _look(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
-    return stream(_parts(request, found.id))
+    await note_read(request, found.id, found.account_id)
+    return await stream(request, _parts(request, found.id))
 
 
-async def _parts(request: AnyRequest, conversation_id: str) -> AsyncIterator[str]:
+async def _parts(request: AnyRequest, conversation_id: str) -> AsyncGenerator[str, None]:
     """The page's part at each step of the run and every other second, and its text as it comes."""
     services, given = services_of(request), request.query_params
     trace_id, look_at_time = given.get("run", "").lower(), 0.0
@@ -153,7 +154,7 @@ async def _parts(request: AnyRequest, conversation_id: str) -> AsyncIterator[str
         yield rendered(request, "parts/conversation_live.html", **context)
 
 
-@get("/conversations/{conversation_id:str}/events")
+@get("/conversations/{conversation_id:str}/events", role=Role.VIEWER)
 async def get_events(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
     """The events of a run as they are stored, with their links."""
     found = await _look(request, conversation_id)
@@ -168,7 +169,7 @@ async def get_events(request: AnyRequest, conversation_id: FromPath[str]) -> Res
     return page(request, template, title=f"Events of {found.title}", links=links, entries=entries, **shown)
 
 
-@get("/conversations/{conversation_id:str}/events/{version:int}")
+@get("/conversations/{conversation_id:str}/events/{version:int}", role=Role.VIEWER)
 async def get_event(
     request: AnyRequest, conversation_id: FromPath[str], version: FromPath[int]
 ) -> Response[bytes] | Template:
@@ -183,7 +184,7 @@ async def get_event(
     return Response(rows[0].state, media_type="application/json", headers={"cache-control": "no-store"})
 
 
-@get("/traces/{trace_id:str}")
+@get("/traces/{trace_id:str}", role=Role.VIEWER)
 async def get_trace(request: AnyRequest, trace_id: FromPath[str]) -> Redirect | Template:
     """The conversation that has a run."""
     trace_id = trace_id.lower()

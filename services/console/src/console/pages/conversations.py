@@ -13,8 +13,9 @@ from administration.admin_conversations import ENDS, conversation_filter
 from administration.admin_values import Page
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import administer, note_list
 from console.frame.rendering import page
+from console.frame.roles import Role
 from contracts.admin_errors import Invalid
 from conversations.database import server_now
 from conversations.projections.feedback_table import RATINGS
@@ -137,7 +138,7 @@ async def _choices(request: AnyRequest) -> Choices:
     )
 
 
-@get("/conversations")
+@get("/conversations", role=Role.VIEWER)
 async def get_conversations(request: AnyRequest) -> Template:
     """The page; where htmx asks, the rows, or those after `before`."""
     form, wrong = _form(request), ""
@@ -146,6 +147,7 @@ async def get_conversations(request: AnyRequest) -> Template:
     except Invalid as error:
         wrong = str(error)
         results = Results(rows=[], names=ShownNames({}, {}), next_before="", newest="")
+    await note_list(request, "search", (each.id for each in results.rows))
     shown: dict[str, Any] = {"form": form, "results": results, "wrong": wrong, "every": _EVERY_SECONDS}
     if request.headers.get("hx-request"):
         part = "conversation_rows" if request.query_params.get("before") else "conversation_results"
@@ -163,7 +165,7 @@ async def get_conversations(request: AnyRequest) -> Template:
     )
 
 
-@get("/conversations/new")
+@get("/conversations/new", role=Role.VIEWER)
 async def get_new_conversations(request: AnyRequest, after: Text) -> Template:
     """How many there are by now that the page does not show."""
     form = _form(request)

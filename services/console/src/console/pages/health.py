@@ -12,6 +12,7 @@ from litestar.response import Template
 from console.console_services import ConsoleServices, services_of
 from console.frame.access import AnyRequest
 from console.frame.rendering import page
+from console.frame.roles import Role
 from console.live.monitor import resolved
 from ops import record
 from ops.folder import RunFolder
@@ -123,7 +124,7 @@ def _newest_first(folder: RunFolder) -> list[LoggedError]:
     return [*reversed(found)]
 
 
-@get("/health")
+@get("/health", role=Role.VIEWER)
 async def get_health(request: AnyRequest) -> Template:
     """The page; its part alone where htmx asks for it."""
     view = await _view(services_of(request))

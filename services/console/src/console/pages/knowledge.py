@@ -13,6 +13,7 @@ from console.frame.acting import administer
 from console.frame.directory import accounts_by_id
 from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
+from console.frame.roles import Role
 from contracts.admin_errors import AdminError, Invalid
 
 _NEW = SchemaForm(body_schema(NewKnowledgeBase), leave_out=("account_id", "id"))
@@ -27,13 +28,13 @@ _TEXTS = {
 }
 
 
-@get("/knowledge")
+@get("/knowledge", role=Role.VIEWER)
 async def get_bases(request: AnyRequest, cursor: str | None = None) -> Response[Any]:
     """The list, and a form for a new one."""
     return await _bases(request, cursor)
 
 
-@post("/knowledge", status_code=200)
+@post("/knowledge", status_code=200, role=Role.OPERATOR)
 async def post_base(request: AnyRequest) -> Response[Any]:
     given = await request.form()
     try:
@@ -60,7 +61,7 @@ async def _bases(
     )
 
 
-@get("/knowledge/{base_id:str}")
+@get("/knowledge/{base_id:str}", role=Role.VIEWER)
 async def get_base(
     request: AnyRequest, base_id: FromPath[str], q: str = "", cursor: str | None = None
 ) -> Response[Any]:
@@ -68,7 +69,12 @@ async def get_base(
     return await _base(request, base_id, q, cursor)
 
 
-@post("/knowledge/{base_id:str}/documents", status_code=200, request_max_body_size=4 * 1024 * 1024)
+@post(
+    "/knowledge/{base_id:str}/documents",
+    status_code=200,
+    request_max_body_size=4 * 1024 * 1024,
+    role=Role.OPERATOR,
+)
 async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response[Any]:
     """Add a file, or replace the document of its name."""
     given = await request.form()
@@ -80,7 +86,7 @@ async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response
     return Redirect(f"/knowledge/{base_id}", status_code=303)
 
 
-@post("/knowledge/{base_id:str}/documents/{document_id:str}/delete", status_code=303)
+@post("/knowledge/{base_id:str}/documents/{document_id:str}/delete", status_code=303, role=Role.OWNER)
 async def post_delete_document(
     request: AnyRequest, base_id: FromPath[str], document_id: FromPath[str]
 ) -> Redirect:

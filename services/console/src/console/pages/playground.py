@@ -1,6 +1,6 @@
 """Playground: a conversation with an agent or a draft of it, from the beginning or from any message on."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +15,7 @@ from console.frame.access import AnyRequest
 from console.frame.acting import administer, note_read
 from console.frame.event_source import rendered, stream
 from console.frame.rendering import page
+from console.frame.roles import Role
 from console.frame.streamed_run import follow_run
 from console.pages.agent_choice import (
     DraftForm,
@@ -59,7 +60,7 @@ class PlaygroundThread(msgspec.Struct, frozen=True, kw_only=True):
         return not self.fork_at and bool(own) and all(run.form == FORM for run in own)
 
 
-@get("/playground")
+@get("/playground", role=Role.OPERATOR)
 async def get_playground(
     request: AnyRequest,
     agent: str = "",
@@ -77,12 +78,10 @@ async def get_playground(
     if version is None and thread.goes_on and thread.runs[-1].agent_id == agent:
         version = thread.runs[-1].agent_version
     found = await find_agent(request, agent, version)
-    if thread.conversation is not None:
-        await note_read(request, thread.conversation.conversation_id, thread.conversation.account_id)
     return await _shown(request, found, form_of(found), thread, thread.again)
 
 
-@post("/playground", status_code=200)
+@post("/playground", status_code=200, role=Role.OPERATOR)
 async def post_message(request: AnyRequest) -> Response[Any]:
     """Send a message to the agent as the form has it, and show its run."""
     form = await request.form()
@@ -105,7 +104,7 @@ async def post_message(request: AnyRequest) -> Response[Any]:
     return _to(found.id, answering.version, run.conversation_id)
 
 
-@post("/playground/stop", status_code=200)
+@post("/playground/stop", status_code=200, role=Role.OPERATOR)
 async def post_stop(request: AnyRequest) -> Response[Any]:
     """Cancel the run that is under way; one that has ended meanwhile is just shown."""
     form = await request.form()
@@ -118,7 +117,7 @@ async def post_stop(request: AnyRequest) -> Response[Any]:
     return _to(text(form, "agent"), number(form, "version"), conversation)
 
 
-@post("/playground/version", status_code=200)
+@post("/playground/version", status_code=200, role=Role.OPERATOR)
 async def post_version(request: AnyRequest) -> Response[Any]:
     """Make a version of a draft: it answers everybody from now on."""
     form = await request.form()
@@ -128,7 +127,7 @@ async def post_version(request: AnyRequest) -> Response[Any]:
     return _to(agent_id, made.version, text(form, "conversation"))
 
 
-@get("/playground/stream")
+@get("/playground/stream", role=Role.OPERATOR)
 async def get_stream(request: AnyRequest, trace: str) -> Stream:
     """A run as it goes on. Raises NotFound."""
     services = services_of(request)
@@ -136,12 +135,14 @@ async def get_stream(request: AnyRequest, trace: str) -> Stream:
     if found is None:
         raise NotFound("run", trace[:40])
 
-    async def parts() -> AsyncIterator[str]:
+    await note_read(request, found.conversation_id, found.account_id)
+
+    async def parts() -> AsyncGenerator[str, None]:
         async for live in follow_run(services.bus, services.pool, trace):
             shown = {"live": live, "run": live.run, "conversation_id": found.conversation_id}
             yield rendered(request, "parts/streamed_run.html", **shown)
 
-    return stream(parts())
+    return await stream(request, parts())
 
 
 def _to(agent_id: str, version: int | None, conversation: str) -> Redirect:
@@ -194,6 +195,8 @@ async def _shown(
     *,
     problem: AdminError | None = None,
 ) -> Response[Any]:
+    if thread.conversation is not None:
+        await note_read(request, thread.conversation.conversation_id, thread.conversation.account_id)
     account = await administer(request, "GET /accounts/{account_id}", account_id=agent.account_id)
     return page(
         request,

@@ -11,6 +11,7 @@ from console.frame.acting import administer
 from console.frame.directory import accounts_by_id, changes_of
 from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
+from console.frame.roles import Role
 from contracts.admin_errors import AdminError
 from contracts.webhooks import ReplayBody
 
@@ -19,7 +20,7 @@ _STATUSES = ("all", "waiting", "failed", "delivered", "erased")
 _ONE = "/webhook_endpoints/{endpoint_id}"
 
 
-@get("/webhooks")
+@get("/webhooks", role=Role.VIEWER)
 async def get_webhooks(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
@@ -38,7 +39,7 @@ async def get_webhooks(
     )
 
 
-@get("/webhooks/{endpoint_id:str}")
+@get("/webhooks/{endpoint_id:str}", role=Role.VIEWER)
 async def get_endpoint(
     request: AnyRequest, endpoint_id: FromPath[str], status: str = "all", cursor: str | None = None
 ) -> Response[Any]:
@@ -46,7 +47,7 @@ async def get_endpoint(
     return await _endpoint(request, endpoint_id, status, cursor)
 
 
-@post("/webhooks/{endpoint_id:str}/switch", status_code=303)
+@post("/webhooks/{endpoint_id:str}/switch", status_code=303, role=Role.OPERATOR)
 async def post_switch(request: AnyRequest, endpoint_id: FromPath[str]) -> Redirect:
     """Disable or enable it."""
     given = await request.form()
@@ -55,7 +56,7 @@ async def post_switch(request: AnyRequest, endpoint_id: FromPath[str]) -> Redire
     return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
 
 
-@post("/webhooks/{endpoint_id:str}/deliveries/{delivery_id:str}/resend", status_code=303)
+@post("/webhooks/{endpoint_id:str}/deliveries/{delivery_id:str}/resend", status_code=303, role=Role.OPERATOR)
 async def post_resend(
     request: AnyRequest, endpoint_id: FromPath[str], delivery_id: FromPath[str]
 ) -> Redirect:
@@ -64,7 +65,7 @@ async def post_resend(
     return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
 
 
-@post("/webhooks/{endpoint_id:str}/replay", status_code=200)
+@post("/webhooks/{endpoint_id:str}/replay", status_code=200, role=Role.OPERATOR)
 async def post_replay(request: AnyRequest, endpoint_id: FromPath[str]) -> Response[Any]:
     """Have a range of the log sent again."""
     given = await request.form()

@@ -1,7 +1,7 @@
 """What if: recorded runs chosen, answered again by another configuration, and compared while that goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from console.frame.access import AnyRequest, session_of
 from console.frame.acting import admin_of, note_read
 from console.frame.event_source import rendered, stream
 from console.frame.rendering import page
+from console.frame.roles import Role
 from console.frame.running_experiments import MOST_RUNS, RunningExperiment
 from console.pages.agent_choice import (
     DraftForm,
@@ -50,7 +51,7 @@ _PAUSE_SECONDS = 0.5
 _FIELDS = ("runs", "sample", "since", "until", "end", "tag", "seed")
 
 
-@get("/what-if")
+@get("/what-if", role=Role.OPERATOR)
 async def get_what_if(request: AnyRequest, agent: str = "", version: int | None = None) -> Response[Any]:
     """The form; the address fills it: `runs` has ids of traces and conversations, separated by blanks.
 
@@ -73,7 +74,7 @@ async def get_what_if(request: AnyRequest, agent: str = "", version: int | None 
     return await _form(request, found, form_of(found), given)
 
 
-@post("/what-if", status_code=200)
+@post("/what-if", status_code=200, role=Role.OPERATOR)
 async def post_what_if(request: AnyRequest) -> Response[Any]:
     """Estimate, or start; where it is not taken, the form comes back as it was filled in."""
     form = await request.form()
@@ -87,9 +88,9 @@ async def post_what_if(request: AnyRequest) -> Response[Any]:
         if text(form, "do") != "start":
             return await _form(request, found, draft, given, expected=expected)
         answering = await drafted(request, found, draft)
+        running = await _started(request, answering, chosen, expected, found.version, changed)
     except AdminError as error:
         return await _form(request, found, draft, given, problem=error)
-    running = await _started(request, answering, chosen, expected, found.version, changed)
     return Redirect(f"/what-if/{running.id}", status_code=303)
 
 
@@ -186,9 +187,12 @@ async def _started(
     of_version: int,
     changed: Iterable[str],
 ) -> RunningExperiment:
+    """Raises Conflict."""
     services, admin = services_of(request), admin_of(request)
+    services.experiments.check_room(session_of(request).id)
     async with admin.connection() as conn:
         after = {"account_id": agent.account_id, "version": agent.version, "runs": len(chosen)}
+        after["conversations"] = list(dict.fromkeys(each.conversation_id for each in chosen))
         await admin.note(conn, "what_if", "agent", agent.id, after=after)
     candidate = Candidate(account_id=agent.account_id, agent_id=agent.id, version=agent.version)
     experiment = Experiment(
@@ -201,30 +205,34 @@ async def _started(
         of_version=of_version,
         changes=changed,
         actor=session_of(request).actor,
+        session_id=session_of(request).id,
         begun_at=await server_now(services.pool),
     )
     return services.experiments.add(running)
 
 
-@get("/what-if/{experiment_id:str}")
+@get("/what-if/{experiment_id:str}", role=Role.OPERATOR)
 async def get_experiment(
     request: AnyRequest, experiment_id: FromPath[str], run: str = "", only: str = ""
 ) -> Response[Any]:
     """How far it is, what has come of it, and one run side by side."""
     running = services_of(request).experiments.find(experiment_id)
     shown = await _shown(running, run, only)
+    await note_read(request, running.id, running.agent.account_id, kind="experiment")
     await _note_read(request, running, shown)
     return page(request, "experiment.html", title="What if", **shown)
 
 
-@get("/what-if/{experiment_id:str}/stream")
+@get("/what-if/{experiment_id:str}/stream", role=Role.OPERATOR)
 async def get_experiment_stream(
     request: AnyRequest, experiment_id: FromPath[str], run: str = "", only: str = ""
 ) -> Stream:
     """The same as long as it runs, twice a second at most."""
     running = services_of(request).experiments.find(experiment_id)
 
-    async def parts() -> AsyncIterator[str]:
+    await note_read(request, running.id, running.agent.account_id, kind="experiment")
+
+    async def parts() -> AsyncGenerator[str, None]:
         is_read = bool(run) or bool(running.experiment.done)
         async for _ in running.changes():
             shown = await _shown(running, run, only)
@@ -236,10 +244,10 @@ async def get_experiment_stream(
             yield rendered(request, "parts/experiment.html", **shown)
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    return stream(parts())
+    return await stream(request, parts())
 
 
-@post("/what-if/{experiment_id:str}/stop", status_code=200)
+@post("/what-if/{experiment_id:str}/stop", status_code=200, role=Role.OPERATOR)
 async def post_stop(request: AnyRequest, experiment_id: FromPath[str]) -> Redirect:
     running = services_of(request).experiments.find(experiment_id)
     running.stop()

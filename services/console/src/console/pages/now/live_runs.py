@@ -5,7 +5,7 @@ Runs of the table are followed on the bus while somebody looks; nobody else is a
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 import msgspec
 from jinja2 import Environment
@@ -95,7 +95,7 @@ class LiveRuns:
             await self._look()
         return RunTable(rows=self._rows(), total=self._total, problem=self._problem)
 
-    async def read(self) -> AsyncIterator[bytes]:
+    async def read(self) -> AsyncGenerator[bytes, None]:
         """The whole table first, then what changes. A beat opens the stream: a look may take a while."""
         yield BEAT
         board = await self._sources.boards.board()

@@ -1,0 +1,317 @@
+"""Signing in at a provider of OpenID Connect: who comes in with which role, and who is refused why."""
+
+import itertools
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+from joserfc.jwk import OctKey, RSAKey
+
+from console.frame.oidc_provider import (
+    OidcProvider,
+    ProviderUnavailable,
+    SignInRefused,
+    claim_values,
+    person_name,
+)
+from console.frame.roles import Role
+from console.sign_in_settings import SignInSettings
+from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
+from tests.console.pages import text_of
+from tests.console.process import URL, ConsoleProcess, console_process
+from tests.ports import free_port
+
+pytestmark = pytest.mark.requirement("CONSOLE-OIDC")
+
+_addresses = itertools.count(2)
+_ROLES = "staff=viewer,support=approver,ops=operator,admins=owner"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[OpenIdProvider]:
+    with openid_provider() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(provider: OpenIdProvider) -> Iterator[None]:
+    before = dict(vars(provider))
+    yield
+    vars(provider).update(before, claims=dict(EVERYBODY), changed={}, document={}, token_requests=[])
+
+
+@pytest.fixture(scope="module")
+async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
+    named = {"ISSUER": provider.url, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "ROLES": _ROLES}
+    own = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()}
+    own |= {"AGENTCHAT_CONSOLE_URL": URL, "AGENTCHAT_ADMIN_TOKEN": "is not taken here"}
+    with tempfile.TemporaryDirectory() as folder:
+        async with console_process(Path(folder), environ | own) as process:
+            yield process
+
+
+class Person:
+    """Somebody's browser at an address of its own. It sends cookies that are for TLS alone too."""
+
+    def __init__(self, console: ConsoleProcess) -> None:
+        transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{next(_addresses)}")
+        headers = {"host": "console.example"}
+        self.http = httpx.AsyncClient(base_url=console.url, headers=headers, timeout=30, transport=transport)
+        self.cookies: dict[str, str] = {}
+
+    async def get(self, path: str) -> httpx.Response:
+        sent = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        answer = await self.http.get(path, headers={"cookie": sent})
+        for each in answer.headers.get_list("set-cookie"):
+            name, _, value = each.partition(";")[0].partition("=")
+            self.cookies[name] = value.strip('"')
+        return answer
+
+    async def sign_in(self, following: str = "/health") -> httpx.Response:
+        """By way of the provider; what the console says when it is back."""
+        return await self.get(await self.at_provider(following))
+
+    async def at_provider(self, following: str = "/health") -> str:
+        """The path with which the provider sends the browser back."""
+        begun = await self.get(f"/sign-in/begin?next={following}")
+        assert begun.status_code == 303, text_of(begun.text)
+        async with httpx.AsyncClient() as elsewhere:
+            agreed = await elsewhere.get(begun.headers["location"])
+        back = urlsplit(agreed.headers["location"])
+        assert f"{back.scheme}://{back.netloc}" == URL
+        return f"{back.path}?{back.query}"
+
+
+@pytest.fixture
+async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
+    found = Person(console)
+    yield found
+    await found.http.aclose()
+
+
+async def test_a_person_comes_in_by_the_provider_and_is_where_they_wanted_to_be(person: Person) -> None:
+    away = await person.get("/health?a=1")
+    page = await person.get(away.headers["location"])
+    assert 'href="/sign-in/begin?next=/health%3Fa%3D1"' in page.text
+    assert 'name="token"' not in page.text
+    back = await person.sign_in("/health%3Fa%3D1")
+    assert '<meta http-equiv="refresh" content="0; url=/health?a=1">' in back.text
+    session, ended = back.headers.get_list("set-cookie")
+    assert session.startswith("__Host-agentchat_console=")
+    assert {"httponly", "secure", "samesite=strict", "path=/"} <= set(session.lower().split("; "))
+    assert "Max-Age=0" in ended, "the state of the sign-in is used once"
+    assert "console:user-1 (ada) viewer" in text_of((await person.get("/health")).text)
+
+
+async def test_the_state_is_kept_in_a_cookie_that_a_redirect_of_the_provider_brings(person: Person) -> None:
+    begun = await person.get("/sign-in/begin")
+    (kept,) = begun.headers.get_list("set-cookie")
+    assert kept.startswith("__Host-agentchat_console_sign_in=")
+    assert {"httponly", "secure", "samesite=lax", "path=/", "max-age=600"} <= set(kept.lower().split("; "))
+    asked = dict(parse_qsl(urlsplit(begun.headers["location"]).query))
+    assert {"code_challenge", "state", "nonce"} <= asked.keys()
+
+
+@pytest.mark.parametrize(
+    ("groups", "role"),
+    [
+        (["staff"], "viewer"),
+        ("support", "approver"),
+        (["staff", "ops", "strangers"], "operator"),
+        (["admins", "staff"], "owner"),
+    ],
+)
+async def test_the_highest_role_of_the_claim_counts(
+    person: Person, provider: OpenIdProvider, groups: Any, role: str
+) -> None:
+    provider.claims["groups"] = groups
+    await person.sign_in()
+    assert f"console:user-1 (ada) {role}" in text_of((await person.get("/health")).text)
+
+
+_OTHER_KEY = RSAKey.generate_key(2048, {"kid": "first"})
+_NOT_FOR_US = "is not for us, or not of now"
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"nonce": "another"}, "nonce"),
+        ({"nonce": None}, "nonce"),
+        ({"iss": "https://evil.example"}, "iss"),
+        ({"aud": "another"}, "aud"),
+        ({"aud": ["another", "third"], "azp": CLIENT}, "aud"),
+        ({"aud": [CLIENT, "another"], "azp": "another"}, "azp"),
+        ({"exp": int(time.time()) - 3600}, "expired"),
+        ({"iat": int(time.time()) + 3600}, "issued in the future"),
+        ({"sub": None}, "sub"),
+    ],
+)
+async def test_a_token_that_is_not_for_us_is_refused(
+    person: Person, provider: OpenIdProvider, changed: dict[str, Any], reason: str
+) -> None:
+    provider.changed = changed
+    await refused(person, _NOT_FOR_US, reason)
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [(_OTHER_KEY, "RS256"), (OctKey.import_key(SECRET, {"kid": "first"}), "HS256"), (None, "none")],
+)
+async def test_a_signature_that_is_not_the_providers_is_refused(
+    person: Person, provider: OpenIdProvider, key: Any, algorithm: str
+) -> None:
+    provider.signing, provider.algorithm = key or provider.signing, algorithm
+    await refused(person, _NOT_FOR_US)
+
+
+async def refused(person: Person, *words: str) -> None:
+    answer = await person.sign_in()
+    assert answer.status_code == 403
+    shown = text_of(answer.text)
+    assert "Not signed in." in shown
+    for each in words:
+        assert each in shown
+    assert "__Host-agentchat_console" not in person.cookies
+
+
+@pytest.mark.parametrize("claims", [{"groups": ["strangers"]}, {"groups": None}, {"groups": {"admins": 1}}])
+async def test_who_has_no_role_is_told_so(
+    person: Person, provider: OpenIdProvider, claims: dict[str, Any]
+) -> None:
+    provider.changed = claims
+    await refused(person, "knows you as user-1 (ada), and nothing in your groups gives you a role here")
+
+
+async def test_a_key_that_is_new_is_read(person: Person, provider: OpenIdProvider) -> None:
+    await person.sign_in()
+    provider.signing = provider.published = RSAKey.generate_key(2048, {"kid": "second"})
+    assert (await person.sign_in()).status_code == 200
+
+
+async def test_what_the_provider_refuses_is_said(person: Person, provider: OpenIdProvider) -> None:
+    provider.refusal = "access_denied"
+    await refused(person, "refused: access_denied")
+
+
+async def test_a_provider_that_fails_is_said_to_be_away(person: Person, provider: OpenIdProvider) -> None:
+    provider.is_away = True
+    answer = await person.sign_in()
+    assert (answer.status_code, "does not answer" in answer.text) == (503, True)
+    provider.is_away = False
+    assert (await person.sign_in()).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (
+            {"issuer": "https://evil.example"},
+            "calls itself 'https://evil.example'",
+        ),
+        ({"token_endpoint": "http://login.example/token"}, "has no token_endpoint by https"),
+        ({"jwks_uri": None}, "has no jwks_uri by https"),
+    ],
+)
+async def test_a_document_that_is_wrong_is_named(
+    provider: OpenIdProvider, document: dict[str, Any], reason: str
+) -> None:
+    provider.document = document
+    with pytest.raises(ProviderUnavailable, match=reason):
+        await OidcProvider(settings_of(provider.url)).begin()
+
+
+@pytest.mark.parametrize("path", ["", "/nothing"])
+async def test_a_provider_that_is_not_there_is_said_to_be_away(provider: OpenIdProvider, path: str) -> None:
+    url = f"{provider.url}{path}" if path else f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(ProviderUnavailable, match=r"^127\.0\.0\.1:\d+ does not answer: "):
+        await OidcProvider(settings_of(url)).begin()
+
+
+def settings_of(issuer: str, **more: Any) -> SignInSettings:
+    more = {"oidc_roles": ("staff=viewer", "ada@example.com=owner")} | more
+    return SignInSettings(
+        oidc_issuer=issuer, oidc_client_id=CLIENT, oidc_client_secret=SECRET, console_url=URL, **more
+    )
+
+
+@pytest.mark.parametrize(("claims", "comes_in"), [({"email_verified": True}, True), ({}, False)])
+async def test_an_address_gives_a_role_once_the_provider_has_verified_it(
+    provider: OpenIdProvider, claims: dict[str, Any], comes_in: bool
+) -> None:
+    provider.claims = {"sub": "1", "email": "ada@example.com", **claims}
+    found = OidcProvider(settings_of(provider.url, oidc_role_claim="email"))
+    begun = await found.begin()
+    async with httpx.AsyncClient() as browser:
+        agreed = await browser.get(begun.url)
+    code = dict(parse_qsl(urlsplit(agreed.headers["location"]).query))["code"]
+    if comes_in:
+        assert (await found.finish(code, None, begun.nonce, begun.code_verifier)).role == Role.OWNER
+    else:
+        with pytest.raises(SignInRefused, match="nothing in your email gives you a role"):
+            await found.finish(code, None, begun.nonce, begun.code_verifier)
+
+
+@pytest.mark.parametrize(
+    ("claims", "name"),
+    [
+        ({"sub": "1", "preferred_username": "ada", "email": "a@b.example"}, "1 (ada)"),
+        ({"sub": "1", "email": "a+b@c.example"}, "1 (a+b@c.example)"),
+        ({"sub": "1", "name": "Ada  (2)\u202e<b>"}, "1 (Ada  2b)"),
+        ({"sub": "1", "name": "\u00c9va"}, "1 (\u00c9va)"),
+        ({"sub": "1", "name": ["x"]}, "1"),
+        ({"sub": "ada", "preferred_username": "ada"}, "ada"),
+        ({"sub": "1", "name": "a" * 500}, f"1 ({'a' * 80})"),
+    ],
+)
+def test_nobody_has_the_name_of_somebody_else(claims: dict[str, Any], name: str) -> None:
+    assert person_name(claims) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("groups", ["a", "b"]),
+        ("realm_access.roles", ["c"]),
+        ("https://x.example/roles", ["d"]),
+        ("groups.roles", []),
+        ("nothing", []),
+    ],
+)
+def test_a_claim_is_found_by_its_name_or_its_path(name: str, values: list[str]) -> None:
+    claims = {
+        "groups": ["a", 1, "b"],
+        "realm_access": {"roles": ["c"]},
+        "https://x.example/roles": "d",
+    }
+    assert claim_values(claims, name) == values
+
+
+async def test_a_code_and_a_state_are_good_once_and_in_one_browser(
+    console: ConsoleProcess, person: Person, provider: OpenIdProvider
+) -> None:
+    back = await person.at_provider()
+    other = Person(console)
+    assert "begun in another browser" in text_of((await other.get(back)).text)
+    kept = dict(person.cookies)
+    assert (await person.get(back)).status_code == 200
+    assert "begun in another browser" in text_of((await person.get(back)).text)
+    person.cookies = kept
+    assert "refused: the code is not good" in text_of((await person.get(back)).text)
+    await other.http.aclose()
+
+
+async def test_who_failed_often_waits(person: Person, provider: OpenIdProvider) -> None:
+    provider.changed = {"nonce": "another"}
+    for _ in range(20):
+        answer = await person.sign_in()
+        if "Too many sign-ins failed" in answer.text:
+            break
+    asked = len(provider.token_requests)
+    assert "Too many sign-ins failed" in text_of((await person.sign_in()).text)
+    assert len(provider.token_requests) == asked, "the provider is not asked"

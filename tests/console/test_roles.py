@@ -1,0 +1,293 @@
+"""Who may do what: one table of all routes, tried with each role and with none."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator
+from html import unescape
+
+import httpx
+import psycopg
+import pytest
+from litestar import Litestar, get
+from litestar.handlers import HTTPRouteHandler
+
+from console import app
+from console.frame.roles import Rights, Role
+from console.frame.sessions import ConsoleSession, ServerClock, Sessions
+from contracts.webhooks import NewEndpoint
+from conversations.event_store.log import open_log
+from conversations.event_store.store import open_store
+from directory.secrets import sealer_of
+from runtime.postgres import Pool, open_pool
+from tests.console.pages import text_of
+from tests.console.process import TOKEN, URL, ConsoleProcess
+from tests.conversations.given import asked, held, started, turn
+from tests.conversations.read_models import Storage
+from webhooks import endpoints
+
+pytestmark = [
+    pytest.mark.requirement("CONSOLE-ROLES"),
+    pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning"),
+]
+
+ROLES: dict[str, Role | None] = {
+    "GET /healthz": None,
+    "GET /readyz": None,
+    "GET /static/{digest}/{name}": None,
+    "GET /sign-in": None,
+    "POST /sign-in": None,
+    "GET /sign-in/begin": None,
+    "GET /sign-in/callback": None,
+    "POST /sign-out": Role.VIEWER,
+    "GET /": Role.VIEWER,
+    "GET /now": Role.VIEWER,
+    "GET /now/stream": Role.VIEWER,
+    "GET /conversations": Role.VIEWER,
+    "GET /conversations/new": Role.VIEWER,
+    "GET /conversations/{conversation_id}": Role.VIEWER,
+    "GET /conversations/{conversation_id}/stream": Role.VIEWER,
+    "GET /conversations/{conversation_id}/events": Role.VIEWER,
+    "GET /conversations/{conversation_id}/events/{version}": Role.VIEWER,
+    "GET /traces/{trace_id}": Role.VIEWER,
+    "GET /approvals": Role.VIEWER,
+    "GET /approvals/news": Role.VIEWER,
+    "GET /approvals/{approval_id}": Role.VIEWER,
+    "POST /approvals/{approval_id}/decision": Role.APPROVER,
+    "GET /what-if": Role.OPERATOR,
+    "POST /what-if": Role.OPERATOR,
+    "GET /what-if/{experiment_id}": Role.OPERATOR,
+    "GET /what-if/{experiment_id}/stream": Role.OPERATOR,
+    "POST /what-if/{experiment_id}/stop": Role.OPERATOR,
+    "GET /playground": Role.OPERATOR,
+    "POST /playground": Role.OPERATOR,
+    "POST /playground/stop": Role.OPERATOR,
+    "POST /playground/version": Role.OPERATOR,
+    "GET /playground/stream": Role.OPERATOR,
+    "GET /agents": Role.VIEWER,
+    "GET /agents/new": Role.OPERATOR,
+    "POST /agents/new": Role.OPERATOR,
+    "GET /agents/{agent_id}": Role.VIEWER,
+    "POST /agents/{agent_id}": Role.OPERATOR,
+    "GET /agents/{agent_id}/diff": Role.VIEWER,
+    "POST /agents/{agent_id}/restore": Role.OPERATOR,
+    "POST /agents/{agent_id}/check": Role.OPERATOR,
+    "POST /agents/{agent_id}/delete": Role.OWNER,
+    "GET /agents/{agent_id}/servers/{name}": Role.OPERATOR,
+    "POST /agents/{agent_id}/servers/{name}": Role.OPERATOR,
+    "GET /knowledge": Role.VIEWER,
+    "POST /knowledge": Role.OPERATOR,
+    "GET /knowledge/{base_id}": Role.VIEWER,
+    "POST /knowledge/{base_id}/documents": Role.OPERATOR,
+    "POST /knowledge/{base_id}/documents/{document_id}/delete": Role.OWNER,
+    "GET /accounts": Role.VIEWER,
+    "POST /accounts": Role.OWNER,
+    "GET /accounts/{account_id}": Role.VIEWER,
+    "POST /accounts/{account_id}": Role.OWNER,
+    "POST /accounts/{account_id}/delete": Role.OWNER,
+    "POST /accounts/{account_id}/keys": Role.OWNER,
+    "POST /accounts/{account_id}/keys/{key_id}": Role.OWNER,
+    "GET /plans/{name}": Role.OWNER,
+    "POST /plans/{name}": Role.OWNER,
+    "GET /webhooks": Role.VIEWER,
+    "GET /webhooks/{endpoint_id}": Role.VIEWER,
+    "POST /webhooks/{endpoint_id}/switch": Role.OPERATOR,
+    "POST /webhooks/{endpoint_id}/deliveries/{delivery_id}/resend": Role.OPERATOR,
+    "POST /webhooks/{endpoint_id}/replay": Role.OPERATOR,
+    "GET /audit": Role.OWNER,
+    "GET /health": Role.VIEWER,
+}
+GUARDED = {route: role for route, role in ROLES.items() if role is not None}
+ACTIONS = [route for route in GUARDED if route.startswith("POST ")]
+_ID = "019ac9e4-0000-7000-8000-000000000000"
+_ELSEWHERE = {"POST /what-if/{experiment_id}/stop", "POST /playground/stop", "POST /playground/version"}
+"""Buttons of runs that go on and of drafts: tests/system has them."""
+
+
+class Visitor:
+    """Somebody with a role, or with none: signed in by a cookie as the console makes them."""
+
+    def __init__(self, console: ConsoleProcess, secret_key: str, role: Role | None) -> None:
+        async def now() -> float:
+            return 0.0
+
+        self.role, headers, self.form_token = role, {"host": "console.example"}, ""
+        if role is not None:
+            sessions = Sessions(secret_key, TOKEN, ServerClock(now), 1.0)
+            session = ConsoleSession(secrets.token_hex(8), f"console:{role.word}", role, 2.0**40)
+            headers["cookie"] = f"__Host-agentchat_console={sessions.sealed(session)}"
+            self.form_token = sessions.form_token(session)
+        limits = httpx.Limits(max_connections=8)
+        self.http = httpx.AsyncClient(base_url=console.url, headers=headers, timeout=30, limits=limits)
+
+    async def answer(self, route: str, origin: str = URL, **fields: str) -> httpx.Response:
+        """What a route answers, of a stream its beginning. Actions are sent with the session's token."""
+        method, path = route.split(" ")
+        path = re.sub(r"{version}", "1", path)
+        path = re.sub(r"{\w+}", _ID, path)
+        data = {"form_token": self.form_token, **fields} if method == "POST" else None
+        async with self.http.stream(method, path, data=data, headers={"origin": origin}) as response:
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                await response.aread()
+            return response
+
+
+@pytest.fixture(scope="module")
+async def visitors(
+    guarded: ConsoleProcess, environ: dict[str, str]
+) -> AsyncIterator[dict[Role | None, Visitor]]:
+    found = {role: Visitor(guarded, environ["AGENTCHAT_SECRET_KEY"], role) for role in (None, *Role)}
+    yield found
+    for each in found.values():
+        await each.http.aclose()
+
+
+def handlers() -> list[HTTPRouteHandler]:
+    return [*app.FRAME, *(each for page in app.PAGES for each in page)]
+
+
+def test_the_table_has_every_route_with_its_role() -> None:
+    assert app.role_table(Litestar(handlers(), openapi_config=None).routes) == ROLES
+
+
+def test_a_handler_that_names_no_role_keeps_the_console_from_starting() -> None:
+    @get("/secrets")
+    async def get_secrets() -> None: ...
+
+    made = Litestar([*handlers(), get_secrets], openapi_config=None)
+    with pytest.raises(app.RoleMissing, match="the handler of /secrets has no role"):
+        app.role_table(made.routes)
+
+
+@pytest.mark.parametrize("role", [None, *Role], ids=lambda role: role.word if role else "nobody")
+async def test_each_page_and_action_with_each_role(
+    visitors: dict[Role | None, Visitor], role: Role | None
+) -> None:
+    visitor = visitors[role]
+    answers = await asyncio.gather(*(visitor.answer(route) for route in GUARDED))
+    for (route, needed), answer in zip(GUARDED.items(), answers, strict=True):
+        if role is None and route in ACTIONS:
+            assert (answer.status_code, "Your session has ended" in answer.text) == (401, True), route
+        elif role is None:
+            assert answer.headers["location"].startswith("/sign-in?next="), route
+        elif role < needed:
+            said = f"This needs the role {needed.word}, and you are signed in as {role.word}."
+            assert (answer.status_code, said in text_of(answer.text)) == (403, True), route
+        else:
+            assert answer.status_code < 500, route
+            assert answer.status_code not in (401, 403), route
+            assert not answer.headers.get("location", "").startswith("/sign-in?"), route
+
+
+async def test_each_action_needs_our_origin_and_the_sessions_token(
+    visitors: dict[Role | None, Visitor],
+) -> None:
+    owner = visitors[Role.OWNER]
+    for route in ACTIONS:
+        foreign = await owner.answer(route, origin="https://evil.example")
+        assert (foreign.status_code, "another site" in foreign.text) == (403, True), route
+        for token in ("", "0" * 64):
+            forged = await owner.answer(route, form_token=token)
+            assert (forged.status_code, "Send it again?" in forged.text) == (403, True), route
+
+
+async def test_a_part_that_is_refused_is_said_above_the_page(visitors: dict[Role | None, Visitor]) -> None:
+    visitor = visitors[Role.VIEWER]
+    sent = {"hx-request": "true", "x-form-token": visitor.form_token}
+    answer = await visitor.http.post(f"/approvals/{_ID}/decision", headers=sent)
+    assert (answer.status_code, answer.headers["hx-retarget"]) == (403, "#trouble")
+    assert "needs the role approver" in answer.text
+    assert "<html" not in answer.text
+
+
+@pytest.fixture(scope="module")
+async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], pool: Pool) -> list[str]:
+    """The addresses of pages that have everything: keys, versions, tool servers, documents, deliveries."""
+    owner = visitors[Role.OWNER]
+
+    async def made(path: str, **fields: str) -> str:
+        data = {"form_token": owner.form_token, **fields}
+        answer = await owner.http.post(path, data=data, headers={"origin": URL})
+        assert answer.status_code in (200, 303), text_of(answer.text)
+        return str(answer.headers.get("location", ""))
+
+    account = await made("/accounts", name="Acme", plan="Starter")
+    account_id = account.rpartition("/")[2]
+    await made(f"{account}/keys", key_name="backend")
+    fields = {"account_id": account_id, "name": "Shop", "provider": "anthropic", "model": "m-1"}
+    agent = await made("/agents/new", **fields, parameters='{"max_tokens": 100}', system_prompt="Be brief.")
+    server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "require_approval": "always"}
+    await made(f"{agent}/servers/new", **server, max_call_seconds="60", elicitation="on")
+    base = await made("/knowledge", account_id=account_id, name="Help", language="english")
+    await owner.http.post(
+        f"{base}/documents",
+        data={"form_token": owner.form_token},
+        files={"file": ("a.md", b"# A\n\nWords.")},
+        headers={"origin": URL},
+    )
+    new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
+    sealer = sealer_of(environ["AGENTCHAT_SECRET_KEY"], ())
+    async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as owners_pool:
+        endpoint = await endpoints.create(owners_pool, sealer, account_id, new)
+    with psycopg.connect(environ["AGENTCHAT_DATABASE_URL"]) as conn:
+        conn.execute(
+            "INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, status)"
+            " VALUES ('msg_1', %s, 'run.completed', 'failed')",
+            [endpoint.id],
+        )
+    url = environ["AGENTCHAT_DATABASE_URL"]
+    async with open_store(url) as store, open_log(url) as log:
+        storage = Storage(store, log, pool, url)
+        talked = await storage.told(*turn("a", "Hello", "Hi"))
+        await storage.told(asked("b"), started("b"), *held("b")[:-1])
+        await storage.follow()
+    conversation = f"/conversations/{talked.conversation_id}"
+    made_pages = [account, agent, f"{agent}/servers/tools", f"{agent}/diff?old=1&new=2", base]
+    made_pages += [f"/webhooks/{endpoint.id}", conversation, f"{conversation}/events"]
+    chosen = f"agent={agent.rpartition('/')[2]}"
+    listed = [route.removeprefix("GET ") for route in ROLES if re.fullmatch(r"GET /[a-z-]+", route)]
+    return [
+        *(each for each in listed if each not in ("/healthz", "/readyz")),
+        *made_pages,
+        "/conversations?q=hello",
+        "/agents/new",
+        f"{agent}/servers/new",
+        "/plans/new",
+        "/plans/Starter",
+        f"/playground?{chosen}",
+        f"/what-if?{chosen}",
+    ]
+
+
+def routes_in(html: str) -> set[str]:
+    """The routes that a page leads to or sends forms to."""
+    found = {("POST", path) for path in re.findall(r'hx-post="([^"]+)"', html)}
+    found |= {("GET", path) for path in re.findall(r'\s(?:href|hx-get|hx-sse:connect)="(/[^"]*)"', html)}
+    for form in re.findall(r"<form[^>]*>", html):
+        action = re.search(r'action="([^"]+)"', form)
+        if action is not None:
+            found.add(("POST" if 'method="post"' in form else "GET", action[1]))
+    return {_route(method, unescape(path).partition("?")[0].partition("#")[0]) for method, path in found}
+
+
+def _route(method: str, path: str) -> str:
+    """The most particular one."""
+    patterns = {route: re.sub(r"{\w+}", "[^/]+", route.replace("/{digest}/{name}", "/.+")) for route in ROLES}
+    fitting = [route for route, pattern in patterns.items() if re.fullmatch(pattern, f"{method} {path}")]
+    assert fitting, f"{method} {path} is no route"
+    return min(fitting, key=lambda route: route.count("{"))
+
+
+@pytest.mark.parametrize("role", Role, ids=lambda role: role.word)
+async def test_a_page_shows_the_buttons_and_links_that_its_reader_may_use(
+    visitors: dict[Role | None, Visitor], pages: list[str], role: Role
+) -> None:
+    may, offered = Rights(role, ROLES), set()
+    answers = await asyncio.gather(*(visitors[role].http.get(path) for path in pages))
+    for path, answer in zip(pages, answers, strict=True):
+        assert answer.status_code in (200, 403), path
+        if answer.status_code == 200:
+            found = routes_in(answer.text)
+            assert [route for route in found if not may(route)] == [], path
+            offered |= found
+    assert set(filter(may, ACTIONS)) - _ELSEWHERE <= offered, "nobody misses a button"
