@@ -199,7 +199,7 @@ def test_people_may_sign_in_to_the_console_at_a_provider() -> None:
     manifests = base_manifests()
     (patched,) = yaml.safe_load((KUBERNETES / "sign-in/kustomization.yaml").read_text())["patches"]
     console = _one(manifests, patched["target"]["kind"], patched["target"]["name"])
-    for each in yaml.safe_load(patched["patch"]):
+    for each in yaml.safe_load((KUBERNETES / "sign-in" / patched["path"]).read_text()):
         place: Any = console
         assert (each["op"], each["path"][-2:]) == ("add", "/-")
         for step in each["path"][1:-2].split("/"):
