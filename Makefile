@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,10 @@ cluster: $(READY) ## three NATS nodes: upgraded, restarted, killed and cut off u
 failover: $(READY) ## kill and replace Postgres under load: with a synchronous standby, an asynchronous one, and none (ROUNDS=, STREAMS=)
 	@for way in synchronous asynchronous none; do \
 	  $(BIN)/python -m tests.chaos.run failover --way $$way --rounds $(or $(ROUNDS),3) --streams $(or $(STREAMS),12) --seed $(or $(SEED),1) || exit; done
+
+RUNS := 1000
+evals: $(READY) ## RUNS= recorded runs of all kinds done again by the version that answered: nothing may differ
+	@$(BIN)/python -m tests.evals.same_version --runs $(RUNS)
 
 hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
 	@$(BIN)/python -m tests.chaos.run hostile

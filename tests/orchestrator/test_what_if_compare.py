@@ -74,6 +74,31 @@ def test_a_run_that_failed_and_completes_now_came_out_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
+    ("recorded", "changes", "diverges"),
+    [
+        (
+            {"state": "failed", "code": "output_invalid"},
+            {"outcome": "failed", "code": "output_invalid"},
+            False,
+        ),
+        (
+            {"state": "failed", "code": "output_invalid"},
+            {"outcome": "failed", "code": "provider_error"},
+            True,
+        ),
+        ({"state": "cancelled", "rounds": _RUN.rounds[:1]}, {}, False),
+        ({"state": "cancelled", "rounds": _RUN.rounds[:1]}, {"calls": _SAME.calls[:1]}, True),
+        ({"state": "cancelled", "rounds": (replace(_RUN.rounds[0], text="No"),)}, {}, True),
+    ],
+)
+def test_a_run_that_ended_early_is_the_same_where_it_ends_so_again(
+    recorded: dict[str, Any], changes: dict[str, Any], diverges: bool
+) -> None:
+    ended = replace(_RUN, reply=None, **recorded)
+    assert compared("c", ended, answer(**changes), Prices()).diverges is diverges
+
+
+@pytest.mark.parametrize(
     ("changes", "tools", "text"),
     [
         ({"content": "Yes. We don't."}, True, False),

@@ -26,13 +26,15 @@ from runtime.postgres import Pool
 _ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
 
 
-async def agent_of(pool: Pool, account_id: str, agent_id: str) -> SuiteAgent:
-    """The agent as it is now, without secrets: not its key, nor the headers of its tool servers, nor what
-    their addresses have after a `?`. Raises SuiteError where there is none, DatabaseUnavailable.
+async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | None = None) -> SuiteAgent:
+    """The agent as it is now, or a version of it, without secrets: not its key, nor the headers of its tool
+    servers, nor what their addresses have after a `?`. Raises SuiteError where there is none,
+    DatabaseUnavailable.
     """
-    found = await load_agent(pool, account_id, agent_id)
+    found = await load_agent(pool, account_id, agent_id, version)
     if found is None:
-        raise SuiteError(f"account {account_id} has no agent {agent_id}, or it is disabled")
+        state = "or it is disabled" if version is None else f"or no version {version} of it"
+        raise SuiteError(f"account {account_id} has no agent {agent_id}, {state}")
     fields = {name: getattr(found, name) for name in AgentSettings.__struct_fields__}
     servers = tuple(
         msgspec.structs.replace(server, headers={}, url=_without_query(server.url))

@@ -87,15 +87,14 @@ def estimate(chosen: Iterable[ChosenRun], prices: Prices, model: str | None, at_
     """By the price of the `model` that is to answer; None: the one that answered each. `seconds` are those of
     all with `at_once` at a time.
     """
-    runs = list(chosen)
-    costs = [prices.cost(model or each.model, each.usage) for each in runs]
-    known = [cost for cost in costs if cost is not None]
-    return Estimate(
-        runs=len(runs),
-        tokens=sum(each.usage.total for each in runs),
-        cost=sum(known) if len(known) == len(runs) else None,
-        seconds=round(sum(each.seconds for each in runs) / max(1, min(at_once, len(runs))), 1),
-    )
+    runs, tokens, seconds = 0, 0, 0.0
+    total: float | None = 0.0
+    for each in chosen:
+        runs, tokens, seconds = runs + 1, tokens + each.usage.total, seconds + each.seconds
+        cost = prices.cost(model or each.model, each.usage)
+        total = None if total is None or cost is None else total + cost
+    seconds = round(seconds / max(1, min(at_once, runs)), 1)
+    return Estimate(runs=runs, tokens=tokens, cost=total, seconds=seconds)
 
 
 async def read(log: Log, conversation_id: str) -> Conversation:
@@ -113,7 +112,7 @@ async def _by_trace(pool: Pool, log: Log, account_id: str, trace_id: str) -> Cho
     run = (await read(log, found.conversation_id)).run(trace_id)
     if run is None or run.state not in ENDS:
         raise Invalid("", f"run {trace_id} has not ended")
-    return _chosen(found.conversation_id, run)
+    return chosen_run(found.conversation_id, run)
 
 
 async def _named(log: Log, account_id: str, conversation_id: str) -> Conversation:
@@ -140,10 +139,11 @@ async def _sampled(
 def _runs_of(conversation: Conversation, wanted: RunFilter) -> list[ChosenRun]:
     if not conversation.metadata.items() >= wanted.metadata.items():
         return []
-    return [_chosen(conversation.conversation_id, run) for run in conversation.runs if wanted.takes(run)]
+    return [chosen_run(conversation.conversation_id, run) for run in conversation.runs if wanted.takes(run)]
 
 
-def _chosen(conversation_id: str, run: Run) -> ChosenRun:
+def chosen_run(conversation_id: str, run: Run) -> ChosenRun:
+    """What an experiment knows of a run that it takes."""
     return ChosenRun(
         conversation_id=conversation_id,
         trace_id=run.trace_id,

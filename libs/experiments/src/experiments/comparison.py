@@ -96,7 +96,6 @@ def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices
         for each in recorded.rounds
         for call in each.calls
     )
-    completed = answer.outcome == "completed"
     content = recorded.reply.content if recorded.reply is not None else recorded.text
     return ComparedRun(
         conversation_id=conversation_id,
@@ -106,8 +105,8 @@ def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices
         outcome=answer.outcome,
         code=answer.code,
         detail=answer.detail,
-        same_tools=_sorted(before) == _sorted(answer.calls),
-        same_answer=completed and recorded.state == "completed" and content == answer.content,
+        same_tools=_sorted(before) == _sorted(_as_far(recorded, answer.calls)),
+        same_answer=_same_end(recorded, content, answer),
         alike=_alike(content, answer.content),
         missed=tuple(call_line(call) for call in answer.calls if call.missed),
         sources_missed=answer.sources_missed,
@@ -178,6 +177,25 @@ def _recorded_figures(run: Run, prices: Prices) -> RunFigures:
 def _sorted(calls: Iterable[AskedTool]) -> list[tuple[int, str, bytes]]:
     """The calls of a round run side by side, so their order in it says nothing."""
     return sorted((call.round, call.name, wire.encode_canonical(call.input)) for call in calls)
+
+
+def _same_end(recorded: Run, content: str, answer: WhatIfAnswered) -> bool:
+    """A run that failed is the same where it fails so again; one that was cancelled, as far as it went."""
+    match recorded.state:
+        case "completed":
+            return answer.outcome == "completed" and content == answer.content
+        case "failed":
+            return answer.outcome == "failed" and (recorded.code, content) == (answer.code, answer.content)
+        case _:
+            return answer.content.startswith(content)
+
+
+def _as_far(recorded: Run, calls: Sequence[AskedTool]) -> Sequence[AskedTool]:
+    """Of a run that was cancelled, the calls of the rounds that it had."""
+    if recorded.state != "cancelled":
+        return calls
+    last = max((each.number for each in recorded.rounds if each.calls), default=0)
+    return [call for call in calls if call.round <= last]
 
 
 def _alike(one: str, other: str) -> float:

@@ -22,14 +22,14 @@ class DatabaseSettings(ServiceSettings, frozen=True, kw_only=True):
 
 
 class PrepareSettings(EmbedderSettings, frozen=True, kw_only=True):
-    """`demo` is a Demo as JSON."""
+    """`demo` is a Demo as JSON; unset: no data is wanted."""
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
     previous_secret_keys: Annotated[
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
-    demo: Annotated[str, Setting("AGENTCHAT_DEMO", secret=True)]
+    demo: Annotated[str | None, Setting("AGENTCHAT_DEMO", secret=True)] = None
     alone: Annotated[bool, Setting("AGENTCHAT_ALONE")] = False
     """No other process uses the database now: it is the stack's own server, which has just been started."""
 
@@ -59,6 +59,8 @@ async def _prepare(settings: PrepareSettings) -> None:
     from ops.seed import seed
 
     await migrate(settings.database_url, finish=settings.alone)
+    if settings.demo is None:
+        return
     wanted = msgspec.json.decode(settings.demo, type=Demo)
     async with embedder_of(settings) as embedder:
         await seed(

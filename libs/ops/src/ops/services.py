@@ -124,11 +124,11 @@ class Services:
         names = (_EMBEDDINGS_KEY, _EMBEDDINGS_KEY + FILE_SUFFIX)
         self._embeddings = {name: environ.get(name, "") for name in names}
 
-    def prepare(self, demo: Demo) -> Process:
-        """The job that brings the database up to date, before any service starts."""
+    def prepare(self, demo: Demo | None) -> Process:
+        """The job that brings the database up to date, before any service starts; with the `demo`'s data."""
         after = tuple(name for name in self._wiring.after if name == "postgres")
         own = {
-            "AGENTCHAT_DEMO": msgspec.json.encode(demo).decode(),
+            "AGENTCHAT_DEMO": "" if demo is None else msgspec.json.encode(demo).decode(),
             "AGENTCHAT_ALONE": "true" if after else "false",
         }
         env = {_DATABASE_URL: self._wiring.owner.database_url} | self._secret | self._embeddings | own

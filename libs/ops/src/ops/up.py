@@ -58,7 +58,7 @@ async def _run(
             supervisor.kill_services()
         stop.set()
 
-    with _signals(on_interrupt, stop.set):
+    with ending_signals(on_interrupt, stop.set):
         async with supervisor:
             try:
                 await _until(stop, supervisor.wait_up(start_seconds))
@@ -100,7 +100,7 @@ async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None
 
 
 @contextlib.contextmanager
-def _signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
+def ending_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
     """Ctrl-C; `kill`, and a terminal that is closed, unless `nohup` had it ignored."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}

@@ -8,6 +8,7 @@ _FUNCTIONS = {
     "collect": "collect_command:collect",
     "add": "collect_command:add",
     "sync": "sync_command:sync",
+    "run": "run_suite:run",
     "show": "show_suite:show",
 }
 

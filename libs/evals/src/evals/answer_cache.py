@@ -1,0 +1,57 @@
+"""Answers that were paid for, in the folder of the suite, by what was asked: a run that was stopped, or is
+repeated, asks no orchestrator for them again.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from contracts import wire
+from contracts.replay_messages import WhatIfAnswered
+from evals.cases import Case
+from evals.questions import configuration_of
+from evals.suite import SuiteAgent, SuiteTools, write_file
+
+FOLDER = ".eval-cache"
+_FORM = 1
+"""Another one where an answer of before would not be given any more."""
+
+
+class AnswerCache:
+    """One agent's, asked by these rules. An entry is a file, named by the SHA-256 of the question, which
+    appears with all its content or not at all. `keeps` False: nothing is read, but written.
+    """
+
+    def __init__(self, suite: Path, agent: SuiteAgent, tools: SuiteTools, *, keeps: bool = True) -> None:
+        self._folder = suite / FOLDER
+        self._keeps = keeps
+        self._asked: dict[str, Any] = {
+            "form": _FORM,
+            "agent": configuration_of(agent.settings),
+            "unrecorded": tools.unrecorded,
+            "harmless": sorted(set(tools.harmless)),
+        }
+
+    def find(self, case: Case, attempt: int) -> WhatIfAnswered | None:
+        """None where it was not asked, or what is there is not readable."""
+        if not self._keeps:
+            return None
+        try:
+            return msgspec.json.decode(self._path(case, attempt).read_bytes(), type=WhatIfAnswered)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def store(self, case: Case, attempt: int, answer: WhatIfAnswered) -> None:
+        """Raises UnfitSuite where it cannot be written."""
+        path = self._path(case, attempt)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(self._folder / ".gitignore", b"*\n")
+        write_file(path, msgspec.json.encode(answer))
+
+    def _path(self, case: Case, attempt: int) -> Path:
+        asked = self._asked | {"case": case.sha256, "attempt": attempt}
+        name = hashlib.sha256(wire.encode_canonical(asked)).hexdigest()
+        return self._folder / name[:2] / f"{name[2:]}.json"

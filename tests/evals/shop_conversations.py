@@ -1,0 +1,151 @@
+"""Conversations of all kinds with the demo's agents, and suites of their runs."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from bus import Bus
+from conversations.event_store.log import Log
+from evals.case_file import writing_cases
+from evals.collecting import CaseReader, agent_of
+from evals.redaction_rules import ready
+from evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file
+from ops import demo
+from ops.environment import Environment
+from runtime.postgres import Pool
+from tests.system.calling import Caller
+
+_SECONDS = 60.0
+_SMALL: dict[str, Any] = {"context_window": 1000, "at_share": 0.2, "keep_runs": 0}
+"""A story fills that share."""
+_MOVE = "Change the address of ORD-{} to Seeweg 14, 6020 Innsbruck"  # its country is asked for
+_SHOP = (
+    ("Where is my order ORD-{}?", "Cancel ORD-{} because it is a double", _MOVE),
+    ("Where is my order ORD-{}?", "And what did it cost?", "Which products are like it?"),
+    ("Find me a red mug and put two of them in my cart.", "And what was my first question?"),
+    ("Where is order ORD-9{}?", "Tell me a story."),
+    ("Cancel ORD-{} because it is a double", "What did I ask you?"),
+    (_MOVE,),
+)
+_POLICIES = (
+    ("How many days do I have to return an order?", "And who pays for it?"),
+    ("What does delivery cost?", "How long is the warranty?"),
+)
+_LONG = (("Hi, my name is Ada.", "Tell me a story", "Thanks", "Tell me another story", "What is my name?"),)
+Scripts = Sequence[Sequence[str]]
+
+
+class Speaker:
+    """Says the messages of scripts to an agent, and decides what its runs wait for: of three calls one is
+    run with a changed reason, one as it is, and one is denied.
+    """
+
+    def __init__(self, caller: Caller, scripts: Scripts) -> None:
+        self.caller = caller
+        self.runs = 0
+        self._scripts = itertools.cycle(scripts)
+        self._orders = itertools.cycle(range(1001, 1040))
+        self._decisions = itertools.cycle(("changed", "approved", "denied"))
+
+    async def converse(self) -> str:
+        """One conversation; its id."""
+        order, conversation_id = next(self._orders), None
+        for message in next(self._scripts):
+            body: dict[str, Any] = {} if conversation_id is None else {"conversation_id": conversation_id}
+            response = await self.caller.chat(message.format(order), **body)
+            self.runs += 1
+            if response.status_code == 409:
+                conversation_id = await self._decided(response.json())
+            else:
+                assert response.status_code == 200, response.text
+                conversation_id = response.json()["conversation_id"]
+        assert conversation_id is not None
+        return str(conversation_id)
+
+    async def _decided(self, problem: dict[str, Any]) -> str:
+        """Decide until the run has ended; its conversation's id."""
+        trace_id, pending = problem["trace_id"], problem["approvals"]
+        async with asyncio.timeout(_SECONDS):
+            while pending:
+                for each in pending:
+                    await self._decide(each)
+                events_ = await self._read(trace_id, {each["id"] for each in pending})
+                pending = events_[-1].get("approvals", [])
+        return str(events_[0]["conversation_id"])
+
+    async def _decide(self, needed: dict[str, Any]) -> None:
+        body: dict[str, Any] = {"decision": "approved"}
+        if "elicitation" in needed:
+            body["input"] = {"country": "AT"}
+        else:
+            match next(self._decisions):
+                case "changed":
+                    body["input"] = needed["input"] | {"reason": "by phone"}
+                case "denied":
+                    body = {"decision": "denied", "reason": "Not today."}
+        path = f"/v1/approvals/{needed['id']}/decision"
+        response = await self.caller.send("POST", path, json=body)
+        assert response.status_code == 200, response.text
+
+    async def _read(self, trace_id: str, decided: set[str]) -> list[dict[str, Any]]:
+        """The run's stream, once it does not end with what was decided."""
+        while True:
+            response = await self.caller.send(
+                "GET", f"/v1/chat/{trace_id}/events", headers={"X-Stream-Form": "2"}
+            )
+            lines = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
+            found = [msgspec.json.decode(line) for line in lines]
+            if {each["id"] for each in found[-1].get("approvals", ())} != decided:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def speakers(environment: Environment, http: httpx.AsyncClient) -> dict[str, Speaker]:
+    """By the name of the suite: tools and approvals by both providers, retrieval, summaries of both kinds."""
+
+    async def made(name: str, **settings: Any) -> Caller:
+        response = await http.post(
+            f"{environment.base_url}/admin/v1/agents",
+            json={
+                "account_id": demo.LOAD_ACCOUNT_ID,
+                "name": name,
+                "model": "demo-shop-1",
+                "provider_key": "offline",
+                **settings,
+            },
+            headers={"Authorization": f"Bearer {environment.admin_token}"},
+        )
+        assert response.status_code == 201, response.text
+        return Caller(http, environment.base_url, environment.load_api_key, response.json()["id"])
+
+    def own(agent_id: str) -> Caller:
+        return Caller(http, environment.base_url, environment.api_key, agent_id)
+
+    return {
+        "anthropic": Speaker(own(environment.agent_id), _SHOP),
+        "openai": Speaker(own(environment.openai_agent_id), _SHOP),
+        "retrieval": Speaker(own(environment.retrieval_agent_id), _POLICIES),
+        "own-summary": Speaker(await made("Own", compaction=_SMALL, provider="openai"), _LONG),
+        "provider-summary": Speaker(await made("Provider", compaction=_SMALL | {"by": "provider"}), _LONG),
+    }
+
+
+async def suite_of(pool: Pool, bus: Bus, folder: Path, caller: Caller, conversations: Sequence[str]) -> Suite:
+    """The runs of these conversations, as the log has them."""
+    log = Log(pool)
+    runs = [(run.trace_id, each) for each in conversations for run in (await log.conversation(each)).runs]
+    account_id = (await log.conversation(conversations[0])).account_id or ""
+    agent = await agent_of(pool, account_id, caller.headers["X-Agent-Id"])
+    folder.mkdir(parents=True)  # noqa: ASYNC240 - of a test
+    write_file(folder / SETTINGS, f"agent: {agent.agent_id}\naccount: {account_id}\n".encode())
+    write_agent(folder, agent)
+    reader = CaseReader(pool, log, bus.rpc, agent, account_id, ready((), folder))
+    with writing_cases(folder / CASES) as file:
+        for trace_id, conversation_id in sorted(runs):
+            file.add(await reader.read(conversation_id, trace_id))
+    return read_suite(folder)
