@@ -120,6 +120,21 @@ def test_an_old_version_is_shown_and_restored(cli: Cli) -> None:
     assert cli("agents", "show", agent).code == 1
 
 
+@pytest.mark.requirement("ADMIN-CLI", "AGENT-CANARY")
+def test_versions_share_the_conversations_until_one_is_promoted(cli: Cli) -> None:
+    agent = _agent(cli)
+    cli.json("agents", "change", agent, "--model", "demo-load")
+    shared = cli.json("agents", "canary", "set", agent, "--versions", '{"1": 95, "2": 5}')
+    assert [(each["version"], each["share"], each["runs"]) for each in shared] == [(1, 95, 0), (2, 5, 0)]
+    assert cli.json("agents", "canary", "compare", agent) == shared
+    assert "95" in cli("agents", "canary", "compare", agent).out
+    unknown = cli("agents", "canary", "set", agent, "--versions", '{"9": 1}')
+    assert unknown.code == 2
+    assert "versions.9: is no version of the agent" in unknown.err
+    assert cli.json("agents", "promote", agent, "1")["version"] == 3
+    assert cli.json("agents", "canary", "compare", agent) == []
+
+
 @pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED")
 def test_secrets_are_sealed_again_under_another_key(cli: Cli) -> None:
     agent = _agent(cli)

@@ -124,6 +124,19 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     assert (await browser.post(f"{agent}/restore", {"version": "one"})).status_code == 400
 
 
+@pytest.mark.requirement("AGENT-CANARY")
+async def test_versions_share_conversations_until_one_answers_all(browser: Browser, agent: str) -> None:
+    await browser.post(f"{agent}/restore", {"version": "1"})
+    await browser.post(f"{agent}/canary", {"shares": "1=95, 2=5"})
+    shown = await browser.page(agent)
+    assert "1 share 95" in shown
+    assert "2 current share 5" in shown
+    assert "versions.9" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "9=1"}))
+    assert "such as 12=95" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "1"}))
+    await browser.post(f"{agent}/canary", {"promote": "2"})
+    assert "share 95" not in await browser.page(agent)
+
+
 async def test_a_bad_configuration_is_said_next_to_its_field(browser: Browser, agent: str) -> None:
     fields = {"version": "1", "name": "Shop", "model": "", "parameters": "{"}
     wrong = await browser.post(agent, fields)

@@ -71,6 +71,7 @@ ROLES: dict[str, Role | None] = {
     "POST /agents/{agent_id}": Role.OPERATOR,
     "GET /agents/{agent_id}/diff": Role.VIEWER,
     "POST /agents/{agent_id}/restore": Role.OPERATOR,
+    "POST /agents/{agent_id}/canary": Role.OPERATOR,
     "POST /agents/{agent_id}/check": Role.OPERATOR,
     "POST /agents/{agent_id}/delete": Role.OWNER,
     "GET /agents/{agent_id}/servers/{name}": Role.OPERATOR,

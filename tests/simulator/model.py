@@ -69,7 +69,7 @@ class SimAgents:
         self._postgres = postgres
         self._agent = agent_of(process.world)
 
-    async def current(self, _account_id: str, _agent_id: str) -> AgentConfig | None:
+    async def current(self, _account_id: str, _agent_id: str, _conversation_id: str) -> AgentConfig | None:
         return await self._process.call(
             self._process.postgres, "agent", lambda: self._agent, patience=3.0, away=DatabaseUnavailable
         )
@@ -79,7 +79,7 @@ class SimAgents:
         return self._agent if self._process.world.plan.seed % 2 else None
 
     async def at_version(self, account_id: str, agent_id: str, _version: int) -> AgentConfig | None:
-        return await self.current(account_id, agent_id)
+        return await self.current(account_id, agent_id, "")
 
     def key_of(self, _agent: AgentConfig) -> str | None:
         return "key"

@@ -197,7 +197,8 @@ async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retriev
 
 
 _VERSIONS = """
-SELECT v.version, v.version = g.current_version, v.created_at, v.name, v.model
+SELECT v.version, v.version = g.current_version, v.created_at, v.name, v.model,
+       (g.canary ->> v.version::text)::integer
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
 WHERE g.agent_id = %(agent)s AND v.version > 0 AND v.version < coalesce(%(before)s::integer, v.version + 1)
 ORDER BY v.version DESC"""

@@ -213,13 +213,14 @@ class Agent(_Settings):  # type: ignore[misc] # as above
 
 
 class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version in a list; `current` answers."""
+    """A version in a list; `current` answers, or where some have a `share` those do."""
 
     version: int
     current: bool
     created_at: datetime
     name: str
     model: str
+    share: int | None = None
 
 
 class ServerBody(part_of(McpServer, "name")):  # type: ignore[misc] # as above

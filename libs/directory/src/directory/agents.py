@@ -6,6 +6,7 @@ import msgspec
 
 from contracts.values import Approvers, OnExpiry, OnNewMessage
 from directory.approval_policy import ApprovalPolicy
+from directory.canary import version_for
 from directory.compaction_settings import Compaction
 from directory.errors import RunEnded
 from directory.parameters import DEFAULT_PROVIDER
@@ -86,7 +87,8 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     """One version of an agent. `created_at` tells it from that of a deleted agent of the same id.
 
     `sealed_key`: its provider key, as it is stored. `authorizations` are found with its headers alone: the id
-    of each tool server's, by the server's name.
+    of each tool server's, by the server's name. `canary`: the shares of the agent's versions, none where the
+    current one answers all.
     """
 
     agent_id: str
@@ -95,6 +97,7 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     created_at: str = ""
     sealed_key: bytes | None = None
     authorizations: dict[str, str] = {}
+    canary: dict[str, int] = {}
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -113,8 +116,12 @@ async def load_agent(
     version: int | None = None,
     sealer: "Sealer | None" = None,
     run: str | None = None,
+    *,
+    conversation_id: str | None = None,
 ) -> AgentConfig | None:
     """A version of the account's agent; None where there is none.
+
+    With `conversation_id` and without `version` it is the one that answers this conversation (`canary`).
 
     Without `version` it is the current one, and a disabled agent has none; a run that has begun names its
     version and keeps it. With `sealer`, the MCP servers' headers are unsealed, and `run` may be the trace of
@@ -126,9 +133,13 @@ async def load_agent(
     )
     if row is None:
         return None
-    number, config, sealed_key, sealed_headers, created_at, authorizations, is_wanted = row
+    number, config, sealed_key, sealed_headers, created_at, shares, authorizations, is_wanted = row
     if not is_wanted:
         raise RunEnded(run)
+    if version is None and conversation_id is not None and shares:
+        answering = version_for(shares, conversation_id)
+        if answering != number:
+            return await load_agent(pool, account_id, agent_id, answering, sealer, run)
     settings: dict[str, Any] = msgspec.json.decode(config)
     if sealer is not None and sealed_headers is not None:
         owner = seal_owner(account_id, agent_id, "mcp_headers")
@@ -136,7 +147,7 @@ async def load_agent(
         for server in settings["mcp_servers"]:
             server["headers"] = headers.get(server["name"], {})
     identity = {"agent_id": agent_id, "account_id": account_id, "version": number, "created_at": created_at}
-    own = {"sealed_key": sealed_key, "authorizations": authorizations or {}}
+    own = {"sealed_key": sealed_key, "authorizations": authorizations or {}, "canary": shares or {}}
     return msgspec.convert(settings | identity | own, AgentConfig)
 
 
@@ -170,14 +181,14 @@ async def _version_row(
     agent_id: str,
     version: int | None,
     run: str | None,
-) -> tuple[int, str, bytes | None, bytes | None, str, dict[str, str] | None, bool] | None:
+) -> tuple[Any, ...] | None:
     parameters = {"agent": agent_id, "account": account_id, "version": version, "run": run}
     async with connection(pool) as conn:
         return await (await conn.execute(query, parameters, prepare=True)).fetchone()
 
 
 _ROW: LiteralString = """
-SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text,
+SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text, g.canary,
        {authorizations}, {wanted}
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
 WHERE g.agent_id = %(agent)s AND g.account_id = %(account)s
@@ -194,8 +205,8 @@ _UNSEALED: LiteralString = _ROW.format(
 )
 
 UNCHANGED: LiteralString = "agents_unchanged(%b::text[], %b::text[], %b::integer[], %b::text[], %b::bytea[])"
-"""SQL for a boolean[]: whether each is its account's agent still, not disabled, at this current version and
-with this key. The parameters are the columns of `AgentConfig.facts`.
+"""SQL for a boolean[]: whether each is its account's agent still, not disabled, at this current version,
+which answers all conversations, and with this key. The parameters are the columns of `AgentConfig.facts`.
 """
 
 FUNCTION = """
@@ -212,3 +223,8 @@ CREATE FUNCTION agents_unchanged(
            AS known (account_id, agent_id, version, created_at, provider_key, place)
 $$
 """
+
+CANARY_STEP = "ALTER TABLE agents ADD COLUMN canary json;" + FUNCTION.replace(
+    "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"
+).replace("g.disabled_at IS NULL AND", "g.disabled_at IS NULL AND g.canary IS NULL AND")
+"""After 0.9.0, whose processes answer all conversations with the current version."""

@@ -24,15 +24,19 @@ class Agents:
         self._sealer = sealer
         self._known: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
 
-    async def current(self, account_id: str, agent_id: str) -> AgentConfig | None:
-        """The version that a new run takes; None where the account has no such agent."""
-        agent = await load_agent(self._pool, account_id, agent_id)
-        if agent is not None:
+    async def current(self, account_id: str, agent_id: str, conversation_id: str) -> AgentConfig | None:
+        """The version that a new run of the conversation takes; None where the account has no such agent."""
+        agent = await load_agent(self._pool, account_id, agent_id, conversation_id=conversation_id)
+        if agent is not None and agent.canary:
+            self._known.pop((account_id, agent_id))
+        elif agent is not None:
             self._known.put((account_id, agent_id), agent)
         return agent
 
     def known(self, account_id: str, agent_id: str) -> AgentConfig | None:
-        """What `current` returned last, for a statement that checks that it still holds."""
+        """What `current` returned last, for a statement that checks that it still holds; None for an agent
+        whose versions share its conversations.
+        """
         return self._known.get((account_id, agent_id))
 
     async def at_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:

@@ -100,10 +100,18 @@ GROUPS: dict[str, Group] = {
             **_switch(f"PATCH {_AGENT}", "Let it accept no messages; its runs continue."),
             "versions": Command(route=f"GET {_AGENT}/versions"),
             "restore": Command(route=f"POST {_AGENT}/versions/{{version}}/restore"),
+            "promote": Command(route=f"POST {_AGENT}/versions/{{version}}/promote"),
             "check": Command(route=f"POST {_AGENT}/check"),
             "draft": Command(route=f"POST {_AGENT}/drafts", from_file=True),
             "say": Command(route=f"POST {_AGENT}/messages", arguments=("message",)),
             "delete": Command(route=f"DELETE {_AGENT}"),
+        },
+    ),
+    "agents canary": Group(
+        "Versions of an agent that share its conversations. `agents promote` ends it: on, or back.",
+        {
+            "compare": Command(route=f"GET {_AGENT}/canary"),
+            "set": Command(route=f"PUT {_AGENT}/canary"),
         },
     ),
     "agents mcp-servers": Group(

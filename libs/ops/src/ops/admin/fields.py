@@ -96,6 +96,8 @@ def _by_type(field: types.Field) -> Field:
     A struct whose fields all have defaults is an option of its own, in JSON.
     """
     name, kind = field.name, field.type
+    if isinstance(kind, types.Metadata):  # its words and its schema for the API
+        kind = kind.type
     parts = kind.types if isinstance(kind, types.UnionType) else (kind,)
     plain, *others = (part for part in parts if not isinstance(part, types.NoneType))
     if others:

@@ -118,6 +118,7 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
     current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
     account = await administer(request, "GET /accounts/{account_id}", account_id=current.account_id)
     versions = await administer(request, "GET /agents/{agent_id}/versions", agent_id=agent_id)
+    figures = await administer(request, "GET /agents/{agent_id}/canary", agent_id=agent_id)
     return page(
         request,
         "agent.html",
@@ -125,6 +126,7 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
         agent=current,
         account=account,
         versions=versions.items,
+        figures=figures,
         fields=_EDIT.filled(msgspec.to_builtins(current), refused),
         refused=refused,
         changes=await changes_of(request, current.id),
@@ -154,6 +156,30 @@ async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect
     route = "POST /agents/{agent_id}/versions/{version}/restore"
     await administer(request, route, agent_id=agent_id, version=_whole_number(given.get("version")))
     return Redirect(f"/agents/{agent_id}", status_code=303)
+
+
+@post("/agents/{agent_id:str}/canary", status_code=200, role=Role.OPERATOR)
+async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
+    """Set the shares of its versions, or let one of them answer all conversations."""
+    given = await request.form()
+    try:
+        if "promote" in given:
+            route = "POST /agents/{agent_id}/versions/{version}/promote"
+            await administer(request, route, agent_id=agent_id, version=_whole_number(given["promote"]))
+        else:
+            shares = {"versions": _shares(str(given.get("shares", "")))}
+            await administer(request, "PUT /agents/{agent_id}/canary", agent_id=agent_id, shares=shares)
+    except AdminError as error:
+        return await _agent(request, agent_id, RefusedForm(given, error))
+    return Redirect(f"/agents/{agent_id}#versions", status_code=303)
+
+
+def _shares(text: str) -> dict[str, int]:
+    """Of "12=95, 13=5". Raises Invalid."""
+    pairs = [each.partition("=") for each in text.replace(",", " ").split()]
+    if not all(share.isdecimal() and len(share) < 9 for _, _, share in pairs):
+        raise Invalid("shares", "must be versions with their shares, such as 12=95, 13=5")
+    return {version: int(share) for version, _, share in pairs}
 
 
 @post("/agents/{agent_id:str}/check", status_code=200, role=Role.OPERATOR)
@@ -265,6 +291,7 @@ HANDLERS = (
     post_agent,
     get_diff,
     post_restore,
+    post_canary,
     post_check,
     post_delete,
     get_server,

@@ -40,6 +40,7 @@ _WORDS: dict[str, Any] = {
     "title": "Returns",
     "trace_id": TRACE,
     "url": "https://shop.example/mcp",
+    "versions": {"12": 95, "13": 5},
 }
 
 

@@ -119,7 +119,7 @@ def taken_up(parts: Parts, taken: Taken) -> Taken:
 
 async def _agent(parts: Parts, request: ChatRequested) -> AgentConfig | None:
     if request.agent_version is None:
-        return await parts.agents.current(request.account_id, request.agent_id)
+        return await parts.agents.current(request.account_id, request.agent_id, request.conversation_id)
     return await parts.agents.at_version(request.account_id, request.agent_id, request.agent_version)
 
 
