@@ -32,6 +32,17 @@ INSERT INTO projection_positions VALUES ('events_feed', 1, %s)
 """
 
 
+ENTRY_WITHOUT_FILE = """
+WITH file AS (
+    INSERT INTO archive_files (name, first_position, last_position) VALUES (%(id)s, 1, 1) RETURNING name
+)
+INSERT INTO archived_conversations
+       (conversation_id, account_id, file, version, last_position, seal, positions, seals, in_log)
+SELECT %(id)s, %(account)s, name, 1, 1, '', '{}', '{}', false FROM file
+"""
+"""A conversation of this id in the index alone."""
+
+
 def days_ago(days: int) -> str:
     return f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%dT%H:%M:%S.000000Z}"
 

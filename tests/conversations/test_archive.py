@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
 from conversations.aggregate.conversation import Conversation
-from conversations.archive import archiving
+from conversations.archive import archive_work, archiving
 from conversations.archive.archive import Archive, file_name
 from conversations.archive.archive_store import FolderStore
 from conversations.archive.archive_tables import GRACE_SECONDS
@@ -17,9 +18,10 @@ from conversations.archive.archiving import Archiver
 from conversations.archive.parquet_file import ArchivedRow, decode, encode
 from conversations.chain.auditing import Scope, audit
 from conversations.chain.links import LINK_BYTES, link_of
-from conversations.errors import UnreadableArchive, VersionConflict
+from conversations.errors import NotRecalled, UnreadableArchive, VersionConflict
 from conversations.queries.find_run import load_run
 from conversations.queries.threads import find_thread, messages_of, readable
+from runtime import metrics
 from runtime.postgres import DatabaseUnavailable, open_pool
 from tests.conversations.archived import ColdStorage, at, days_ago
 from tests.conversations.given import ERASED, asked, started, trace, turn
@@ -138,9 +140,40 @@ async def test_a_file_that_was_changed_brings_nothing_back(cold: ColdStorage) ->
     assert changed != rows
     cold.files.write(name, encode(changed))
     async with recalling(cold):
-        with pytest.raises(DatabaseUnavailable, match="cannot be read from the archive"):
+        with pytest.raises(NotRecalled, match="cannot be read from the archive"):
             await cold.log.conversation(thread.conversation_id)
     assert await cold.rows_left(thread) == 0
+
+
+_LOCK_ENTRIES = "SELECT FROM archived_conversations WHERE conversation_id = ANY(%s) FOR UPDATE"
+
+
+async def test_recalls_that_fail_hold_up_no_other_and_are_given_up(
+    cold: ColdStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_work, "_RECALL_SECONDS", 0.5)
+    metrics.start("projector", "projector-1", None)
+    *stuck, good = [await cold.chat(word) for word in "abcd"]
+    await cold.moved()
+    ids = [each.conversation_id for each in stuck]
+    async with await psycopg.AsyncConnection.connect(cold.url) as holder, asyncio.timeout(20):
+        await holder.execute(
+            "SELECT FROM archived_conversations WHERE conversation_id = ANY(%s) FOR UPDATE", [ids]
+        )
+        for each in (*stuck, good):
+            await cold.rows("INSERT INTO archive_recalls VALUES (%s) RETURNING 1", each.conversation_id)
+        while not await cold.rows_left(good):
+            with pytest.raises(DatabaseUnavailable, match="takes too long"):
+                await cold.work.recall()
+        assert await cold.rows("SELECT count(*) FROM archive_recalls") == [(len(stuck),)]
+        while await cold.rows("SELECT FROM archive_recalls"):
+            with contextlib.suppress(DatabaseUnavailable):
+                await cold.work.recall()
+    assert await cold.rows_left(*stuck) == 0
+    shown = metrics.exposition().decode()
+    metrics.stop()
+    assert 'agentchat_archive_recalls_total{outcome="recalled"} 1.0' in shown
+    assert 'agentchat_archive_recalls_total{outcome="failed"} 3.0' in shown
 
 
 async def test_a_file_whose_beginning_was_changed_brings_nothing_back(cold: ColdStorage) -> None:

@@ -23,6 +23,7 @@ from ops.servers import postgres_server
 from ops.settings import Counts
 from runtime import failpoints
 from runtime.postgres import connection, open_pool
+from tests.conversations import archived
 from tests.deploy.prometheus import PROMETHEUS, Prometheus, running_prometheus
 from tests.harness import RunningStack, start_stack, temporary_folder
 from tests.system.calling import Caller
@@ -237,16 +238,26 @@ async def test_an_approval_that_nobody_decides_is_reported(rig: Rig) -> None:
     await rig.fires("AgentchatApprovalsWaiting")
 
 
+def owner_of(stack: RunningStack) -> str:
+    key = folder_secrets.keep(stack.folder.secrets).servers_key
+    password = folder_secrets.login_password(key, postgres_server.NAME, postgres_server.OWNER)
+    return make_conninfo(stack.environment.database_url, user=postgres_server.OWNER, password=password)
+
+
 async def test_a_table_that_somebody_locks_leaves_the_read_models_behind(rig: Rig) -> None:
     agent = await rig.agent("demo-echo")
-    key = folder_secrets.keep(rig.stack.folder.secrets).servers_key
-    password = folder_secrets.login_password(key, postgres_server.NAME, postgres_server.OWNER)
-    owner = make_conninfo(rig.stack.environment.database_url, user=postgres_server.OWNER, password=password)
-    async with await psycopg.AsyncConnection.connect(owner) as conn:
+    async with await psycopg.AsyncConnection.connect(owner_of(rig.stack)) as conn:
         await conn.execute("SET idle_in_transaction_session_timeout = 0")
         await conn.execute("LOCK TABLE messages IN ACCESS EXCLUSIVE MODE")
         async with meanwhile(agent.chat("Hello")):
             await rig.fires("AgentchatReadModelsBehind", follower="read models")
+
+
+async def test_a_file_of_the_archive_that_is_missing_lets_a_recall_fail(rig: Rig) -> None:
+    async with await psycopg.AsyncConnection.connect(owner_of(rig.stack)) as conn:
+        await conn.execute(archived.ENTRY_WITHOUT_FILE, {"id": "missing", "account": demo.LOAD_ACCOUNT_ID})
+        await conn.execute("INSERT INTO archive_recalls VALUES ('missing')")
+    await rig.fires("AgentchatRecallsFailing")
 
 
 async def test_endpoints_that_refuse_connections_make_webhooks_fail(rig: Rig) -> None:

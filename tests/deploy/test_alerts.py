@@ -119,7 +119,7 @@ def test_the_rules_name_states_codes_faults_and_followers_that_there_are() -> No
     for code in _values(text, "code"):
         assert any(re.fullmatch(code, known) for known in ERRORS), code
     for outcome in _values(text, "outcome"):
-        assert outcome in {*ERRORS, *get_args(Kind), "delivered", "erased"}, outcome
+        assert outcome in {*ERRORS, *get_args(Kind), "delivered", "erased", "failed"}, outcome
     followers = (TREE / "services/projector/src/projector/worker.py").read_text()
     for follower in _values(text, "follower"):
         assert f'"{follower}"' in followers

@@ -1,5 +1,7 @@
 """What the store, the log and the leases raise, in addition to `runtime.postgres.DatabaseUnavailable`.
 
+NotRecalled is a DatabaseUnavailable: who does not know it tries again.
+
 ConversationsError
 ├── VersionConflict
 ├── UnstorableEvent
@@ -12,6 +14,8 @@ ConversationsError
 ├── UnreadableArchive
 └── ArchiveNotGiven
 """
+
+from runtime.postgres import DatabaseUnavailable
 
 
 class ConversationsError(Exception):
@@ -82,6 +86,13 @@ class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistak
 
 class UnreadableArchive(ConversationsError):  # noqa: N818 - a state, not a mistake
     """A file of the archive is not there, or is not what was written."""
+
+
+class NotRecalled(DatabaseUnavailable):
+    """A conversation is in the archive, and was looked for there in vain: its file has to be put back."""
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(f"conversation {conversation_id} cannot be read from the archive")
 
 
 class ArchiveNotGiven(ConversationsError):  # noqa: N818 - a state, not a mistake

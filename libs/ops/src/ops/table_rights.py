@@ -55,7 +55,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "gateway": _APPEND,
         "orchestrator": _APPEND,
         "notifier": _APPEND,
-        "projector": "SELECT, INSERT, DELETE",
+        "projector": "SELECT, INSERT, UPDATE (tries), DELETE",
     },
     "recalled_conversations": {},
     # Runs.

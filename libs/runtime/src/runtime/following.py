@@ -1,8 +1,10 @@
-"""Loops without an end: wait for a wake-up with a limit, follow something and back off, repeat at a pace."""
+"""Loops without an end: wait for a wake-up with a limit, follow something and back off, repeat at a pace; and
+several calls at once.
+"""
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NoReturn
 
 from runtime.logs import BoundLogger, first_line
@@ -59,6 +61,13 @@ async def repeat(
             pause = seconds if retry_seconds is None else retry_seconds
         except Exception:  # the outermost loop of a task
             log.exception(problem)
+
+
+async def together(work: Iterable[Awaitable[object]]) -> None:
+    """All of it, then the first error: nothing is still running when this returns."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
 
 
 def backoff(first_seconds: float, number: int) -> float:

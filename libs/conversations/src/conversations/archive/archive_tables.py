@@ -55,7 +55,8 @@ CREATE TABLE archive_removals (
 );
 CREATE TABLE archive_recalls (
     conversation_id text PRIMARY KEY,
-    requested_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    tries smallint NOT NULL DEFAULT 0
 );
 CREATE TABLE recalled_conversations (
     conversation_id text PRIMARY KEY,
@@ -65,7 +66,7 @@ GRANT SELECT ON archive_files, archived_conversations, archive_removals, recalle
    TO agentchat_service;
 GRANT UPDATE (generation, is_complete), DELETE ON archive_files TO agentchat_service;
 GRANT DELETE ON archive_removals TO agentchat_service;
-GRANT SELECT, INSERT, DELETE ON archive_recalls TO agentchat_service;
+GRANT SELECT, INSERT, UPDATE (tries), DELETE ON archive_recalls TO agentchat_service;
 """
 
 # Rows that are recalled have their positions and hashes: only the function below inserts such.

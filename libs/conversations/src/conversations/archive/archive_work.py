@@ -8,10 +8,14 @@ from conversations.archive import parquet_file
 from conversations.archive.archive import Archive, file_name
 from conversations.database import unbounded
 from conversations.errors import UnreadableArchive
+from runtime import metrics
+from runtime.following import together
 from runtime.logs import first_line, get_logger
-from runtime.postgres import Pool, connection
+from runtime.postgres import DatabaseUnavailable, Pool, connection
 
-RECALLS_AT_ONCE = 20
+RECALLS_AT_ONCE = 3
+"""Each takes a connection of the projector's pool."""
+RECALL_TRIES = 3
 ROWS_AT_ONCE = 2_000
 FILES_AT_ONCE = 10
 _UNFINISHED_SECONDS = 3600.0
@@ -30,17 +34,41 @@ class ArchiveWork:
         self._logger = get_logger("projector.archive")
 
     async def recall(self) -> int:
-        """Bring back what was requested, the oldest request first."""
+        """Bring back what was requested, the oldest request first, some side by side; what was tried before
+        comes after the others.
+        """
         async with connection(self._pool) as conn:
             requested = await (await conn.execute(_REQUESTED, [RECALLS_AT_ONCE])).fetchall()
-        for (conversation_id,) in requested:
-            try:
-                await self.bring_back(conversation_id)
-            except UnreadableArchive:
-                self._logger.exception("cannot_recall", conversation_id=conversation_id)
-            async with connection(self._pool) as conn:
-                await conn.execute(_ANSWERED, [conversation_id])
+        await together([self._answer(conversation_id) for (conversation_id,) in requested])
         return len(requested)
+
+    async def _answer(self, conversation_id: str) -> None:
+        """A request is over when its conversation is back, or cannot be; also where a try ended this process.
+
+        Raises DatabaseUnavailable: then it is tried again.
+        """
+        async with connection(self._pool) as conn:
+            row = await (await conn.execute(_TRY, [conversation_id])).fetchone()
+        if row is None:
+            return  # another projector leads, and has answered it
+        outcome = "recalled"
+        try:
+            await self._try(conversation_id, row[0])
+        except (UnreadableArchive, psycopg.Error):
+            self._logger.exception("cannot_recall", conversation_id=conversation_id)
+            outcome = "failed"
+        metrics.RECALLS.add(outcome=outcome)
+        async with connection(self._pool) as conn:
+            await conn.execute(_ANSWERED, [conversation_id])
+
+    async def _try(self, conversation_id: str, number: int) -> None:
+        if number > RECALL_TRIES:
+            raise UnreadableArchive(f"conversation {conversation_id} was tried {RECALL_TRIES} times")
+        try:
+            async with asyncio.timeout(_RECALL_SECONDS):
+                await self.bring_back(conversation_id)
+        except TimeoutError as error:
+            raise DatabaseUnavailable(f"conversation {conversation_id}: the recall takes too long") from error
 
     async def bring_back(self, conversation_id: str) -> bool:
         """Insert the rows of an archived conversation where they were. False where it is not archived.
@@ -131,7 +159,9 @@ class ArchiveWork:
 
 _DURABLY = "SET LOCAL synchronous_commit TO on"
 
-_REQUESTED = "SELECT conversation_id FROM archive_recalls ORDER BY requested_at LIMIT %s"
+_REQUESTED = "SELECT conversation_id FROM archive_recalls ORDER BY tries, requested_at LIMIT %s"
+
+_TRY = "UPDATE archive_recalls SET tries = tries + 1 WHERE conversation_id = %s RETURNING tries"
 
 _ANSWERED = "DELETE FROM archive_recalls WHERE conversation_id = %s"
 

@@ -6,6 +6,7 @@ are past these positions, so nobody receives an event a second time.
 
 import asyncio
 
+from conversations.errors import NotRecalled
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 
 RECALL_SECONDS = 5.0
@@ -15,8 +16,8 @@ _LOOK_SECONDS = 0.03
 async def brought_back(pool: Pool, conversation_id: str) -> bool:
     """Whether a conversation that was not found in the log is there now; False where it is not archived.
 
-    Raises DatabaseUnavailable, also where it cannot be read from its file, or no projector has brought it
-    back in RECALL_SECONDS.
+    Raises NotRecalled where it cannot be read from its file; DatabaseUnavailable, also where no projector has
+    brought it back in RECALL_SECONDS.
     """
     if (in_log := await _state_of(pool, conversation_id)) is None:
         return False
@@ -33,7 +34,7 @@ async def brought_back(pool: Pool, conversation_id: str) -> bool:
         assert row is not None, "SELECT without FROM gives one row"
         in_log, is_requested = row
         if in_log is False and not is_requested:
-            raise DatabaseUnavailable(f"conversation {conversation_id} cannot be read from the archive")
+            raise NotRecalled(conversation_id)
     return True
 
 

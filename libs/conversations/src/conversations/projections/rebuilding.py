@@ -6,7 +6,7 @@ was, and the live tables are unchanged until the end: a rebuild swaps, `verifyin
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from conversations.projections.cursors import lock_positions
 from conversations.projections.projection import Projection
 from conversations.projections.shadow import Schema, stored_as
 from conversations.projections.shards import ALL_SHARDS, take_over
+from runtime.following import together
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 BATCH = 5000
@@ -106,7 +107,7 @@ class Build:
         try:
             while page := await reading:
                 reading = asyncio.ensure_future(self._reader.read(page.end, self._batch, until))
-                await _together([self._write(each, page) for each in projections])
+                await together([self._write(each, page) for each in projections])
                 self._watch.advanced(page.end, until)
         finally:
             reading.cancel()
@@ -233,13 +234,6 @@ async def alone(pool: Pool, schema: Schema, projections: Sequence[Projection]) -
         finally:
             with contextlib.suppress(psycopg.Error):
                 await conn.execute("SELECT pg_advisory_unlock_all()")
-
-
-async def _together(work: Sequence[Coroutine[None, None, None]]) -> None:
-    """All of it, then the first error: nothing is still running when this returns."""
-    for result in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
 
 
 _ADVANCE = """
