@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from evals.case_file import read_cases
+from evals.cases import Case
 from ops.errors import RefusedError, SetupError
 from ops.main import app
 from tests.evals.made_cases import history_case, made_suite
@@ -44,6 +47,50 @@ def test_a_folder_without_a_suite_is_a_wrong_command(tmp_path: Path) -> None:
 
     assert isinstance(shown.exception, SetupError)
     assert "suite.yaml: cannot be read" in str(shown.exception)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (["contains", "ORD-1001"], {"contains": {"text": "ORD-1001"}}),
+        (["contains", "texts: [ORD-1001, Munich]"], {"contains": {"texts": ["ORD-1001", "Munich"]}}),
+        (["language"], {"language": {}, "contains": {"text": "x"}}),
+        (["contains", "--remove"], {}),
+    ],
+)
+def test_a_case_gets_a_check_of_its_own(given: list[str], stored: dict[str, object], tmp_path: Path) -> None:
+    case, other = (history_case(name) for name in ("shop", "sources"))
+    suite = made_suite(tmp_path, [replace(case, checks={"contains": {"text": "x"}}), other])
+
+    done = CliRunner().invoke(app, ["eval", "check", str(tmp_path), case.id, *given])
+
+    assert done.exit_code == 0, done.exception
+    found = {each.id: each for each in read_cases(suite.cases) if isinstance(each, Case)}
+    assert found[case.id].checks == stored
+    assert replace(found[other.id], sha256="") == other
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["nobody", "contains", "x"], "run nobody: the suite has no such case"),
+        (["{}", "no_such", "x"], "no evaluator is called 'no_such'"),
+        (["{}", "contains", "words: x"], "contains has no option 'words'"),
+        (["{}", "contains", "[x"], "OPTIONS: not YAML"),
+    ],
+)
+def test_a_check_that_cannot_be_is_refused(given: list[str], named: str, tmp_path: Path) -> None:
+    case = history_case("shop")
+    suite = made_suite(tmp_path, [case])
+    before = suite.cases.read_bytes()
+
+    done = CliRunner().invoke(
+        app, ["eval", "check", str(tmp_path), *(each.format(case.id) for each in given)]
+    )
+
+    assert isinstance(done.exception, SetupError)
+    assert named in str(done.exception)
+    assert suite.cases.read_bytes() == before
 
 
 def test_what_judging_needs_is_loaded_by_no_other_command() -> None:

@@ -7,7 +7,7 @@ release fits its hash whatever members a case has got since. One case is in memo
 import contextlib
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -89,6 +89,19 @@ def writing_cases(path: Path, *, keep: bool = False) -> Iterator[CaseWriter]:
         writer = CaseWriter(file, read_lines(path) if keep and path.exists() else iter(()))
         yield writer
         writer.copy_rest()
+
+
+def change_case(path: Path, case_id: str, change: Callable[[Case], Case]) -> bool:
+    """Put what `change` gives in the place of a case; False where there is none. Raises UnfitSuite."""
+    found = False
+    with replacing(path) as file:
+        for data, each in read_lines(path):
+            if isinstance(each, Case) and each.id == case_id:
+                found = True
+                file.write(case_line(change(each)))
+            else:
+                file.write(data)
+    return found
 
 
 def remove_lines(path: Path, numbers: Collection[int]) -> None:

@@ -7,6 +7,7 @@ from ops.lazy_commands import lazy_group
 _FUNCTIONS = {
     "collect": "collect_command:collect",
     "add": "collect_command:add",
+    "check": "check_command:check",
     "sync": "sync_command:sync",
     "run": "run_suite:run",
     "show": "show_suite:show",
