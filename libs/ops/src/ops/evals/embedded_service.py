@@ -35,6 +35,7 @@ from ops.stack import Servers, describe_servers
 from ops.stack_report import Report
 from ops.supervisor import Supervisor
 from ops.up import ending_signals
+from runtime import logs
 from runtime.postgres import open_pool
 from runtime.settings import SettingsError, load
 
@@ -44,6 +45,7 @@ _KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 def run_embedded(session: SuiteSession, plan: RunPlan) -> SuiteRun:
     """Start, run, stop. Raises StackError."""
+    logs.configure("eval", "critical")  # what goes wrong is reported here, in a line
     try:
         settings = load(UpSettings)
     except SettingsError as error:
@@ -92,7 +94,8 @@ async def _service(
         async with (
             Supervisor(folder, processes, QuietReport()) as supervisor,
             # As the provisioner it makes the streams, without which no worker is ready.
-            Bus.connect(servers.nats_url, name="agentchat eval") as bus,
+            Bus.connect(servers.nats_url, name="agentchat eval streams"),
+            Bus.connect(servers.operator.nats_url, name="agentchat eval") as bus,
         ):
             await supervisor.wait_up(_START_SECONDS)
             agent = msgspec.structs.replace(plan.agent, version=IN_NO_DIRECTORY)
