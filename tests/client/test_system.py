@@ -14,6 +14,8 @@ from agentchat_client import (
     Conversation,
     Delta,
     Done,
+    Feedback,
+    FeedbackSummary,
     HistoryMessage,
     MessageDone,
     Meta,
@@ -126,14 +128,19 @@ def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, co
 def test_the_models_of_lists_have_the_fields_that_the_service_sends(
     client: Driver, stack: RunningStack
 ) -> None:
-    thread = client.chat("Hello").conversation_id
+    reply = client.chat("Hello")
+    thread = reply.conversation_id
+    client.give_feedback(reply.message.id, -1, comment="Too short.")
     headers = {"X-Api-Key": stack.environment.api_key}
     with httpx.Client(base_url=stack.environment.base_url, headers=headers) as http:
         conversation: dict[str, Any] = http.get(f"/v1/conversations/{thread}").json()
         user, assistant = http.get(f"/v1/conversations/{thread}/messages").json()["data"]
     assert set(conversation) == _fields(Conversation)
     assert set(assistant) == _fields(HistoryMessage)
-    assert set(user) == _fields(HistoryMessage) - {"token_count"}
+    assert set(user) == _fields(HistoryMessage) - {"token_count", "feedback"}
+    assert set(assistant["feedback"]) == _fields(FeedbackSummary)
+    assert set(assistant["feedback"]["newest"]) == _fields(Feedback)
+    assert client.feedback(reply.message.id)[0].comment == "Too short."
 
 
 def _fields(kind: type[msgspec.Struct]) -> set[str]:
