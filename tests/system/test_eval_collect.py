@@ -4,12 +4,14 @@ import asyncio
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from evals.case_file import read_cases
 from evals.cases import Case
 from evals.recorded_run import run_of_case
+from evals.results import CaseResult
 from evals.suite import read_suite
 from ops.main import app
 from tests.harness import RunningStack
@@ -18,22 +20,28 @@ from tests.system.calling import Caller
 pytestmark = pytest.mark.requirement("EVAL-COLLECT")
 
 
-async def collected(stack: RunningStack, folder: Path, agent_id: str, words: str) -> Case:
-    """The one run that asked with these words; the projector is an instant after."""
+async def evals(stack: RunningStack, *arguments: str) -> None:
+    """`agentchat eval ...` on the stack; it has to end well."""
     kept = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
     environ = kept | {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
-    arguments = ["eval", "collect", "-o", str(folder), "--agent", agent_id, "--text", words]
+    done = await asyncio.to_thread(CliRunner().invoke, app, ["eval", *arguments], env=environ)
+    assert done.exit_code == 0, done.output + repr(done.exception)
+
+
+async def collected(stack: RunningStack, folder: Path, agent_id: str, words: str) -> Case:
+    """The one run that asked with these words; the projector is an instant after."""
     async with asyncio.timeout(30):
         while True:
-            done = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environ)
-            assert done.exit_code == 0, done.output + repr(done.exception)
+            await evals(stack, "collect", "-o", str(folder), "--agent", agent_id, "--text", words)
             if found := list(read_cases(read_suite(folder).cases)):
                 (case,) = found
                 assert isinstance(case, Case)
                 return case
 
 
-async def test_a_case_has_the_tools_of_its_agent(stack: RunningStack, caller: Caller, tmp_path: Path) -> None:
+async def test_a_redacted_case_has_the_tools_of_its_agent_and_is_run_as_it_was(
+    stack: RunningStack, caller: Caller, tmp_path: Path
+) -> None:
     await caller.chat("Where is order ORD-1001? Write to zebra@finch.example.")
 
     case = await collected(stack, tmp_path / "suite", stack.environment.agent_id, "zebra")
@@ -46,6 +54,13 @@ async def test_a_case_has_the_tools_of_its_agent(stack: RunningStack, caller: Ca
     assert inputs["find_customer"] == {"query": "person1@example.com"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "suite").iterdir())
     assert b"zebra@" not in written
+
+    await evals(stack, "run", str(tmp_path / "suite"))
+    result = msgspec.json.decode((tmp_path / "suite" / "results.jsonl").read_bytes(), type=CaseResult)
+    assert result.compared is not None
+    assert result.compared.same_tools, "tools are called with what the redacted question has"
+    assert result.compared.missed == ()
+    assert result.compared.same_answer
 
 
 async def test_a_case_has_the_passages_that_its_run_found(
