@@ -7,5 +7,5 @@
 - `running`: the cases done again; `answer_cache`, `spending`: what was paid for; `overrides`: another version
 - `asking`: a text put to a model, for judges
 - `judging`: evaluators, and what they say of each try; `language`: of a text
-- `verdict`: whether a run of a suite is worse than what was recorded, or than a baseline
+- `verdict`: whether a run of a suite is worse than what was recorded, or than a baseline; `reports`: of it
 """

@@ -196,7 +196,7 @@ def _judged(tried: _Try, reported: _Reported | None) -> JudgedTry:
     if tried.outcome in ("completed", "failed", "diverged"):
         completed = tried.outcome == "completed"
         reason = "" if completed else f"{tried.outcome}: {tried.detail}"
-        scores.append(Score(evaluator=COMPLETED, value=completed, passed=completed, reason=reason))
+        scores.append(Score(evaluator=COMPLETED, value=float(completed), passed=completed, reason=reason))
     failures = [] if reported is None else reported.evaluator_failures
     for each in tried.evaluators if reported is not None else ():
         name = each.get_default_evaluation_name()

@@ -11,6 +11,8 @@ _FUNCTIONS = {
     "sync": "sync_command:sync",
     "run": "run_suite:run",
     "show": "show_suite:show",
+    "report": "suite_report:report",
+    "baseline": "suite_report:baseline",
 }
 
 app = typer.Typer(

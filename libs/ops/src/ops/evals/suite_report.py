@@ -1,0 +1,158 @@
+"""`agentchat eval report` and `baseline`: a run's verdict printed and written, and kept to compare with."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evals.suite import Suite
+from ops import printing
+from ops.admin.options import AsJson
+from ops.evals.show_suite import SuiteFolder, suite_at, suite_errors
+from ops.output import counted
+
+if TYPE_CHECKING:
+    from evals.verdict.comparisons import ScoreComparison
+    from evals.verdict.verdict import SuiteVerdict
+
+RESULTS = "results.jsonl"
+BASELINE = "baseline.jsonl"
+_STATES = {"regressed": "worse", "too_small": "too few cases to tell"}
+
+ResultsOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help=f"The results; {RESULTS} in the suite if unset.")
+]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML, for a CI server.")
+]
+MarkdownOption = Annotated[
+    Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown, for a pull request.")
+]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the replies side by side.")
+]
+
+
+def report(
+    suite: SuiteFolder,
+    results: ResultsOption = None,
+    junit: JunitOption = None,
+    markdown: MarkdownOption = None,
+    html: HtmlOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the verdict on the last run of a suite, and write it for CI, a pull request or a browser.
+
+    Nothing is run or judged again. Exit code 1: something regressed. Exit code 2: too little is known.
+    """
+    found = suite_at(suite)
+    exit_code = report_on(
+        found, results or found.folder / RESULTS, junit=junit, markdown=markdown, html=html, as_json=as_json
+    )
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
+def baseline(suite: SuiteFolder, results: ResultsOption = None) -> None:
+    """Keep the scores of a suite's last run, to compare later runs with instead of the recorded runs.
+
+    The file has no replies of the agent. It counts once `baseline` in suite.yaml names it.
+    """
+    from evals.judging.suite_judging import judged_file
+    from evals.suite import write_file
+
+    found = suite_at(suite)
+    name = found.settings.baseline or BASELINE
+    with suite_errors():
+        write_file(found.folder / name, _judged_bytes(judged_file(results or found.folder / RESULTS)))
+    hint = "" if found.settings.baseline else f"; add `baseline: {name}` to suite.yaml to compare with it"
+    printing.note(f"{found.folder / name} is the baseline{hint}")
+
+
+def report_on(
+    suite: Suite,
+    results: Path,
+    *,
+    junit: Path | None,
+    markdown: Path | None,
+    html: Path | None,
+    as_json: bool,
+) -> int:
+    """Print and write the verdict on results that were judged; its exit code. Raises SetupError."""
+    from evals.judging.suite_judging import ResultFile
+    from evals.reports import html_report, junit_report, markdown_report
+    from evals.reports.worst_cases import worst_cases
+    from evals.suite import write_file
+    from evals.verdict.suite_verdict import verdict_on
+
+    name = suite.folder.resolve().name
+    with suite_errors():
+        cases, found = verdict_on(suite, results)
+        worst = worst_cases(found, ResultFile(results).of, html_report.WORST) if markdown or html else []
+        if junit is not None:
+            write_file(junit, junit_report.junit(found, cases, name))
+        if markdown is not None:
+            write_file(markdown, markdown_report.markdown(found, worst, name).encode())
+        if html is not None:
+            write_file(html, html_report.html_page(found, worst, name).encode())
+    if as_json:
+        printing.as_json(found)
+    else:
+        _print(found)
+    return found.exit_code
+
+
+def _judged_bytes(path: Path) -> bytes:
+    from evals.errors import UnfitSuite
+
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
+
+
+def _print(found: "SuiteVerdict") -> None:
+    from evals.reports import markdown_report
+
+    printing.table(
+        ("EVALUATOR", "CASES", "NUMBER", "BEFORE", "AFTER", "DIFFERENCE", "95 %", ""),
+        [_row(each) for each in markdown_report.shown_comparisons(found.comparisons)],
+    )
+    for each in found.failures:
+        printing.note(f"{each.evaluator} judged {each.cases:,} cases not: {each.detail}")
+    for agreed in found.agreements:
+        kappa = "not defined" if agreed.kappa is None else f"{agreed.kappa:.2f}"
+        printing.note(
+            f"{agreed.evaluator} agrees with people on {agreed.agreeing:,} of {agreed.count:,} recorded runs "
+            f"(Cohen's kappa {kappa})"
+        )
+    printing.note(markdown_report.counted(found))
+    for reason in found.reasons:
+        printing.note(reason)
+    printing.note(_ends(found))
+
+
+def _row(each: "ScoreComparison") -> Sequence[object]:
+    found = each.found
+    return (
+        each.evaluator,
+        each.where,
+        found.count,
+        f"{found.before:.1%}",
+        f"{found.after:.1%}",
+        f"{found.difference:+.1%}",
+        f"{found.low:+.1%} to {found.high:+.1%}",
+        _STATES.get(each.state, each.state),
+    )
+
+
+def _ends(found: "SuiteVerdict") -> str:
+    match found.exit_code:
+        case 0:
+            return "no regression"
+        case 1:
+            worst = f", such as {found.changes[0].case_id}" if found.changes else ""
+            return f"regression; {counted(len(found.changes), 'case')} got worse{worst}"
+        case 2:
+            return "no verdict: too little is known"
