@@ -20,7 +20,7 @@ from deploy.manifest_settings import settings_findings
 
 ROOT = Path(__file__).resolve().parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
-OVERLAYS = ("small", "zonal")
+OVERLAYS = ("small", "zonal", "archived")
 _DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 """A variable of the Compose file, which has a default."""
 
@@ -64,7 +64,7 @@ def _compose_service_findings(name: str, service: Manifest, files: set[str]) -> 
     if not image.startswith("agentchat:"):
         return
     environ = {key: with_defaults(value) for key, value in service.get("environment", {}).items()}
-    yield from settings_findings(name, service["command"][0], environ, files)
+    yield from settings_findings(name, service["command"], environ, files)
     if name != "migrate":
         if service["depends_on"].get("migrate", {}).get("condition") != "service_completed_successfully":
             yield f"{name}: does not wait for the migration"

@@ -43,6 +43,7 @@ def kubernetes_findings(manifests: list[Manifest], *, complete: bool) -> list[st
         found += _secret_findings(manifests)
         found += _address_findings(manifests)
         found += _connection_findings(manifests)
+        found += _claim_findings(manifests)
     repeated = Counter(f"{_name(each)} ({each['apiVersion']})" for each in manifests)
     return found + [f"{name} occurs {number} times" for name, number in repeated.items() if number > 1]
 
@@ -54,9 +55,14 @@ def _name(manifest: Manifest) -> str:
 def _pod_of(manifest: Manifest) -> Manifest | None:
     if manifest["kind"] not in _WITH_PODS:
         return None
-    spec: Manifest = manifest["spec"]
-    pod: Manifest = spec.get("template", {}).get("spec", spec)
+    pod: Manifest = _template_of(manifest).get("spec", manifest["spec"])
     return pod
+
+
+def _template_of(manifest: Manifest) -> Manifest:
+    spec: Manifest = manifest["spec"].get("jobTemplate", manifest).get("spec", {})
+    template: Manifest = spec.get("template", {})
+    return template
 
 
 def _schema_findings(manifest: Manifest) -> tuple[str, ...]:
@@ -93,8 +99,8 @@ def _pod_findings(name: str, pod: Manifest, kind: str) -> Iterator[str]:
         yield from _container_findings(f"{name}, container {container['name']}", container, kind)
         if container["image"].partition("@")[0].partition(":")[0].rpartition("/")[2] == "agentchat":
             environ = {each["name"]: each.get("value", "") for each in container.get("env", [])}
-            module = (container.get("args") or ["gateway"])[0]
-            yield from settings_findings(f"{name}, container {container['name']}", module, environ, files)
+            command = container.get("args") or ["gateway"]
+            yield from settings_findings(f"{name}, container {container['name']}", command, environ, files)
 
 
 def _mounted_files(pod: Manifest) -> Iterator[str]:
@@ -124,7 +130,7 @@ def _container_findings(where: str, container: Manifest, kind: str) -> Iterator[
         for resource in ("cpu", "memory"):
             if resource not in container.get("resources", {}).get(bound, {}):
                 yield f"{where}: has no {bound} of {resource}"
-    if kind != "Job":
+    if kind not in ("Job", "CronJob"):
         ports = {port["name"] for port in container.get("ports", [])}
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             asked = container.get(probe, {}).get("httpGet") or container.get(probe, {}).get("tcpSocket")
@@ -208,6 +214,15 @@ def _connection_findings(manifests: list[Manifest]) -> Iterator[str]:
                 yield f"{_name(each)}: max_connections is {given}, and {processes}"
 
 
+def _claim_findings(manifests: list[Manifest]) -> Iterator[str]:
+    claims = {each["metadata"]["name"] for each in manifests if each["kind"] == "PersistentVolumeClaim"}
+    for each in manifests:
+        for volume in (_pod_of(each) or {}).get("volumes", []):
+            name = volume.get("persistentVolumeClaim", {}).get("claimName")
+            if name is not None and name not in claims:
+                yield f"{_name(each)}: claims {name}, which is not there"
+
+
 def _is_ours(manifest: Manifest) -> bool:
     containers = (_pod_of(manifest) or {}).get("containers", []) if manifest["kind"] == "Deployment" else []
     names = {variable["name"] for each in containers for variable in each.get("env", [])}
@@ -250,11 +265,8 @@ def _secrets_in(value: object, under: str = "") -> Iterator[str]:
 
 def _address_findings(manifests: list[Manifest]) -> Iterator[str]:
     """Services and policies select pods that are there; all is in one namespace."""
-    pods = [
-        each["spec"]["template"]["metadata"]["labels"]
-        for each in manifests
-        if each["kind"] in ("Deployment", "StatefulSet", "Job")
-    ]
+    templates = [_template_of(each) for each in manifests if each["kind"] in _WITH_PODS]
+    pods = [each["metadata"]["labels"] for each in templates if each]
     for each in manifests:
         selector = {"matchLabels": each["spec"].get("selector", {})} if each["kind"] == "Service" else {}
         if each["kind"] == "NetworkPolicy":

@@ -2,8 +2,9 @@
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -12,11 +13,19 @@ from gateway.settings import Settings as GatewaySettings
 from mcp_demo.__main__ import McpDemoSettings
 from model_demo.__main__ import ModelDemoSettings
 from notifier.settings import Settings as NotifierSettings
+from ops.archive_folder import ARCHIVE_DIR
 from ops.prepare import DatabaseSettings
 from orchestrator.settings import Settings as OrchestratorSettings
 from projector.settings import Settings as ProjectorSettings
 from runtime.settings import FILE_SUFFIX, Setting, SettingsError, load, setting_of
 from tool_runner.settings import ToolRunnerSettings
+
+
+class ArchiveSettings(DatabaseSettings, frozen=True, kw_only=True):
+    """Of `agentchat archive`."""
+
+    archive_dir: Annotated[str, Setting(ARCHIVE_DIR)]
+
 
 _CONTAINERFILE = Path(__file__).with_name("Containerfile")
 SETTINGS: Mapping[str, type[msgspec.Struct]] = {
@@ -28,7 +37,8 @@ SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "console": ConsoleSettings,
     "mcp_demo": McpDemoSettings,
     "model_demo": ModelDemoSettings,
-    "ops.main": DatabaseSettings,
+    "ops.main migrate": DatabaseSettings,
+    "ops.main archive": ArchiveSettings,
 }
 _FILLED_IN = base64.b64encode(bytes(32)).decode()
 """In the place of a file's content, which nobody has here; it does for every secret setting."""
@@ -41,9 +51,10 @@ def image_environment() -> dict[str, str]:
 
 
 def settings_findings(
-    where: str, module: str, environ: Mapping[str, str], files: Iterable[str]
+    where: str, command: Sequence[str], environ: Mapping[str, str], files: Iterable[str]
 ) -> Iterator[str]:
-    """What keeps a service from starting with these variables, and with these files for its secrets."""
+    """What keeps what `command` starts from it with these variables, and with these files for its secrets."""
+    module = " ".join(command[: 2 if command[0] == "ops.main" else 1])
     settings = SETTINGS.get(module)
     if settings is None:
         yield f"{where}: the image has no service {module!r}"

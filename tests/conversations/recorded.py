@@ -1,7 +1,6 @@
 """The recorded histories (tests/histories): their conversations, and what was heard of them."""
 
 import json
-import re
 from pathlib import Path
 
 import msgspec
@@ -19,16 +18,6 @@ WHOLE = (
     *("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "approvals"),
     *("forked", "handed_over", "compacted", "elicited", "elicitation", "rated", "erased"),
 )
-
-_SOURCES = [
-    path.read_text() for path in FOLDER.parents[1].glob("*/*/src/**/*.py") if path.name != "examples.py"
-]
-EMITTED = {
-    event
-    for event in events.EVENTS
-    if any(re.search(rf"(?<!case )(?<!\| )events\.{event.__name__}\(", source) for source in _SOURCES)
-}
-"""Events that the services store: each of them is in a history."""
 
 
 class Heard(msgspec.Struct, frozen=True):

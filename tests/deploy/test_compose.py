@@ -17,7 +17,7 @@ from ops.credentials import COMPOSE, write_all
 pytestmark = pytest.mark.requirement("DEPLOYMENT")
 
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
-OURS = {"migrate", "gateway", "orchestrator", "tool-runner", "projector", "notifier", "console"}
+OURS = {"migrate", "archive", "gateway", "orchestrator", "tool-runner", "projector", "notifier", "console"}
 
 
 def test_the_file_is_refused_nowhere_and_has_every_part() -> None:
@@ -131,7 +131,7 @@ def test_servers_are_not_published_and_reach_nobody_outside() -> None:
 def test_prometheus_reads_every_service() -> None:
     scraped = yaml.safe_load((ROOT / "deploy/compose/prometheus.yaml").read_text())["scrape_configs"]
     names = {each["job_name"] for each in scraped}
-    assert OURS - {"migrate"} <= names
+    assert OURS - {"migrate", "archive"} <= names
     for each in scraped:
         for found in each.get("dns_sd_configs", []):
             assert found["names"] == [each["job_name"]]
