@@ -55,7 +55,8 @@ def _name(manifest: Manifest) -> str:
 def _pod_of(manifest: Manifest) -> Manifest | None:
     if manifest["kind"] not in _WITH_PODS:
         return None
-    pod: Manifest = _template_of(manifest).get("spec", manifest["spec"])
+    template = _template_of(manifest)
+    pod: Manifest = template["spec"] if template else manifest["spec"]
     return pod
 
 

@@ -65,8 +65,9 @@ def _unset(manifests: list[Manifest], service: str, name: str) -> None:
     environ[:] = [each for each in environ if each["name"] != name]
 
 
-def _drop(manifests: list[Manifest], kind: str, name: str) -> None:
-    manifests.remove(_one(manifests, kind, name))
+def _drop(manifests: list[Manifest], *named: tuple[str, str]) -> None:
+    for kind, name in named:
+        manifests.remove(_one(manifests, kind, name))
 
 
 def test_the_base_and_the_servers_are_refused_nowhere() -> None:
@@ -137,10 +138,10 @@ _WRONG: list[tuple[Change, str]] = [
         "readinessProbe asks for '/ready', which no service answers",
     ),
     (
-        lambda them: _drop(them, "PodDisruptionBudget", "projector"),
+        lambda them: _drop(them, ("PodDisruptionBudget", "projector")),
         "Deployment projector: has no PodDisruptionBudget",
     ),
-    (lambda them: _drop(them, "NetworkPolicy", "projector"), "Deployment projector: has no NetworkPolicy"),
+    (lambda them: _drop(them, ("NetworkPolicy", "projector")), "Deployment projector: has no NetworkPolicy"),
     (
         lambda them: _container(them, "gateway").update(args=["gateways"]),
         "Deployment gateway, container gateway: the image has no service 'gateways'",
@@ -235,7 +236,7 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
         "Secret mine: is named, and `agentchat credentials all --kubernetes` does not make it",
     ),
     (
-        lambda them: _drop(them, "ExternalSecret", "agentchat-owner"),
+        lambda them: _drop(them, ("ExternalSecret", "agentchat-owner")),
         "Secret agentchat-owner: is made 0 times",
     ),
     (
@@ -253,7 +254,7 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
         "Secret agentchat-owner: its keys are [], and should be ['database-url']",
     ),
     (
-        lambda them: [_drop(them, "Job", "migrate"), _drop(them, "CronJob", "archive")],
+        lambda them: _drop(them, ("Job", "migrate"), ("CronJob", "archive")),
         "Secret agentchat-owner: nothing uses it",
     ),
     (
@@ -294,7 +295,7 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
         "Service gateway: is in the namespace 'default'",
     ),
     (
-        lambda them: _drop(them, "PersistentVolumeClaim", "archive"),
+        lambda them: _drop(them, ("PersistentVolumeClaim", "archive")),
         "Deployment projector: claims archive, which is not there",
     ),
     (

@@ -143,8 +143,8 @@ def test_blocks_are_those_of_commonmark() -> None:
 )
 def test_hostile_markdown_costs_time_in_proportion(piece: str) -> None:
     began = time.process_time()
-    parse(piece * (250_000 // len(piece)), "markdown")
-    assert time.process_time() - began < 8.0  # the slowest, a list, takes 1.6 s
+    parse(piece * (100_000 // len(piece)), "markdown")
+    assert time.process_time() - began < 4.0  # the slowest, a list, takes 0.7 s
 
 
 HTML = """<!doctype html><html><head>
@@ -216,7 +216,7 @@ def test_what_is_not_well_formed_is_read_as_far_as_it_goes(text: str, seen: str)
 )
 def test_unfinished_marks_cost_time_in_proportion(piece: str) -> None:
     """The standard library's parser takes half a minute for 60 kB of some of these."""
-    parse(piece * (250_000 // len(piece)), "html")
+    parse(piece * (150_000 // len(piece)), "html")
 
 
 @pytest.mark.parametrize("piece", ["<section>", "<h1>", "<div>"])

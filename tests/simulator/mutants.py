@@ -192,19 +192,19 @@ def covers_more_than_was_summarised() -> Any:
 
 
 FOUND_NEAR = {
-    "no_fencing": 81,
-    "acknowledged_before_saved": 772,
-    "request_not_known_again": 19,
-    "begins_during_another": 11,
-    "every_tool_is_repeated": 153,
-    "ended_runs_have_their_calls_run": 571,
-    "resumed_behind_nothing": 37,
+    "no_fencing": 1006,
+    "acknowledged_before_saved": 1104,
+    "request_not_known_again": 1002,
+    "begins_during_another": 1003,
+    "every_tool_is_repeated": 1124,
+    "ended_runs_have_their_calls_run": 1440,
+    "resumed_behind_nothing": 1030,
     "offset_not_compared": 2265,
-    "nobody_sweeps": 12,
-    "done_before_saved": 7,
-    "history_without_the_run_before": 5,
+    "nobody_sweeps": 1500,
+    "done_before_saved": 1001,
+    "history_without_the_run_before": 1002,
     "lost_lease_is_nothing": 1150,
-    "round_said_twice": 11,
-    "covers_more_than_was_summarised": 19,
+    "round_said_twice": 1005,
+    "covers_more_than_was_summarised": 1031,
 }
 """Each with a seed that finds it, where a search does well to begin."""

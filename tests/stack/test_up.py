@@ -83,7 +83,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
         with pytest.raises(NotRunningError):
             environment.load(stack.folder)
 
-        stack = start_stack(stack.folder.path)
+        stack = start_stack(stack.folder.path, forked=True)
         await stack.wait_up()
         assert _errors_of_postgres(stack) == []
         again = stack.environment
@@ -126,7 +126,7 @@ async def test_a_second_signal_leaves_postgres_its_time(tmp_path: Path, second: 
 
 @pytest.mark.requirement("STACK-STOP")
 async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
-    stack = start_stack(tmp_path / "run")
+    stack = start_stack(tmp_path / "run", forked=True)
     await until(lambda: len(running_for(stack.folder.path)) > 5, 60)
     assert await stack.stop() == 0
     assert running_for(stack.folder.path) == {}
