@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
+.PHONY: help setup run test test-strict check format docs site browser pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,13 +53,16 @@ $(SITE_VENV)/.ready: docs/requirements.lock | $(READY)
 	@$(BIN)/uv pip sync -q --python $(SITE_VENV)/bin/python --require-hashes $<
 	@touch $@
 
-PICTURES_VENV := .site/pictures
-pictures: $(PICTURES_VENV)/.ready ## take the pictures of the console in docs/ from a stack of its own (needs Debian's chromium)
-	@$(BIN)/python -m tests.console.screenshots $(PICTURES_VENV)/bin/python
+PLAYWRIGHT := .site/playwright
+browser: $(PLAYWRIGHT)/.ready ## use every page of the console in a Chromium: both schemes, two widths, axe-core (ONLY=; nightly, needs Debian's chromium)
+	@PYTHONPATH=$(PLAYWRIGHT) $(BIN)/python -m pytest -n 0 -rs tests/system/test_console_in_browser.py -k "$(ONLY)"
 
-$(PICTURES_VENV)/.ready: tests/console/requirements.lock | $(READY)
-	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(PICTURES_VENV)
-	@$(BIN)/uv pip sync -q --python $(PICTURES_VENV)/bin/python --require-hashes $<
+pictures: $(PLAYWRIGHT)/.ready ## take the pictures of the console in docs/ from a stack of its own (needs Debian's chromium)
+	@PYTHONPATH=$(PLAYWRIGHT) $(BIN)/python -m tests.console.screenshots
+
+$(PLAYWRIGHT)/.ready: tests/console/requirements.lock | $(READY)
+	@rm -rf $(PLAYWRIGHT)
+	@$(BIN)/uv pip install -q --python $(BIN)/python --target $(PLAYWRIGHT) --no-deps --require-hashes -r $<
 	@touch $@
 
 alerts: $(READY) ## fire alerts by faults on a running stack, with Debian's Prometheus (ONLY=; five minutes, nightly)
@@ -161,7 +164,7 @@ lock: $(READY) ## resolve requirements.lock again from the members' pyproject.to
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --group site -o docs/requirements.lock
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
-	  --no-emit-index-url --no-emit-find-links --group pictures -o tests/console/requirements.lock
+	  --no-emit-index-url --no-emit-find-links --group browser -o tests/console/requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
 	rm -rf $(VENV) dist .run .site .bench .cache .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis

@@ -69,3 +69,38 @@ def text_of(html: str) -> str:
     parser = _Text()
     parser.feed(html)
     return " ".join(" ".join(parser.parts).split())
+
+
+class _Form(HTMLParser):
+    def __init__(self, action: str) -> None:
+        super().__init__()
+        self.fields: dict[str, str] = {}
+        self._action, self._is_inside, self._name, self._text = action, False, "", ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        match tag:
+            case "form":
+                self._is_inside = given.get("action") == self._action
+            case "input" if self._is_inside and (given.get("type") != "checkbox" or "checked" in given):
+                blank = "on" if given.get("type") == "checkbox" else ""
+                self.fields[given["name"]] = given.get("value", blank)
+            case "textarea" | "select" if self._is_inside:
+                self._name, self._text = given["name"], ""
+            case "option" if "selected" in given:
+                self.fields[self._name] = given["value"]
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._is_inside:
+            self.fields[self._name] = self._text.removeprefix("\n")
+        self._is_inside = self._is_inside and tag != "form"
+
+
+def form_of(html: str, action: str) -> dict[str, str]:
+    """What a browser sends of the form with this action, as it is."""
+    parser = _Form(action)
+    parser.feed(html)
+    return parser.fields

@@ -5,18 +5,18 @@ While they are taken, chats run. The page of a conversation is that of the first
 
 import asyncio
 import contextlib
-import json
 import sys
 from pathlib import Path
 
 import httpx
 
 from ops.settings import Counts
+from tests.console.chromium import WatchedPage, chromium
 from tests.harness import RunningStack, running_stack
 
 _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
-_CAMERA = Path(__file__).with_name("camera.py")
-_WIDTH = 1280
+_WIDTH, _HEIGHT = 1280, 800
+_SETTLES_MS = 3000
 _WARM_SECONDS = 75.0
 """The charts of Now have some points by then."""
 
@@ -38,25 +38,38 @@ _MESSAGES = (
 )
 
 
-async def main(python: str) -> int:
-    """Takes the pictures with the interpreter that has playwright; returns its exit code."""
+async def main() -> int:
+    """Takes the pictures; returns 1 where a page had errors."""
     async with running_stack(Counts()) as stack, httpx.AsyncClient(timeout=60) as http:
         conversation_id = await _chat(stack, http, _MESSAGES[3])
         await _chat(stack, http, "Cancel ORD-1030", waits=False)
         chatting = [asyncio.create_task(_chats(stack, http, number)) for number in range(6)]
         await asyncio.sleep(_WARM_SECONDS)
         pages = [
-            (f"console-{name}", path.format(conversation_id=conversation_id), _WIDTH, "light")
+            (f"console-{name}", path.format(conversation_id=conversation_id), "light")
             for name, path in PATHS.items()
         ]
-        pages.append(("console-now-dark", PATHS["now"], _WIDTH, "dark"))
-        given = {"url": stack.environment.console_url, "folder": str(_FOLDER), "pages": pages}
-        camera = await asyncio.create_subprocess_exec(python, str(_CAMERA), json.dumps(given))
-        code = await camera.wait()
+        problems = await _taken(stack.environment.console_url, [*pages, ("console-now-dark", "/now", "dark")])
         for each in chatting:
             each.cancel()
         await asyncio.gather(*chatting, return_exceptions=True)
-    return code
+    print("\n".join(problems), file=sys.stderr)
+    return 1 if problems else 0
+
+
+async def _taken(url: str, pages: list[tuple[str, str, str]]) -> list[str]:
+    """A picture of each page, as its name, its path and a scheme; returns what was wrong with them."""
+    problems: list[str] = []
+    async with chromium() as browser:
+        for name, path, scheme in pages:
+            page = await browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT}, color_scheme=scheme)
+            watched = WatchedPage(page, url)
+            await watched.open(path)
+            await page.wait_for_timeout(_SETTLES_MS)
+            await page.screenshot(path=_FOLDER / f"{name}.png")
+            await page.close()
+            problems += watched.problems
+    return problems
 
 
 async def _chats(stack: RunningStack, http: httpx.AsyncClient, number: int) -> None:
@@ -88,4 +101,4 @@ async def _chat(
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1])))
+    sys.exit(asyncio.run(main()))

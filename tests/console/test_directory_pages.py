@@ -13,7 +13,7 @@ from contracts.webhooks import NewEndpoint
 from conversations.projections.usage_table import UsageLine
 from directory.secrets import sealer_of
 from runtime.postgres import open_pool
-from tests.console.pages import Browser, text_of
+from tests.console.pages import Browser, form_of, text_of
 from webhooks import endpoints
 
 pytestmark = pytest.mark.requirement("CONSOLE-DIRECTORY")
@@ -63,8 +63,7 @@ async def test_an_account_is_made_changed_and_deleted_by_its_name(browser: Brows
     assert "plan" in refusal_of(wrong)
     assert 'value="Gold"' in wrong.text, "what was written is not lost"
     kept = await browser.post(f"{path}/delete", {"typed": "Acme"})
-    assert "nothing was deleted" in refusal_of(kept)
-    assert 'value="Acme &amp; Sons"' in kept.text, "the settings are not blank because of another form"
+    assert "nothing was deleted" in text_of(kept.text)
     gone = await browser.post(f"{path}/delete", {"typed": "Acme & Sons", "force": "on"})
     assert gone.url.path == "/accounts"
     assert (await browser.get(path)).status_code == 404
@@ -100,7 +99,6 @@ async def test_a_plan_is_made_and_changed(browser: Browser) -> None:
 
 async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: str) -> None:
     edited = {
-        "version": "1",
         "name": "Shop",
         "provider": "anthropic",
         "model": "m-2",
@@ -112,9 +110,6 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     assert (await browser.post(agent, edited)).history
     shown = await browser.page(agent)
     assert "version 2" in shown
-    late = await browser.post(agent, {**edited, "model": "m-3"})
-    assert "version 2 was made while you edited 1" in refusal_of(late)
-    assert 'value="m-3"' in late.text
     diff = (await browser.get(f"{agent}/diff?old=1&new=2")).text
     assert "<del>Be brief.</del>" in diff
     assert "<ins>Be kind.</ins>" in diff
@@ -138,7 +133,7 @@ async def test_versions_share_conversations_until_one_answers_all(browser: Brows
 
 
 async def test_a_bad_configuration_is_said_next_to_its_field(browser: Browser, agent: str) -> None:
-    fields = {"version": "1", "name": "Shop", "model": "", "parameters": "{"}
+    fields = {"name": "Shop", "model": "", "parameters": "{"}
     wrong = await browser.post(agent, fields)
     assert "parameters" in refusal_of(wrong)
     assert 'class="problem-text"' in wrong.text
@@ -158,6 +153,33 @@ async def test_tool_servers_keep_their_headers_unless_given(browser: Browser, ag
     assert "url" in refusal_of(wrong)
     await browser.post(path, {"remove": "1"})
     assert "no tools of its own" in await browser.page(agent)
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "theirs", "ours"),
+    [
+        ("/accounts/{account}", "name", "Acme GmbH", "Acme Ltd"),
+        ("/plans/Starter", "concurrent_runs", "7", "8"),
+        ("{agent}", "model", "m-7", "m-8"),
+        ("{agent}/servers/tools", "max_call_seconds", "70", "80"),
+    ],
+)
+async def test_who_saves_after_somebody_else_is_told_and_keeps_what_he_wrote(
+    browser: Browser, account: str, agent: str, path: str, field: str, theirs: str, ours: str
+) -> None:
+    server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "require_approval": "always"}
+    await browser.post(f"{agent}/servers/new", {**server, "max_call_seconds": "60"})
+    path = path.format(account=account, agent=agent)
+    opened = form_of((await browser.get(path)).text, path)
+    saved = await browser.post(path, {**opened, field: theirs})
+    assert saved.history, text_of(saved.text)
+    late = await browser.post(path, {**opened, field: ours})
+    assert f"{field.replace('_', ' ')} was changed by somebody else" in refusal_of(late)
+    shown = form_of(late.text, path)
+    assert shown[field] == ours
+    assert form_of((await browser.get(path)).text, path)[field] == theirs
+    assert (await browser.post(path, {**opened, **shown})).history, "a second time it is meant"
+    assert form_of((await browser.get(path)).text, path)[field] == ours
 
 
 async def test_an_agent_is_checked_and_deleted_by_its_name(browser: Browser, agent: str) -> None:

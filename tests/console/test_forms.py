@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_shown_again_with_what_is_wrong(schema: dict[str,
     form, filled = one(schema), given(("it", sent))
     with pytest.raises(Invalid) as refusal:
         form.read(filled)
-    (field,) = form.filled({"it": None}, RefusedForm(filled, refusal.value))
+    field, _ = form.filled({"it": None}, RefusedForm(filled, refusal.value))
     assert (field.value, bool(field.problem)) == (sent, True)
 
 

@@ -14,9 +14,10 @@ from console.live.broadcast import Broadcast, message
 from console.live.monitor import Monitor, point
 from console.pages.now.live_run import LiveRun
 from console.pages.now.live_runs import LiveRuns, NowFilter, NowSources
-from console.pages.now.now_view import Boards
+from console.pages.now.now_view import BoardCost, Boards, cost_of
 from contracts import frames
 from conversations.queries.under_way import OpenRun, open_runs
+from experiments.prices import Price, Prices
 from ops.status.scraping import Scrape
 from runtime.postgres import Pool
 from tests.console.pages import Browser, text_of
@@ -112,7 +113,7 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     (word,) = words(1)
     await storage.told(asked(word), started(word))
     await storage.follow()
-    boards, templates = Boards(pool, bus, Monitor({})), environment(Assets.read())
+    boards, templates = Boards(pool, bus, Monitor({}), Prices()), environment(Assets.read())
     sources = NowSources(pool=pool, bus=bus, boards=boards, badges=Badges(pool), templates=templates)
     runs = LiveRuns(sources, NowFilter(account_id=ACCOUNT))
     await runs.table()
@@ -126,10 +127,10 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     assert {row.words for row in (await runs.table()).rows if row.trace_id == trace(word)} == {""}
 
 
-async def test_a_filter_that_finds_nothing_says_so_and_leads_back(browser: Browser) -> None:
+async def test_a_filter_that_finds_nothing_says_so_and_stays_chosen(browser: Browser) -> None:
     response = await browser.get("/now?account=nobody")
     assert "No run is open" in text_of(response.text)
-    assert 'href="/now"' in response.text
+    assert '<option value="nobody" selected>' in response.text
 
 
 def _run(**more: object) -> OpenRun:
@@ -204,6 +205,22 @@ def test_rates_are_of_the_time_between_two_scrapes_and_errors_by_name() -> None:
     assert found.failures == {"model_error": 3}
     assert found.model_errors == {"anthropic: overloaded": 4}
     assert point(after, before).ended["failed"] == 0
+
+
+def test_tokens_cost_what_the_table_says_and_models_without_a_price_are_named() -> None:
+    before, after = Scrape(), Scrape()
+    for scrape, count in ((before, 1), (after, 3)):
+        counted = "".join(
+            f'agentchat_model_tokens_total{{provider="p",model="{model}",kind="{kind}"}} {count * 500000}\n'
+            for model in ("m-1", "m-2")
+            for kind in ("input", "output", "cache_read")
+        )
+        scrape.add("o", counted)
+    found = point(before, after)
+    assert (found.input_tokens, found.output_tokens) == (4_000_000, 2_000_000)
+    prices = Prices(models={"m-1": Price(input=3, output=15, cache_read=0.3)}, currency="€")
+    assert cost_of([found, found], prices) == BoardCost(amount=36.6, currency="€", unpriced=("m-2",))
+    assert cost_of([found], Prices()) is None
 
 
 async def test_a_reader_that_does_not_keep_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,7 @@ ROLES: dict[str, Role | None] = {
     "POST /accounts": Role.OWNER,
     "GET /accounts/{account_id}": Role.VIEWER,
     "POST /accounts/{account_id}": Role.OWNER,
+    "GET /accounts/{account_id}/delete": Role.OWNER,
     "POST /accounts/{account_id}/delete": Role.OWNER,
     "POST /accounts/{account_id}/keys": Role.OWNER,
     "POST /accounts/{account_id}/keys/{key_id}": Role.OWNER,
@@ -250,6 +251,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     return [
         *(each for each in listed if each not in ("/healthz", "/readyz")),
         *made_pages,
+        f"{account}/delete",
         "/conversations?q=hello",
         "/agents/new",
         f"{agent}/servers/new",

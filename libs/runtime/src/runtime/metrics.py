@@ -247,7 +247,7 @@ MODEL_CALLS = Histogram(
     _LONG,
 )
 TOKENS = Counter(
-    "agentchat.model.tokens", "Tokens, by provider and kind: input, output, cache_read, cache_write."
+    "agentchat.model.tokens", "Tokens, by provider, model, kind: input, output, cache_read, cache_write."
 )
 TEXT_ONLY_SEARCHES = Counter(
     "agentchat.knowledge.text_only", "Searches of knowledge without vectors: the embedder was away."

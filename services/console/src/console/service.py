@@ -48,7 +48,8 @@ async def run(
             enter(embedder_of(settings)),
         )
         assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.watched())
-        templates, boards = environment(assets), Boards(pool, bus, monitor)
+        templates, prices = environment(assets), settings.price_table()
+        boards = Boards(pool, bus, monitor, prices)
         sources = NowSources(pool=pool, bus=bus, boards=boards, badges=badges, templates=templates)
         now = NowPage(lambda chosen: LiveRuns(sources, chosen), boards)
         stack.callback(asyncio.create_task(monitor.run()).cancel)
@@ -71,7 +72,7 @@ async def run(
             badges=badges,
             now=now,
             experiments=await enter(Experiments.opened()),
-            prices=settings.price_table(),
+            prices=prices,
             sessions=Sessions(
                 settings.secret_key,
                 settings.credentials(),

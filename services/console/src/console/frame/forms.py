@@ -1,5 +1,6 @@
 """Forms made of a JSON Schema: of a body of the administration, of a tool's input, of an elicitation."""
 
+import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
@@ -7,10 +8,15 @@ import msgspec
 from litestar.datastructures import FormMultiDict
 
 from console.frame.filters import json_text
-from contracts.admin_errors import AdminError, Invalid
+from contracts.admin_errors import AdminError, Conflict, Invalid
 
-FieldKind = Literal["line", "text", "number", "flag", "choice", "several", "lines", "json", "secret"]
+FieldKind = Literal[
+    "line", "text", "number", "flag", "choice", "several", "lines", "json", "secret", "hidden"
+]
 """How a value is asked for: `lines` is a list of texts, one a line; `several` are check boxes."""
+
+_MADE_OF = "made_of"
+_MARK_CHARACTERS = 8
 
 _LONG_TEXT = 500
 _MOST_NUMBER = 2**63
@@ -26,9 +32,9 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     label: str
     kind: FieldKind
-    required: bool
-    note: str
-    choices: tuple[str, ...]
+    required: bool = False
+    note: str = ""
+    choices: tuple[str, ...] = ()
     value: str = ""
     values: tuple[str, ...] = ()
     problem: str = ""
@@ -71,8 +77,11 @@ class SchemaForm:
         it is.
         """
         if refused is None or self._properties.keys().isdisjoint(refused.given.keys()):
-            return self.fields(values)
-        return self.fields(values, refused.given, refused.problem)
+            fields = self.fields(values)
+        else:
+            fields = self.fields(values, refused.given, refused.problem)
+        marks = ".".join(self._marks(values))
+        return (*fields, FormField(name=_MADE_OF, label="", kind="hidden", value=marks))
 
     def read(self, given: FormMultiDict) -> dict[str, Any]:
         """The object that a form gives. Raises Invalid."""
@@ -80,12 +89,35 @@ class SchemaForm:
         return {name: value for name, value in read.items() if value is not msgspec.UNSET}
 
     def changed(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What of it differs from `values`. Raises Invalid."""
+        """What of it differs from `values`. Raises Invalid, and Conflict where somebody has changed these
+        since the form was made of them: to save it would undo that.
+        """
+        made_of, now = str(given.get(_MADE_OF, "")).split("."), self._marks(values)
+        if len(made_of) == len(now) and made_of != now:
+            changed = ", ".join(
+                self._label(name)
+                for name, *marks in zip(self._properties, made_of, now, strict=True)
+                if marks[0] != marks[1]
+            )
+            raise Conflict(
+                f"{changed} was changed by somebody else since you opened this page. "
+                "What you wrote is below; saved once more, it takes the place of theirs"
+            )
         return {
             name: value
             for name, value in self.read(given).items()
             if name not in values or values[name] != value
         }
+
+    def _marks(self, values: Mapping[str, Any]) -> list[str]:
+        """Of each value that is shown, so that a form tells which have been changed since."""
+        shown = (None if name in self._secrets else values.get(name) for name in self._properties)
+        encoded = (msgspec.json.encode(each, order="sorted") for each in shown)
+        return [hashlib.sha256(each).hexdigest()[:_MARK_CHARACTERS] for each in encoded]
+
+    def _label(self, name: str) -> str:
+        schema, _ = self._properties[name]
+        return str(schema.get("title") or name.replace("_", " "))
 
     def edited(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
         """The `values` with what was changed in their form. What was left as it was shown stays as it is, to
@@ -119,7 +151,7 @@ class SchemaForm:
             choices = (*choices, shown)
         return FormField(
             name=name,
-            label=str(schema.get("title") or name.replace("_", " ")),
+            label=self._label(name),
             kind=kind,
             required=name in self._required,
             note=str(schema.get("description") or ""),
@@ -286,6 +318,17 @@ def _number(name: str, text: str) -> int | float:
         if abs(value) < _MOST_NUMBER:
             return value
     raise Invalid(name, "must be a number")
+
+
+def whole_number(name: str, text: Any) -> int:
+    """Raises Invalid."""
+    try:
+        value = int(str(text))
+    except ValueError:
+        raise Invalid(name, "must be a whole number") from None
+    if abs(value) >= _MOST_NUMBER:
+        raise Invalid(name, "must be smaller")
+    return value
 
 
 def _json(name: str, text: str) -> Any:

@@ -20,24 +20,27 @@ FOLDER = Path(__file__).parents[1] / "templates"
 
 
 class NavigationEntry(msgspec.Struct, frozen=True):
-    """A page in the navigation."""
+    """A page in the navigation. Its icon in `icons.svg` has the name of its path."""
 
     path: str
     name: str
-    icon: str
+
+    @property
+    def icon(self) -> str:
+        return self.path.strip("/")
 
 
 NAVIGATION = (
-    NavigationEntry("/now", "Now", "◉"),
-    NavigationEntry("/conversations", "Conversations", "☰"),
-    NavigationEntry("/approvals", "Approvals", "☑"),
-    NavigationEntry("/what-if", "What if", "⇄"),
-    NavigationEntry("/playground", "Playground", "▷"),
-    NavigationEntry("/agents", "Agents", "◆"),
-    NavigationEntry("/accounts", "Accounts", "◧"),
-    NavigationEntry("/webhooks", "Webhooks", "↗"),
-    NavigationEntry("/audit", "Audit", "✎"),
-    NavigationEntry("/health", "Health", "♥"),
+    NavigationEntry("/now", "Now"),
+    NavigationEntry("/conversations", "Conversations"),
+    NavigationEntry("/approvals", "Approvals"),
+    NavigationEntry("/what-if", "What if"),
+    NavigationEntry("/playground", "Playground"),
+    NavigationEntry("/agents", "Agents"),
+    NavigationEntry("/accounts", "Accounts"),
+    NavigationEntry("/webhooks", "Webhooks"),
+    NavigationEntry("/audit", "Audit"),
+    NavigationEntry("/health", "Health"),
 )
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from contracts.values import Usage
 from ops.status.scraping import Scrape, quantile, scrape
 from runtime import logs
 
@@ -17,12 +18,19 @@ EVERY_SECONDS = 10.0
 KEPT_SECONDS = 3600.0
 RECENT_SECONDS = 900.0
 _ENDS = ("completed", "failed", "cancelled")
+_TOKEN_KINDS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_creation_tokens": "cache_write",
+}
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in the `seconds` before `at`, on the monotonic clock. First deltas are in seconds.
 
-    `failures` counts runs by error code, `model_errors` calls of providers by "provider: kind".
+    `usage` is by the name of the model. `failures` counts runs by error code, `model_errors` calls of
+    providers by "provider: kind".
     """
 
     at: float
@@ -30,10 +38,18 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     ended: dict[str, float]
     first_delta_p50: float | None
     first_delta_p99: float | None
-    input_tokens: float
-    output_tokens: float
+    usage: dict[str, Usage]
     failures: dict[str, float]
     model_errors: dict[str, float]
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(each.output_tokens for each in self.usage.values())
+
+    @property
+    def input_tokens(self) -> int:
+        """Cached or not."""
+        return sum(each.total for each in self.usage.values()) - self.output_tokens
 
 
 class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,14 +122,21 @@ def point(before: Scrape, after: Scrape) -> Point:
         for kind, count in by("model_calls_seconds_count", "outcome", provider=provider).items()
         if kind != "ok"
     }
+    used = {}
+    for model in after.values("model_tokens_total", "model"):
+        counts = {
+            field: round(more("model_tokens_total", model=model, kind=kind))
+            for field, kind in _TOKEN_KINDS.items()
+        }
+        if any(counts.values()):
+            used[model] = Usage(**counts)
     return Point(
         at=after.at,
         seconds=max(after.at - before.at, 1e-3),
         ended={state: more("runs_ended_total", state=state) for state in _ENDS},
         first_delta_p50=quantile(0.5, before, after, "streams_first_delta_seconds"),
         first_delta_p99=quantile(0.99, before, after, "streams_first_delta_seconds"),
-        input_tokens=more("model_tokens_total") - more("model_tokens_total", kind="output"),
-        output_tokens=more("model_tokens_total", kind="output"),
+        usage=used,
         failures=by("runs_ended_total", "code", state="failed"),
         model_errors=errors,
     )

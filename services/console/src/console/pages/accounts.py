@@ -10,9 +10,9 @@ from litestar.response import Redirect
 
 from administration.admin_usage import MonthUsage
 from administration.admin_values import AccountChanges, IssuedKey, NewAccount, NewPlan, PlanChanges
-from console.frame.access import AnyRequest, rights_of
+from console.frame.access import AnyRequest
 from console.frame.acting import administer
-from console.frame.directory import accounts_by_id, all_of, changes_of
+from console.frame.directory import all_of, changes_of
 from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
 from console.frame.roles import Role
@@ -73,7 +73,7 @@ async def _accounts(
     request: AnyRequest, month: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
     usage = await administer(request, "GET /usage", month=month or None)
-    accounts = await accounts_by_id(request)
+    accounts = await all_of(request, "GET /accounts")
     plans = await all_of(request, "GET /plans")
     return page(
         request,
@@ -109,6 +109,12 @@ async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Respons
     return Redirect(f"/accounts/{account_id}", status_code=303)
 
 
+@get("/accounts/{account_id:str}/delete", role=Role.OWNER)
+async def get_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    """What would go with it, and a form that asks for its name."""
+    return await _deletion(request, account_id)
+
+
 @post("/accounts/{account_id:str}/delete", status_code=200, role=Role.OWNER)
 async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     """Delete it with all that it has, where its name was typed."""
@@ -120,8 +126,23 @@ async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Respons
             raise Invalid("typed", "is not the account's name: nothing was deleted")
         await administer(request, route.format("DELETE"), account_id=account_id, force="force" in given)
     except AdminError as error:
-        return await _account(request, account_id, RefusedForm(given, error))
+        return await _deletion(request, account_id, RefusedForm(given, error))
     return Redirect("/accounts", status_code=303)
+
+
+async def _deletion(
+    request: AnyRequest, account_id: str, refused: RefusedForm | None = None
+) -> Response[Any]:
+    account = await administer(request, "GET /accounts/{account_id}", account_id=account_id)
+    goes = await administer(request, "DELETE /accounts/{account_id}", account_id=account_id, dry_run=True)
+    return page(
+        request,
+        "account_delete.html",
+        title=f"Delete {account.name}",
+        account=account,
+        goes=goes.goes,
+        refused=refused,
+    )
 
 
 @post("/accounts/{account_id:str}/keys", status_code=200, role=Role.OWNER)
@@ -167,7 +188,6 @@ async def _account(
     keys = await all_of(request, "GET /accounts/{account_id}/keys", account_id=account_id)
     agents = await all_of(request, "GET /agents", account_id=account_id)
     plan = await administer(request, "GET /plans/{name}", name=account.plan)
-    goes = await _goes(request, account_id)
     return page(
         request,
         "account.html",
@@ -179,21 +199,11 @@ async def _account(
         by_agent=by_agent(usage.lines),
         keys=keys,
         agents={each.id: each for each in agents},
-        goes=goes,
         issued=issued,
         fields=_EDIT.filled(msgspec.to_builtins(account), refused),
         refused=refused,
         changes=await changes_of(request, account.id),
     )
-
-
-async def _goes(request: AnyRequest, account_id: str) -> Sequence[Any]:
-    """What would be deleted with it, for who may."""
-    if not rights_of(request)("POST /accounts/{account_id}/delete"):
-        return ()
-    gone = await administer(request, "DELETE /accounts/{account_id}", account_id=account_id, dry_run=True)
-    goes: Sequence[Any] = gone.goes
-    return goes
 
 
 @get("/plans/{name:str}", role=Role.OWNER)
@@ -274,6 +284,7 @@ HANDLERS = (
     post_account,
     get_account,
     post_change,
+    get_delete,
     post_delete,
     post_key,
     post_key_change,

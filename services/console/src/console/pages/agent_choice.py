@@ -8,8 +8,9 @@ import msgspec
 from administration.admin_values import Agent, AgentVersion
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
-from console.frame.directory import accounts_by_id, all_of
+from console.frame.directory import account_names, all_of
 from console.frame.filters import json_text
+from console.frame.forms import whole_number
 from contracts.admin_errors import Invalid
 
 _VERSIONS = 50
@@ -45,12 +46,12 @@ class DraftForm(msgspec.Struct, frozen=True, kw_only=True):
 
 async def agent_options(request: AnyRequest) -> tuple[AgentOption, ...]:
     """Every agent, by the name of its account and its own."""
-    accounts = await accounts_by_id(request)
     agents: tuple[Agent, ...] = await all_of(request, "GET /agents")
+    names = await account_names(request, {each.account_id for each in agents})
     options = (
-        AgentOption(each.id, each.name, accounts[each.account_id].name)
+        AgentOption(each.id, each.name, names[each.account_id])
         for each in agents
-        if each.account_id in accounts  # else it was deleted, or made, between the two
+        if each.account_id in names  # else it was deleted between the two
     )
     return tuple(sorted(options, key=lambda each: (each.account.lower(), each.name.lower(), each.id)))
 
@@ -119,7 +120,7 @@ def changes(agent: Agent, form: DraftForm) -> dict[str, Any]:
         "model": form.model.strip(),
         "system_prompt": form.system_prompt,
         "parameters": _object(form.parameters),
-        "max_tool_rounds": _whole_number("max_tool_rounds", form.max_tool_rounds),
+        "max_tool_rounds": whole_number("max_tool_rounds", form.max_tool_rounds),
     }
     changed = {name: value for name, value in wanted.items() if value != getattr(agent, name)}
     servers = {}
@@ -149,14 +150,7 @@ def text(form: Mapping[str, Any], name: str) -> str:
 def number(form: Mapping[str, Any], name: str) -> int | None:
     """None where it is blank. Raises Invalid."""
     value = text(form, name).strip()
-    return _whole_number(name, value) if value else None
-
-
-def _whole_number(name: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise Invalid(name, "must be a whole number") from None
+    return whole_number(name, value) if value else None
 
 
 def _object(value: str) -> dict[str, Any]:

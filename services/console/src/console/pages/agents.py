@@ -13,12 +13,12 @@ from bus import BusUnavailable, list_tools
 from console.console_services import services_of
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
-from console.frame.directory import accounts_by_id, changes_of
+from console.frame.directory import account_choices, account_names, changes_of
 from console.frame.filters import json_text
-from console.frame.forms import RefusedForm, SchemaForm, body_schema
+from console.frame.forms import RefusedForm, SchemaForm, body_schema, whole_number
 from console.frame.rendering import page
 from console.frame.roles import Role
-from contracts.admin_errors import AdminError, Conflict, Invalid
+from contracts.admin_errors import AdminError, Invalid
 from contracts.tool_messages import ToolsListed
 from directory.agent_draft import AgentChanges
 from directory.agents import McpServer
@@ -52,7 +52,8 @@ async def get_agents(
         "agents.html",
         title="Agents",
         agents=found.items,
-        accounts=await accounts_by_id(request),
+        names=await account_names(request, {each.account_id for each in found.items}),
+        choices=await account_choices(request),
         account_id=account_id or "",
         next_cursor=found.after,
     )
@@ -82,7 +83,7 @@ async def _new_agent(
         request,
         "agent_new.html",
         title="New agent",
-        accounts=await accounts_by_id(request),
+        choices=await account_choices(request),
         account_id=account_id,
         fields=_NEW.filled({}, refused),
         refused=refused,
@@ -97,15 +98,10 @@ async def get_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[An
 
 @post("/agents/{agent_id:str}", status_code=200, role=Role.OPERATOR)
 async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
-    """Change what differs from the version that was edited: a new version."""
+    """Change what differs: a new version."""
     given = await request.form()
     current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
     try:
-        if str(given.get("version")) != str(current.version):
-            raise Conflict(
-                f"version {current.version} was made while you edited {given.get('version')}; "
-                "look at what differs, and save again to put yours on top"
-            )
         changes = _EDIT.changed(given, msgspec.to_builtins(current))
         if changes:
             await administer(request, "PATCH /agents/{agent_id}", agent_id=agent_id, changes=changes)
@@ -154,7 +150,7 @@ async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect
     """Make a new version of an old one."""
     given = await request.form()
     route = "POST /agents/{agent_id}/versions/{version}/restore"
-    await administer(request, route, agent_id=agent_id, version=_whole_number(given.get("version")))
+    await administer(request, route, agent_id=agent_id, version=whole_number("version", given.get("version")))
     return Redirect(f"/agents/{agent_id}", status_code=303)
 
 
@@ -165,7 +161,9 @@ async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[
     try:
         if "promote" in given:
             route = "POST /agents/{agent_id}/versions/{version}/promote"
-            await administer(request, route, agent_id=agent_id, version=_whole_number(given["promote"]))
+            await administer(
+                request, route, agent_id=agent_id, version=whole_number("promote", given["promote"])
+            )
         else:
             shares = {"versions": _shares(str(given.get("shares", "")))}
             await administer(request, "PUT /agents/{agent_id}/canary", agent_id=agent_id, shares=shares)
@@ -275,12 +273,6 @@ def _settings(agent: Agent) -> str:
     for name in _IDENTITY:
         settings.pop(name)
     return f"{json_text(settings)}\n\nsystem prompt:\n{prompt}"
-
-
-def _whole_number(text: Any) -> int:
-    if not str(text).isdecimal() or len(str(text)) > 9:
-        raise Invalid("version", "must be a number")
-    return int(text)
 
 
 HANDLERS = (

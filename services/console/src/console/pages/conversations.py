@@ -10,10 +10,10 @@ from litestar.params import Parameter
 from litestar.response import Template
 
 from administration.admin_conversations import ENDS, conversation_filter
-from administration.admin_values import Page
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer, note_list
+from console.frame.acting import note_list
+from console.frame.directory import filter_choices
 from console.frame.rendering import page
 from console.frame.roles import Role
 from contracts.admin_errors import Invalid
@@ -24,7 +24,6 @@ from directory.shown_names import ShownNames, shown_names
 
 MOST = 25
 MOST_NEW = 100
-_MOST_CHOICES = 100
 _EVERY_SECONDS = 2
 _FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag")
 _DAYS = {"today": (0, None), "yesterday": (1, 1), "week": (6, None), "month": (29, None)}
@@ -72,13 +71,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     names: ShownNames
     next_before: str
     newest: str
-
-
-class Choices(msgspec.Struct, frozen=True):
-    """Accounts and agents by id, for lists to choose from; None where there are more than fit in one."""
-
-    accounts: dict[str, str] | None
-    agents: dict[str, str] | None
 
 
 def _form(request: AnyRequest) -> SearchForm:
@@ -130,14 +122,6 @@ async def _results(request: AnyRequest, form: SearchForm) -> Results:
     )
 
 
-async def _choices(request: AnyRequest) -> Choices:
-    accounts: Page[Any] = await administer(request, "GET /accounts", limit=_MOST_CHOICES)
-    agents: Page[Any] = await administer(request, "GET /agents", limit=_MOST_CHOICES)
-    return Choices(
-        *(None if each.after else {one.id: one.name for one in each.items} for each in (accounts, agents))
-    )
-
-
 @get("/conversations", role=Role.VIEWER)
 async def get_conversations(request: AnyRequest) -> Template:
     """The page; where htmx asks, the rows, or those after `before`."""
@@ -156,7 +140,7 @@ async def get_conversations(request: AnyRequest) -> Template:
         request,
         "conversations.html",
         title="Conversations",
-        choices=await _choices(request),
+        choices=await filter_choices(request),
         ends=ENDS,
         ratings=RATINGS,
         days={"today": "today", "yesterday": "yesterday", "week": "last 7 days", "month": "last 30 days"},

@@ -10,7 +10,7 @@ from litestar.response import Redirect
 from administration.admin_values import NewKnowledgeBase
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
-from console.frame.directory import accounts_by_id
+from console.frame.directory import account_choices, account_names
 from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
 from console.frame.roles import Role
@@ -54,7 +54,9 @@ async def _bases(
         "knowledge_bases.html",
         title="Knowledge bases",
         bases=found.items,
-        accounts=await accounts_by_id(request),
+        names=await account_names(request, {each.account_id for each in found.items}),
+        choices=await account_choices(request),
+        account_id=str(refused.given.get("account_id", "")) if refused else "",
         next_cursor=found.after,
         fields=_NEW.filled({}, refused),
         refused=refused,

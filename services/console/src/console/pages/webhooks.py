@@ -8,7 +8,7 @@ from litestar.response import Redirect
 
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
-from console.frame.directory import accounts_by_id, changes_of
+from console.frame.directory import account_choices, account_names, changes_of
 from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
 from console.frame.roles import Role
@@ -33,7 +33,8 @@ async def get_webhooks(
         "webhooks.html",
         title="Webhooks",
         endpoints=found.items,
-        accounts=await accounts_by_id(request),
+        names=await account_names(request, {each.account_id for each in found.items}),
+        choices=await account_choices(request),
         account_id=account_id or "",
         next_cursor=found.after,
     )

@@ -1,5 +1,6 @@
-// What every page has: times in the reader's zone, copy buttons, keys.
+// What every page has: times in the reader's zone, copy buttons, choices that send, forms that are kept, keys.
 import { showTimes } from "./times.js";
+import { keepForms } from "./kept_forms.js";
 import { listen } from "./keys.js";
 import { live } from "./live.js";
 
@@ -10,6 +11,11 @@ document.addEventListener("click", async (event) => {
   button.classList.add("copied");
   setTimeout(() => button.classList.remove("copied"), 1000);
 });
+document.documentElement.classList.add("scripted");
+document.addEventListener("change", (event) => {
+  if (event.target.matches(".choose [data-sends]")) event.target.form.requestSubmit();
+});
 showTimes();
+keepForms();
 listen();
 live();

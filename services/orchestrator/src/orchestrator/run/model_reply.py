@@ -57,7 +57,7 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
             kinds = {"input": fresh, "output": written, "cache_read": cached, "cache_write": created}
             for kind, tokens in kinds.items():
                 if tokens:
-                    metrics.TOKENS.add(tokens, provider=provider, kind=kind)
+                    metrics.TOKENS.add(tokens, provider=provider, model=call.model, kind=kind)
             span.set_attribute(genai.USAGE_INPUT_TOKENS, fresh + cached + created)
             span.set_attribute(genai.USAGE_OUTPUT_TOKENS, written)
             span.set_attribute(genai.USAGE_CACHE_READ_INPUT_TOKENS, cached)

@@ -8,6 +8,7 @@ import msgspec
 from bus import Bus
 from console.frame.filters import tokens
 from console.live.monitor import Monitor, Point, WorkerSlots
+from experiments.prices import Prices
 from ops.status.figures import SystemFigures, gather_from
 from runtime.postgres import Pool
 
@@ -29,22 +30,33 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode({"unit": self.unit, "x": self.x, "lines": self.lines}).decode()
 
 
+class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What the models of the charts' time cost; `unpriced` are those that the price table has not."""
+
+    amount: float
+    currency: str
+    unpriced: tuple[str, ...]
+
+
 class Board(msgspec.Struct, frozen=True, kw_only=True):
-    """`since` is how many seconds the charts go back: at most an hour, or since the console started."""
+    """`since` is how many seconds the charts go back: at most an hour, or since the console started. Without
+    a price table `cost` is None.
+    """
 
     figures: SystemFigures
     slots: WorkerSlots | None
     failures: list[tuple[str, int]]
     model_errors: list[tuple[str, int]]
     charts: list[Chart]
+    cost: BoardCost | None
     since: float
 
 
 class Boards:
     """The board, made once in five seconds for all who look."""
 
-    def __init__(self, pool: Pool, bus: Bus, monitor: Monitor) -> None:
-        self._pool, self._bus, self._monitor = pool, bus, monitor
+    def __init__(self, pool: Pool, bus: Bus, monitor: Monitor, prices: Prices) -> None:
+        self._pool, self._bus, self._monitor, self._prices = pool, bus, monitor, prices
         self._look = asyncio.Lock()
         self._made: tuple[float, Board] | None = None
 
@@ -63,8 +75,22 @@ class Boards:
             failures=self._monitor.recent("failures")[:5],
             model_errors=self._monitor.recent("model_errors")[:5],
             charts=charts(points, now),
+            cost=cost_of(points, self._prices),
             since=now - (points[0].at - points[0].seconds) if points else 0.0,
         )
+
+
+def cost_of(points: list[Point], prices: Prices) -> BoardCost | None:
+    if not prices.models:
+        return None
+    amount, unpriced = 0.0, set()
+    for model, usage in ((model, usage) for each in points for model, usage in each.usage.items()):
+        cost = prices.cost(model, usage)
+        if cost is None:
+            unpriced.add(model)
+        else:
+            amount += cost
+    return BoardCost(amount=amount, currency=prices.currency, unpriced=tuple(sorted(unpriced)))
 
 
 def charts(points: list[Point], now: float) -> list[Chart]:

@@ -9,6 +9,7 @@ from litestar.response import Redirect, Stream, Template
 from console.console_services import services_of
 from console.frame.access import AnyRequest
 from console.frame.acting import note_live
+from console.frame.directory import FilterChoices, filter_choices
 from console.frame.event_source import event_stream
 from console.frame.rendering import page
 from console.frame.roles import Role
@@ -35,6 +36,10 @@ async def get_now(request: AnyRequest) -> Template:
     except Unavailable as error:  # nobody reads what the audit log cannot say
         table = RunTable(rows=[], total=0, problem=str(error).capitalize())
     board = await now.boards.board()
+    try:
+        choices = await filter_choices(request)
+    except Unavailable:  # what is away is said on the page
+        choices = FilterChoices(None, None)
     return page(
         request,
         "now.html",
@@ -42,6 +47,7 @@ async def get_now(request: AnyRequest) -> Template:
         table=table,
         board=board,
         chosen=chosen,
+        choices=choices,
         query=str(request.url.query),
     )
 

@@ -1,0 +1,143 @@
+"""Texts of customers, models, tools and operators on each page that shows them: never markup, of any size."""
+
+import time
+from html.parser import HTMLParser
+
+import pytest
+from msgspec.structs import replace
+
+from console.frame.assets import Assets
+from contracts import events
+from tests.console.pages import Browser, text_of
+from tests.conversations.given import AT, asked, held, returned, started, trace, turn, use, wanted
+from tests.conversations.read_models import Storage
+
+pytestmark = pytest.mark.requirement("CONSOLE-CLOSED")
+
+_MARK = "hostile"
+_HOSTILE = (
+    f"{_MARK} <script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
+    " [a](javascript:alert(4)) ![b](https://elsewhere.example/pixel) <style>*{display:none}</style>"
+    " {{ 7 * 7 }} \u202etxt.exe\u2066 </textarea></script></title>"
+)
+_NAME = f'{_MARK} <script>a()</script>"><img src=x onerror=a()>'
+_OURS = "/static/"
+_NEVER = {"iframe", "object", "embed", "base", "style", "video", "audio"}
+
+
+class _Judge(HTMLParser):
+    """Collects what a browser would run, or load from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        address = given.get("src") or given.get("href") or given.get("action") or ""
+        runs = any(name.startswith("on") or name in ("style", "srcdoc") for name in given)
+        loads = tag in ("script", "img", "link", "use", "source") and not address.startswith(_OURS)
+        leads = address.split(":")[0].lower() in ("javascript", "data", "vbscript")
+        if tag in _NEVER or runs or loads or leads:
+            self.found.append(self.get_starttag_text() or tag)
+
+
+def harm_in(html: str) -> list[str]:
+    judge = _Judge()
+    judge.feed(html)
+    return judge.found
+
+
+def test_what_would_run_or_load_is_found() -> None:
+    assert harm_in(_HOSTILE) != []
+    assert len(harm_in("<a href='JavaScript:x'><p onclick=x><img src=http://x><iframe><a href=/now>")) == 4
+    assert harm_in(f'<script src="{Assets.read().url("console.js")}"></script>') == []
+
+
+@pytest.fixture
+async def pages(browser: Browser, storage: Storage) -> list[str]:
+    """Of things with hostile names and contents."""
+    account = (await browser.post("/accounts", {"name": _NAME, "plan": "Starter"})).url.path
+    agent = {"account_id": account.rpartition("/")[2], "name": _NAME, "provider": "anthropic", "model": "m"}
+    agent |= {"system_prompt": _HOSTILE, "parameters": '{"max_tokens": 100}', "allow_request_schema": "on"}
+    shop = (await browser.post("/agents/new", agent)).url.path
+    base = {"account_id": agent["account_id"], "name": _NAME, "language": "english"}
+    knowledge = (await browser.post("/knowledge", base)).url.path
+    document = {"file": ("hostile.md", f"# {_HOSTILE}\n\n{_HOSTILE}".encode())}
+    await browser.http.post(
+        f"{knowledge}/documents",
+        data={"form_token": await browser.form_token()},
+        files=document,
+        headers={"origin": browser.url},
+    )
+    call = use("one", name="get_order", order=_HOSTILE)
+    title = events.ConversationDescribed(
+        trace_id=trace("a"), at=AT, title=_HOSTILE, metadata={"k<b>": _HOSTILE[:200]}
+    )
+    told = await storage.told(
+        *turn("a", _HOSTILE, _HOSTILE),
+        title,
+        asked("b", _HOSTILE),
+        started("b"),
+        *wanted([call], "b"),
+        returned("one", _HOSTILE, word="b"),
+    )
+    asks = [
+        replace(each, reason=_HOSTILE) if isinstance(each, events.ApprovalDecided) else each
+        for each in held("d", "call-d")
+    ]
+    await storage.told(asked("c", _HOSTILE), started("c"), *held("c", "call-c")[:-1])
+    await storage.told(asked("d", _HOSTILE), started("d"), *asks)
+    await storage.follow()
+    here = f"/conversations/{told.conversation_id}"
+    agent_id = shop.rpartition("/")[2]
+    return [
+        account,
+        "/accounts",
+        shop,
+        "/agents",
+        knowledge,
+        f"{knowledge}?q=hostile",
+        "/knowledge",
+        here,
+        f"{here}/events",
+        f"{here}/events/3",
+        f"{here}?at=4",
+        "/conversations?q=hostile",
+        f"/conversations?q={_MARK}+<script>&tag=<b>=<b>",
+        "/now",
+        "/approvals",
+        "/approvals/approval-c-call-c",
+        "/approvals?status=approved",
+        f"/playground?agent={agent_id}",
+        f"/what-if?agent={agent_id}",
+        f"/what-if?runs={_HOSTILE[:80]}",
+    ]
+
+
+async def test_no_text_runs_or_loads_anything(browser: Browser, pages: list[str]) -> None:
+    shown = 0
+    for path in pages:
+        html = (await browser.get(path)).text
+        assert harm_in(html) == [], path
+        assert "49" not in text_of(html).partition(_MARK)[2][:40], "no text is a template"
+        shown += _MARK in text_of(html)
+    assert shown > len(pages) - 4, "the others are without texts"
+
+
+async def test_ten_thousand_messages_and_lines_of_a_megabyte_are_shown_at_once(
+    browser: Browser, storage: Storage
+) -> None:
+    line = "x" * 1_000_000
+    stored = await storage.told()
+    for first in range(0, 5000, 500):
+        numbers = range(first, first + 500)
+        turns = [event for number in numbers for event in turn(f"{number:04}", f"Question {number}", "Yes")]
+        stored = await storage.store.append(stored, turns)
+    await storage.store.append(stored, turn("9999", line, line))
+    began = time.monotonic()
+    shown = await browser.get(f"/conversations/{stored.conversation_id}")
+    took = time.monotonic() - began
+    assert "Question 4999" in shown.text
+    assert len(shown.text) < 8_000_000
+    assert took < 5

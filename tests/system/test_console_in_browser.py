@@ -1,0 +1,308 @@
+"""What people do on each page, in a Chromium on the whole system: `make browser`.
+
+Each page is looked at in both colour schemes, at the width of a telephone and of a large screen, by axe-core.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from ops import demo
+from ops.settings import Counts
+from tests.console.chromium import WatchedPage, chromium, missing
+from tests.harness import RunningStack, running_stack
+from tests.system.calling import Caller, MakeAgent, pro
+from tests.system.test_approvals import until_listed, waiting
+
+pytestmark = [
+    pytest.mark.requirement("CONSOLE-IN-BROWSER"),
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.timeout(300),
+]
+
+_ORDER = "Where is my order ORD-1027? It is late."
+_HOSTILE = (
+    '<script>document.title = "taken"</script><img src=x onerror="document.title=\'taken\'"> '
+    "[press](javascript:document.title='taken') ![](http://elsewhere.example/pixel.png) \u202etxt.exe\u2066 "
+)
+
+
+@pytest.fixture(scope="module")
+async def stack() -> AsyncIterator[RunningStack]:
+    """One of its own: its accounts, agents and plans are changed."""
+    async with running_stack(Counts(), {"AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:*"}, forked=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def conversation(stack: RunningStack, http: httpx.AsyncClient) -> str:
+    """The id of one with two runs that called tools."""
+    caller = pro(stack, http)
+    made = (await caller.chat(_ORDER)).json()["conversation_id"]
+    await caller.chat("And ORD-1006?", conversation_id=made)
+    return str(made)
+
+
+@pytest.fixture(scope="module")
+async def opened() -> AsyncIterator[Any]:
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+async def watched(opened: Any, stack: RunningStack) -> AsyncIterator[WatchedPage]:
+    """A page that must have done nothing wrong by the end of the test."""
+    context = await opened.new_context(viewport={"width": 1280, "height": 800})
+    seen = WatchedPage(await context.new_page(), stack.environment.console_url)
+    yield seen
+    await context.close()
+    assert seen.problems == []
+
+
+async def test_now_shows_runs_as_they_stream(watched: WatchedPage, make_agent: MakeAgent) -> None:
+    slow = await make_agent("demo-load?deltas=300&delay_ms=100")
+    page = watched.page
+    await watched.open("/now")
+    await page.locator("[data-live]", has_text="live").wait_for()
+    await watched.judge()
+    async with slow.opened("What is your return policy?") as running:
+        row = page.locator("tr.run").first
+        await row.wait_for()
+        await watched.judge()
+        await page.keyboard.press(" ")
+        await page.locator("[data-live]", has_text="paused").wait_for()
+        await page.keyboard.press(" ")
+        await page.locator("[data-live]", has_text="live").wait_for()
+        await row.locator("a").click()
+        await page.locator("#tail").wait_for()
+        await watched.judge()
+        await slow.cancel(running.headers["x-trace-id"])
+    await page.get_by_text("cancelled by the caller").wait_for()
+
+
+async def test_a_conversation_is_found_by_what_was_said(watched: WatchedPage, conversation: str) -> None:
+    page = watched.page
+    await watched.open("/conversations")
+    await page.keyboard.press("/")
+    await page.keyboard.type("order late", delay=20)
+    found = page.locator(f"#found a.title[href*='{conversation}']")
+    await page.locator("mark").first.wait_for()
+    await page.wait_for_url(re.compile("q=order"))
+    await watched.judge()
+    await found.click()
+    await page.get_by_role("heading", name=_ORDER).first.wait_for()
+
+
+async def test_a_conversation_is_seen_as_it_was(watched: WatchedPage, conversation: str) -> None:
+    page = watched.page
+    await watched.open(f"/conversations/{conversation}")
+    await watched.judge()
+    await page.keyboard.press("ArrowLeft")
+    await page.get_by_role("heading", name="run 1 of 2").wait_for()
+    await page.locator("table.timeline .step a", has_text="model 1").click()
+    await page.locator("#detail").get_by_text("System prompt").wait_for()
+    await watched.judge()
+    await page.get_by_role("slider").focus()
+    await page.keyboard.press("Home")
+    await page.get_by_text("event 1 of").wait_for()
+    await page.wait_for_url(re.compile("at=1"))
+    await watched.open(f"/conversations/{conversation}")
+    await page.get_by_role("link", name="raw events").click()
+    await page.get_by_text("holds").first.wait_for()
+    await watched.judge()
+
+
+async def test_past_runs_are_answered_again_with_another_prompt(
+    watched: WatchedPage, conversation: str
+) -> None:
+    page = watched.page
+    await watched.open("/what-if")
+    await watched.judge()
+    await page.get_by_label("Agent").select_option(demo.AGENT_ID)
+    await page.get_by_label("These runs").fill(conversation)
+    await page.get_by_label("System prompt").fill("You are brief.")
+    await page.locator("#estimate").get_by_text("2 runs").wait_for()
+    await watched.judge()
+    await page.get_by_role("button", name="Start").click()
+    await page.get_by_text("2 of 2 runs").wait_for()
+    await page.locator("#runs a", has_text="late").click()
+    await page.get_by_role("heading", name="Reply").wait_for()
+    await watched.judge()
+
+
+async def test_a_draft_is_tried_in_the_playground(watched: WatchedPage) -> None:
+    page = watched.page
+    await watched.open("/playground")
+    await watched.judge()
+    await page.get_by_label("Agent").select_option(demo.AGENT_ID)
+    await page.get_by_label("System prompt").fill("You are a pirate.")
+    await page.get_by_label("Message").fill(_ORDER)
+    await page.reload()
+    assert await page.get_by_label("Message").input_value() == _ORDER
+    assert await page.get_by_label("System prompt").input_value() == "You are a pirate."
+    await page.get_by_label("Message").press("Enter")
+    await page.get_by_role("link", name="fork from here").wait_for()
+    await page.locator("details.tool summary").first.click()
+    await watched.judge()
+    await page.get_by_role("link", name="ask again").click()
+    await page.get_by_text("begins with your next message").wait_for()
+
+
+@pytest.mark.parametrize("decision", ["Approve", "Deny"])
+async def test_an_approval_is_decided_where_it_is_listed(
+    watched: WatchedPage, make_agent: MakeAgent, decision: str
+) -> None:
+    shop = await make_agent("demo-shop-1?delay_ms=1", shop=True, asks=True)
+    await waiting(shop, 1005)
+    await until_listed(lambda: shop.send("GET", "/v1/approvals", params={"status": "pending"}))
+    page = watched.page
+    await watched.open("/approvals")
+    async with asyncio.timeout(30):  # it is looked up every two seconds
+        while not await page.locator("#approvals-count[data-count='1']").count():
+            await page.reload()
+    assert (await page.title()).startswith("(1) ")
+    card = page.locator("article.approval")
+    await watched.judge()
+    await card.get_by_text("Context, edit").click()
+    await card.locator("input[name=reason]").fill("As the customer wrote.")
+    await watched.judge()
+    await card.get_by_role("button", name=decision).click()
+    await card.get_by_text("console:local").wait_for()
+    await watched.judge()
+
+
+async def test_an_agent_is_changed_and_compared(watched: WatchedPage) -> None:
+    page = watched.page
+    await watched.open("/agents")
+    await watched.judge()
+    await page.locator(f"a[href='/agents/{demo.AGENT_ID}']").click()
+    await watched.judge()
+    await page.get_by_label("max tool rounds").fill("many")
+    await page.get_by_role("button", name=re.compile("Save as version")).click()
+    await page.locator(".problem-text", has_text="must be a number").wait_for()
+    await watched.judge()
+    await page.get_by_label("max tool rounds").fill("7")
+    await page.get_by_role("button", name=re.compile("Save as version")).click()
+    await page.get_by_role("link", name="what changed").first.click()
+    await page.locator("ins", has_text="7").wait_for()
+    await watched.judge()
+    await page.get_by_role("link", name="Back to the agent").click()
+    await page.get_by_role("button", name="Check provider and tools").click()
+    await page.locator("#check").get_by_text("get_order", exact=True).wait_for()
+    await watched.judge()
+    await page.locator(f"a[href$='/servers/{demo.SHOP_SERVER}']").click()
+    await watched.judge()
+    await watched.open("/agents/new")
+    await watched.judge()
+
+
+async def test_a_document_is_found_by_a_question(watched: WatchedPage) -> None:
+    page = watched.page
+    await watched.open("/knowledge")
+    await watched.judge()
+    await page.locator("tbody a").first.click()
+    file = {
+        "name": "umbrellas.md",
+        "mimeType": "text/markdown",
+        "buffer": b"# Umbrellas\n\nWe mend umbrellas.",
+    }
+    await page.get_by_label("Add, or replace by name").set_input_files(file)
+    await page.get_by_role("button", name="Upload").click()
+    await page.get_by_role("cell", name="umbrellas.md").wait_for()
+    await page.get_by_label("Ask it").fill("Do you mend an umbrella?")
+    await page.get_by_role("button", name="Search").click()
+    await page.get_by_text("We mend umbrellas.").wait_for()
+    await watched.judge()
+
+
+async def test_an_account_gets_a_key_and_a_plan_and_goes(watched: WatchedPage) -> None:
+    page = watched.page
+    await watched.open("/accounts")
+    await watched.judge()
+    await page.get_by_text("New account").click()
+    await page.get_by_label("name").fill("Umbrellas")
+    await page.get_by_role("button", name="Make the account").click()
+    await page.get_by_role("heading", name="Umbrellas").wait_for()
+    await page.get_by_label("New key, used").fill("in a test")
+    await page.get_by_role("button", name="Make a key").click()
+    await page.get_by_text("It is shown this once.").wait_for()
+    await watched.judge()
+    await page.get_by_role("link", name="Delete this account").click()
+    await page.get_by_label("Type Umbrellas").fill("umbrella")
+    await page.get_by_role("button", name="Delete").click()
+    await page.get_by_text("is not the account's name").first.wait_for()
+    await watched.judge()
+    await page.get_by_label("Type Umbrellas").fill("Umbrellas")
+    await page.get_by_label("with all that it has").check()
+    await page.get_by_role("button", name="Delete").click()
+    await page.wait_for_url(re.compile("/accounts$"))
+    assert await page.get_by_text("Umbrellas").count() == 0
+    await watched.open("/plans/new")
+    await watched.judge()
+
+
+async def test_a_delivery_of_a_webhook_is_sent_again(
+    watched: WatchedPage, caller: Caller, stack: RunningStack
+) -> None:
+    url = f"{stack.environment.mcp_base_url}/hook"
+    made = await caller.send("POST", "/v1/webhook_endpoints", json={"url": url, "events": ["run.completed"]})
+    assert made.status_code == 201, made.text
+    await caller.chat("What is your return policy?")
+    page = watched.page
+    await watched.open("/webhooks")
+    await watched.judge()
+    await page.locator(f"a[href='/webhooks/{made.json()['id']}']").click()
+    again = page.get_by_role("button", name="Resend")
+    async with asyncio.timeout(30):
+        while not await again.count():
+            await page.reload()
+    await watched.judge()
+    await again.first.click()
+    await page.locator("#changes").get_by_role("cell", name="resend").wait_for()
+    await watched.judge()
+
+
+async def test_health_names_every_process(watched: WatchedPage) -> None:
+    await watched.open("/health")
+    for name in ("gateway-1", "orchestrator-1", "console-1", "postgres"):
+        await watched.page.get_by_role("cell", name=name, exact=True).first.wait_for()
+    await watched.judge()
+
+
+async def test_the_audit_log_is_read(watched: WatchedPage) -> None:
+    await watched.open("/audit")
+    await watched.page.get_by_role("columnheader", name="Who").wait_for()
+    await watched.judge()
+
+
+async def test_keys_move_and_are_listed(watched: WatchedPage, conversation: str) -> None:
+    page = watched.page
+    await watched.open("/conversations")
+    await page.keyboard.press("?")
+    await page.get_by_role("dialog").get_by_text("next and previous row").wait_for()
+    await watched.judge()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    assert await page.locator("#rows > li.chosen").count() == 1
+    await page.keyboard.press("k")
+    assert await page.locator("#rows > li:first-child.chosen").count() == 1
+    await page.keyboard.press("Enter")
+    await page.locator(".thread").wait_for()
+
+
+async def test_what_people_write_is_never_a_page(watched: WatchedPage, caller: Caller) -> None:
+    """A long text with all that browsers run or load, were it let."""
+    said = (await caller.chat(_HOSTILE + "word " * 4000)).json()
+    page = watched.page
+    for path in ("/now", "/conversations?q=word", f"/conversations/{said['conversation_id']}"):
+        await watched.open(path)
+        await page.wait_for_timeout(500)
+        assert not (await page.title()).startswith("taken")
+        assert await page.locator("main script, main img:not([src^='/static/']), main [onerror]").count() == 0
+        assert await page.locator("a[href^='javascript:']").count() == 0
+        await watched.judge()
