@@ -69,19 +69,19 @@ async def test_an_agent_that_changed_answers_as_it_is_now(working: World) -> Non
 @pytest.mark.requirement("AGENT-CANARY")
 async def test_versions_that_share_conversations_answer_each_their_own(working: World) -> None:
     agent = await working.agent("old")
-    first = await _known(working, agent)
     await working.change_agent(agent, model="new")
+    first = await _known(working, agent)
     shares = {"1": 50, "2": 50}
     async with connection(working.pool) as conn:
         await conn.execute("UPDATE agents SET canary = %s WHERE agent_id = %s", ['{"1": 50, "2": 50}', agent])
-    for version, model in ((2, "new"), (1, "old"), (2, "new")):
+    for version, model in ((1, "old"), (2, "new"), (1, "old")):
         ids = iter(new_id, None)
         conversation_id = next(each for each in ids if version_for(shares, each) == version)
         caller = await _ended(await working.ask(agent, conversation_id=conversation_id))
         later = await _ended(await working.go_on(caller, "And?"))
         for run in (await working.run(caller), await working.run(later)):
             assert (run.agent_version, run.model, run.state) == (version, model, "completed")
-    assert (await working.run(first)).agent_version == 1
+    assert (await working.run(first)).agent_version == 2
 
 
 async def test_an_agent_made_again_under_its_old_id_answers_as_the_new_one(working: World) -> None:
