@@ -1,6 +1,8 @@
 """Signing in at a provider of OpenID Connect: who comes in with which role, and who is refused why."""
 
 import itertools
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -92,6 +94,12 @@ async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
     found = Person(console)
     yield found
     await found.http.aclose()
+
+
+def test_authlib_is_loaded_where_a_provider_is_set_alone() -> None:
+    code = "import sys, console.service; print({'authlib', 'joserfc'} & set(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout == "set()\n"
 
 
 async def test_a_person_comes_in_by_the_provider_and_is_where_they_wanted_to_be(person: Person) -> None:
