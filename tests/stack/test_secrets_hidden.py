@@ -1,20 +1,23 @@
 """Structs that hold secrets show none: a repr ends in logs and in tracebacks."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from administration.admin_values import IssuedKey
+from console.settings import ConsoleSettings
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer
 from gateway.settings import Settings as GatewaySettings
 from notifier.settings import Settings as NotifierSettings
 from ops.demo import Demo
 from ops.environment import Environment
+from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
 from ops.prepare import PrepareSettings
-from ops.services import Wiring
+from ops.services import Addresses, ModelServer, Services, Wiring
 from ops.settings import UpSettings
 from orchestrator.models import Credentials
 from orchestrator.settings import Settings as OrchestratorSettings
@@ -52,7 +55,7 @@ HOLDERS = [
         _filled,
         (GatewaySettings, OrchestratorSettings, ProjectorSettings, NotifierSettings, ToolRunnerSettings),
     ),
-    *map(_filled, (PrepareSettings, UpSettings)),
+    *map(_filled, (PrepareSettings, UpSettings, ConsoleSettings)),
     Secrets(secret_key=SECRET, api_key=SECRET),
     Demo(api_key=SECRET, starter_api_key=SECRET, load_api_key=SECRET, mcp_url="u", anthropic_key=SECRET),
     _full(Environment, base_url="u", gateway_urls=("u",)),
@@ -74,3 +77,26 @@ def test_a_repr_shows_no_secret(holder: msgspec.Struct) -> None:
 def test_a_key_that_was_issued_is_not_shown_either() -> None:
     issued = IssuedKey(id="1", key=SECRET, last4="cret", account_id="2", name="web")
     assert SECRET not in repr(issued)
+
+
+def test_the_console_of_a_stack_has_no_settings_of_a_sign_in(tmp_path: Path) -> None:
+    servers, models = Addresses(database_url="d", nats_url="n", redis_url="r"), ModelServer("u", "k")
+    wiring = Wiring(
+        owner=servers,
+        services={"console": servers},
+        secret_key="k",
+        previous_secret_keys=(),
+        admin_token="t",
+        demo_key="k",
+        mcp_allow=(),
+        model_allow=(),
+        webhook_allow=(),
+        anthropic=models,
+        openai=models,
+        host="127.0.0.1",
+        public_url="u",
+        after=(),
+    )
+    names = ("AGENTCHAT_CONSOLE_OIDC_ISSUER", "AGENTCHAT_CONSOLE_OIDC_CLIENT_SECRET", "AGENTCHAT_PRICES")
+    given = Services(RunFolder(tmp_path), wiring, dict.fromkeys(names, "x")).console(1, 2, ()).env
+    assert set(names) & given.keys() == {"AGENTCHAT_PRICES"}

@@ -37,6 +37,9 @@ _SECRETS = {
     _EMBEDDINGS_KEY,
 }
 """Given only to those who need them."""
+_SIGN_IN = "AGENTCHAT_CONSOLE_OIDC_"
+"""Begins the names of settings that nobody is given: the console of a stack is open on loopback."""
+
 _COUNTS = ("gateway", "orchestrator")
 _SLOWS_STARTS = {"PYTHONDONTWRITEBYTECODE"}
 
@@ -111,7 +114,9 @@ class Services:
         self._wiring = wiring
         dropped = _SECRETS | _SLOWS_STARTS
         inherited = {
-            name: value for name, value in environ.items() if name.removesuffix(FILE_SUFFIX) not in dropped
+            name: value
+            for name, value in environ.items()
+            if name.removesuffix(FILE_SUFFIX) not in dropped and not name.startswith(_SIGN_IN)
         }
         # A proxy for the outside world must not get what passes between the processes of this machine.
         outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
