@@ -105,10 +105,15 @@ def test_cases_go_to_no_other_provider_than_the_agents_unless_the_suite_names_it
     )
     suite = replace(suite, agent=replace(suite.agent, settings=agent))
 
+    answering = suite.agent
+
     def settings(judge: JudgeModel | None) -> tuple[str, str | None, str, bool]:
-        found = judge_of(replace(suite, settings=replace(suite.settings, judge=judge))).settings
+        found = judge_of(replace(suite, settings=replace(suite.settings, judge=judge)), answering).settings
         return found.provider, found.base_url, found.model, bool(found.parameters)
 
     assert settings(None) == ("anthropic", "https://a.example", "demo-shop-1", True)
     assert settings(JudgeModel(model="other")) == ("anthropic", "https://a.example", "other", True)
     assert settings(JudgeModel(provider="openai", model="m")) == ("openai", None, "m", False)
+    elsewhere = replace(agent, provider="openai", base_url="https://b.example")
+    answering = replace(suite.agent, settings=elsewhere)
+    assert settings(None) == ("anthropic", "https://a.example", "demo-shop-1", True)

@@ -117,6 +117,14 @@ def test_a_small_slice_is_said_to_be_too_small() -> None:
     assert (_state(found, "language", "de"), _state(found, "language", "en")) == ("too_small", "same")
 
 
+@pytest.mark.parametrize("count", [1, 5, 29])
+def test_in_a_suite_too_small_for_statistics_each_drop_counts(count: int) -> None:
+    cases = _cases(count, lambda number: _case(str(number), [1.0], [float(number >= 2)]))
+    assert verdict(_EQUAL, cases).exit_code == 1
+    same = _cases(count, lambda number: _case(str(number), [1.0], [1.0]))
+    assert verdict(_EQUAL, same).exit_code == 0
+
+
 def test_many_slices_in_which_nothing_changed_are_no_regression() -> None:
     """Each of 40 slices of 10 has a case that got worse, and one that got better."""
     cases = _cases(

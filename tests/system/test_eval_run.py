@@ -48,6 +48,18 @@ async def test_another_model_is_found_to_differ(stack: RunningStack, suites: lis
     assert (code, {each.outcome for each in results}) == (1, {"failed"})
 
 
+async def test_a_broken_prompt_is_a_regression_and_the_pull_request_is_told_why(
+    stack: RunningStack, suites: list[Suite], tmp_path: Path
+) -> None:
+    environ = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
+    prompt, comment = tmp_path / "prompt.txt", tmp_path / "comment.md"
+    prompt.write_text('You are the assistant of the demo shop. Reply only with "NO".')
+    code, _, told = await run_suite(suites[0], environ, "--prompt", str(prompt), "--markdown", str(comment))
+    assert (code, "regression" in told) == (1, True)
+    assert "❌ Regression" in comment.read_text()
+    assert "+NO" in comment.read_text()
+
+
 def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, stack: RunningStack) -> None:
     suite = made_suite(tmp_path / "suite")
     found = stack.environment

@@ -10,22 +10,25 @@ from contracts.values import Usage
 from evals.asking import ModelUnavailable, ask_model
 from evals.errors import QuestionTooLarge
 from evals.judging.model_judges import Ask, CouldNotJudge
-from evals.suite import Suite, SuiteAgent
+from evals.suite import JudgeModel, Suite, SuiteAgent
 from experiments.reruns import Reruns
 
 
-def judge_of(suite: Suite) -> SuiteAgent:
-    """Cases go to the provider and the address of the suite's agent, whoever answers them in a run, unless
-    the suite names another one for its judge.
+def judge_of(suite: Suite, answering: SuiteAgent) -> SuiteAgent:
+    """Cases go to the provider of the suite's agent, whoever answers them in a run, unless the suite names
+    another one for its judge. The address and the key are those of the agent that answers, where it has the
+    same provider.
     """
-    judge, settings = suite.settings.judge, suite.agent.settings
-    if judge is None:
-        return suite.agent
+    judge, settings = suite.settings.judge or JudgeModel(), suite.agent.settings
     provider = judge.provider or settings.provider
-    base_url = judge.base_url if judge.base_url or provider != settings.provider else settings.base_url
     parameters = settings.parameters if provider == settings.provider else {}
+    base_url = judge.base_url
+    if base_url is None and provider == answering.settings.provider:
+        base_url = answering.settings.base_url
+    elif base_url is None and provider == settings.provider:
+        base_url = settings.base_url
     return replace(
-        suite.agent,
+        answering,
         settings=replace(
             settings,
             provider=provider,

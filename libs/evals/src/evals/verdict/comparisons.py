@@ -12,6 +12,8 @@ from evals.verdict.paired_difference import PairedDifference, least_cases, paire
 LEVEL = 0.05
 """How often a suite in which nothing has got worse may be found worse: half of it for the comparisons over
 all cases, half for those over slices."""
+LEAST_CASES = 30
+"""Of a suite, for chance to be told from a drop. In a smaller one each drop counts that is not tolerated."""
 _SEVERAL = ("tools",)
 """Slices of which a case can have several, separated by commas."""
 
@@ -137,7 +139,8 @@ def _compared(
     dropped = rejected(large, level)
     for place, ((name, where, pairs), each) in enumerate(zip(families, found, strict=True)):
         state: State = "same"
-        if place in dropped:
+        is_small_suite = where == _ALL and each.count < LEAST_CASES
+        if place in dropped or (is_small_suite and each.difference < -judges[name].drop):
             state = "regressed"
         elif place not in large:
             state = "too_small"

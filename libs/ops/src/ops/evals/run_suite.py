@@ -24,6 +24,14 @@ from ops.admin.options import AsJson
 from ops.errors import RefusedError, SetupError, StackError
 from ops.evals.embedded_service import run_embedded
 from ops.evals.show_suite import SuiteFolder, suite_at, suite_errors
+from ops.evals.suite_report import (
+    HtmlOption,
+    JunitOption,
+    MarkdownOption,
+    check_judging,
+    print_verdict,
+    written,
+)
 from ops.evals.suite_session import COULD_NOT_RUN, RESULTS, STOPPED, SuiteSession
 from ops.replay.what_if_command import prices_in
 
@@ -70,17 +78,21 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Pay for every run again, also where its answer is kept.")
     ] = False,
+    junit: JunitOption = None,
+    markdown: MarkdownOption = None,
+    html: HtmlOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a suite's cases again with another version of its agent, prompt or model, and write the results.
+    """Run a suite's cases again with another version of its agent, prompt or model, and judge the results.
 
     Tools answer as they did; a call that was never recorded stops the case, is played by the model, or is
     made, as the suite says. Answers are kept in the suite's folder .eval-cache: a run that was stopped goes
     on where it was. Nothing is stored in the service, published or counted against any limit.
 
-    Exit code 1: some cases failed or diverged. Exit code 2: some could not be run.
+    Exit code 1: something regressed. Exit code 2: too little could be run or judged.
     """
     found = suite_at(suite)
+    check_judging(found)
     settings = found.settings
     given = Overrides(
         system_prompt=None if prompt is None else read_file(prompt), model=model, provider=provider
@@ -96,7 +108,8 @@ def run(
         rate=rate or settings.rate,
         seconds=timeout,
     )
-    session = SuiteSession(found, spending, output or found.folder / RESULTS, keeps=not fresh)
+    results = output or found.folder / RESULTS
+    session = SuiteSession(found, spending, results, keeps=not fresh)
     with _failures_as_unknown():
         if embedded:
             if agent is not None or agent_version is not None:
@@ -109,9 +122,12 @@ def run(
         else:
             work = partial(_in_service, session, plan, given, agent, agent_version)
             done = direct.run(work, bus="needed", stopped=STOPPED)
-    exit_code = session.report(done, as_json=as_json)
-    if exit_code:
-        raise typer.Exit(exit_code)
+    verdict = written(found, results, junit=junit, markdown=markdown, html=html)
+    session.report(done, verdict, as_json=as_json)
+    if not as_json:
+        print_verdict(verdict)
+    if verdict.exit_code:
+        raise typer.Exit(verdict.exit_code)
 
 
 @contextmanager

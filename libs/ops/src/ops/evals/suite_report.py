@@ -10,13 +10,13 @@ from evals.suite import Suite
 from ops import printing
 from ops.admin.options import AsJson
 from ops.evals.show_suite import SuiteFolder, suite_at, suite_errors
+from ops.evals.suite_session import RESULTS
 from ops.output import counted
 
 if TYPE_CHECKING:
     from evals.verdict.comparisons import ScoreComparison
     from evals.verdict.verdict import SuiteVerdict
 
-RESULTS = "results.jsonl"
 BASELINE = "baseline.jsonl"
 _STATES = {"regressed": "worse", "too_small": "too few cases to tell"}
 
@@ -47,11 +47,13 @@ def report(
     Nothing is run or judged again. Exit code 1: something regressed. Exit code 2: too little is known.
     """
     found = suite_at(suite)
-    exit_code = report_on(
-        found, results or found.folder / RESULTS, junit=junit, markdown=markdown, html=html, as_json=as_json
-    )
-    if exit_code:
-        raise typer.Exit(exit_code)
+    verdict = written(found, results or found.folder / RESULTS, junit=junit, markdown=markdown, html=html)
+    if as_json:
+        printing.as_json(verdict)
+    else:
+        print_verdict(verdict)
+    if verdict.exit_code:
+        raise typer.Exit(verdict.exit_code)
 
 
 def baseline(suite: SuiteFolder, results: ResultsOption = None) -> None:
@@ -70,16 +72,19 @@ def baseline(suite: SuiteFolder, results: ResultsOption = None) -> None:
     printing.note(f"{found.folder / name} is the baseline{hint}")
 
 
-def report_on(
-    suite: Suite,
-    results: Path,
-    *,
-    junit: Path | None,
-    markdown: Path | None,
-    html: Path | None,
-    as_json: bool,
-) -> int:
-    """Print and write the verdict on results that were judged; its exit code. Raises SetupError."""
+def check_judging(suite: Suite) -> None:
+    """Before anything is paid for. Raises SetupError where an evaluator or a threshold is none."""
+    from evals.judging.evaluator_registry import evaluators_of
+    from evals.verdict.verdict import thresholds_of
+
+    with suite_errors():
+        thresholds_of(suite.settings.thresholds, evaluators_of(suite.settings.evaluators))
+
+
+def written(
+    suite: Suite, results: Path, *, junit: Path | None, markdown: Path | None, html: Path | None
+) -> "SuiteVerdict":
+    """The verdict on results that were judged, written to these files. Raises SetupError."""
     from evals.judging.suite_judging import ResultFile
     from evals.reports import html_report, junit_report, markdown_report
     from evals.reports.worst_cases import worst_cases
@@ -96,11 +101,7 @@ def report_on(
             write_file(markdown, markdown_report.markdown(found, worst, name).encode())
         if html is not None:
             write_file(html, html_report.html_page(found, worst, name).encode())
-    if as_json:
-        printing.as_json(found)
-    else:
-        _print(found)
-    return found.exit_code
+    return found
 
 
 def _judged_bytes(path: Path) -> bytes:
@@ -112,7 +113,7 @@ def _judged_bytes(path: Path) -> bytes:
         raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
 
 
-def _print(found: "SuiteVerdict") -> None:
+def print_verdict(found: "SuiteVerdict") -> None:
     from evals.reports import markdown_report
 
     printing.table(

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -12,19 +12,20 @@ from conversations.event_store.log import Log
 from evals.answer_cache import AnswerCache
 from evals.case_file import read_cases
 from evals.cases import Case
-from evals.results import CaseOutcome
 from evals.running import RunPlan, SuiteRun
 from evals.spending import Spending
-from evals.suite import Suite, replacing
+from evals.suite import Suite, SuiteAgent, replacing
 from experiments.chosen_runs import Estimate, estimate
 from experiments.reruns import Reruns
 from ops import printing
 from ops.output import counted
 
+if TYPE_CHECKING:
+    from evals.verdict.verdict import SuiteVerdict
+
 RESULTS = "results.jsonl"
 STOPPED = "stopped; what was answered is kept, and the next run does not pay for it again"
-REGRESSED, COULD_NOT_RUN = 1, 2
-_UNKNOWN: tuple[CaseOutcome, ...] = ("not_run", "damaged", "erased")
+COULD_NOT_RUN = 2
 
 
 class SuiteSession:
@@ -45,15 +46,25 @@ class SuiteSession:
         """
         self._spending.check(plan.agent.settings.model)
         cache = AnswerCache(self._suite.folder, plan.agent, plan.tools, keeps=self._keeps)
-        run = SuiteRun(Reruns(bus), plan, cache, self._spending, _Erasures(log) if log else None)
+        reruns = Reruns(bus)
+        run = SuiteRun(reruns, plan, cache, self._spending, _Erasures(log) if log else None)
         expected = await asyncio.to_thread(self._expected, run, plan)
         printing.note(self._announced(expected, plan))
         with replacing(self._output) as file:
             await self._write(run, file, expected.runs)
+        await self._judge(reruns, plan.agent)
         return run
 
-    def report(self, run: SuiteRun, *, as_json: bool) -> int:
-        """Print what it came to. The exit code: 0; 1: cases failed or diverged; 2: some are unknown."""
+    async def _judge(self, reruns: Reruns, answering: SuiteAgent) -> None:
+        # Imported here: judging loads what no other part of a run needs.
+        from evals.judging.asked_judge import asked_of, judge_of
+        from evals.judging.suite_judging import judge_results
+
+        ask = asked_of(judge_of(self._suite, answering), reruns, self._spending.add)
+        await judge_results(self._suite, self._output, ask)
+
+    def report(self, run: SuiteRun, verdict: "SuiteVerdict", *, as_json: bool) -> None:
+        """Print what was run, and as JSON what follows of it."""
         outcomes = run.outcomes
         if as_json:
             printing.as_json(
@@ -64,15 +75,13 @@ class SuiteSession:
                     "cost": self._spending.money,
                     "currency": self._spending.prices.currency,
                     "results": str(self._output),
+                    "verdict": verdict,
                 }
             )
         else:
             printing.table(("OUTCOME", "RUNS"), sorted(outcomes.items()))
         cached = f", {run.cached:,} of them paid for before" if run.cached else ""
         printing.note(f"{counted(outcomes.total(), 'run')}{cached}: {self._spent()}; {self._output}")
-        if any(outcomes[each] for each in _UNKNOWN) or not outcomes:
-            return COULD_NOT_RUN
-        return REGRESSED if outcomes["failed"] or outcomes["diverged"] else 0
 
     def _expected(self, run: SuiteRun, plan: RunPlan) -> Estimate:
         wanted = run.expected(read_cases(self._suite.cases))
