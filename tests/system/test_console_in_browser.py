@@ -72,6 +72,7 @@ async def test_now_shows_runs_as_they_stream(watched: WatchedPage, make_agent: M
     async with slow.opened("What is your return policy?") as running:
         row = page.locator("tr.run").first
         await row.wait_for()
+        assert not await page.locator(".new-rows button").is_visible(), "the run is in sight"
         await watched.judge()
         await page.keyboard.press(" ")
         await page.locator("[data-live]", has_text="paused").wait_for()
