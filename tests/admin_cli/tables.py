@@ -17,6 +17,7 @@ from unittest.mock import patch
 import msgspec
 
 from administration import admin_values
+from administration.admin_canary import VersionFigures
 from administration.admin_usage import MonthUsage
 from administration.admin_usage import VerifiedUsage as VerifiedUsage
 from contracts import http
@@ -291,6 +292,33 @@ TABLES: dict[str, Callable[[], object]] = {
             found=(),
         ),
         json_too=False,
+    ),
+    "agent-canary": _listed(
+        VersionFigures,
+        VersionFigures(
+            version=12,
+            share=95,
+            runs=12_345,
+            completed=12_300,
+            failed=45,
+            completed_share=0.9964,
+            seconds=2.345,
+            tokens=812.4,
+            rated=321,
+            rating=0.62,
+        ),
+        VersionFigures(
+            version=13,
+            share=None,
+            runs=0,
+            completed=0,
+            failed=0,
+            completed_share=None,
+            seconds=None,
+            tokens=None,
+            rated=0,
+            rating=None,
+        ),
     ),
     "approvals": _listed(http.Approval, _APPROVAL),
     "conversations": _listed(

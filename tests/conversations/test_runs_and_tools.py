@@ -18,6 +18,7 @@ from tests.conversations.given import (
     cancelled,
     failed,
     held,
+    rated,
     returned,
     said,
     started,
@@ -91,12 +92,13 @@ def story(word: str, dice: random.Random) -> list[Event]:
     whole = [asked(word), started(word), *held(word, f"{word}-call")]
     whole += [returned(f"{word}-call", word=word), *said("Done", word, 2)]
     reply, completed = answered("Done", word)
-    ends = [(reply, replace(completed, rounds=2)), (failed(word),), (cancelled(word),)]
-    return [*whole, *dice.choice(ends)][: dice.randint(1, len(whole) + 2)]
+    done = (reply, replace(completed, rounds=2), rated(dice.choice((-1, 1)), word=word))
+    events = [*whole, *dice.choice([done, (failed(word),), (cancelled(word),)])]
+    return events[: dice.randint(1, len(events) + 4)]
 
 
 @pytest.mark.requirement("ERASE")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [3, 4])  # in the end each read model has rows
 async def test_built_again_equals_live_whatever_was_erased_meanwhile(storage: Storage, seed: int) -> None:
     """Live, a conversation's events are seen before they go, half of them, or not at all."""
     dice = random.Random(seed)

@@ -71,7 +71,7 @@ baseline: main.jsonl
 
 def test_the_settings_in_the_documentation_are_read(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/analyse/evals.md").read_text()
-    (tmp_path / SETTINGS).write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    (tmp_path / SETTINGS).write_text("agent: " + page.partition("```yaml\nagent: ")[2].partition("```")[0])
 
     assert read_settings(tmp_path).redact[0].label == "email"
 
