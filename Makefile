@@ -103,8 +103,9 @@ failover: $(READY) ## kill and replace Postgres under load: with a synchronous s
 	  $(BIN)/python -m tests.chaos.run failover --way $$way --rounds $(or $(ROUNDS),3) --streams $(or $(STREAMS),12) --seed $(or $(SEED),1) || exit; done
 
 RUNS := 1000
-evals: $(READY) ## RUNS= recorded runs of all kinds done again by the version that answered: nothing may differ
+evals: $(READY) ## RUNS= recorded runs done again by the version that answered: none may differ; planted regressions
 	@$(BIN)/python -m tests.evals.same_version --runs $(RUNS)
+	@$(BIN)/python -m tests.evals.planted_regressions
 
 hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
 	@$(BIN)/python -m tests.chaos.run hostile

@@ -43,12 +43,13 @@ async def record(
         pool = await opened.enter_async_context(open_pool(found.database_url, role=None))
         bus = await opened.enter_async_context(Bus.connect(found.nats_url, name="tests"))
         for name, speaker in made.items():
-            conversations = await _converse(speaker, max(1, runs // len(made)), at_once)
+            conversations = await converse(speaker, max(1, runs // len(made)), at_once)
             suites.append(await suite_of(pool, bus, folder / name, speaker.caller, conversations))
     return suites
 
 
-async def _converse(speaker: Speaker, runs: int, at_once: int) -> list[str]:
+async def converse(speaker: Speaker, runs: int, at_once: int) -> list[str]:
+    """The conversations of so many runs."""
     done: list[str] = []
 
     async def one_after_another() -> None:

@@ -109,19 +109,7 @@ async def speakers(environment: Environment, http: httpx.AsyncClient) -> dict[st
     """By the name of the suite: tools and approvals by both providers, retrieval, summaries of both kinds."""
 
     async def made(name: str, **settings: Any) -> Caller:
-        response = await http.post(
-            f"{environment.base_url}/admin/v1/agents",
-            json={
-                "account_id": demo.LOAD_ACCOUNT_ID,
-                "name": name,
-                "model": "demo-shop-1",
-                "provider_key": "offline",
-                **settings,
-            },
-            headers={"Authorization": f"Bearer {environment.admin_token}"},
-        )
-        assert response.status_code == 201, response.text
-        return Caller(http, environment.base_url, environment.load_api_key, response.json()["id"])
+        return await made_agent(environment, http, name=name, **settings)
 
     def own(agent_id: str) -> Caller:
         return Caller(http, environment.base_url, environment.api_key, agent_id)
@@ -133,6 +121,22 @@ async def speakers(environment: Environment, http: httpx.AsyncClient) -> dict[st
         "own-summary": Speaker(await made("Own", compaction=_SMALL, provider="openai"), _LONG),
         "provider-summary": Speaker(await made("Provider", compaction=_SMALL | {"by": "provider"}), _LONG),
     }
+
+
+async def made_agent(environment: Environment, http: httpx.AsyncClient, **settings: Any) -> Caller:
+    """An agent of the account without limits."""
+    response = await http.post(
+        f"{environment.base_url}/admin/v1/agents",
+        json={
+            "account_id": demo.LOAD_ACCOUNT_ID,
+            "model": "demo-shop-1",
+            "provider_key": "offline",
+            **settings,
+        },
+        headers={"Authorization": f"Bearer {environment.admin_token}"},
+    )
+    assert response.status_code == 201, response.text
+    return Caller(http, environment.base_url, environment.load_api_key, response.json()["id"])
 
 
 async def suite_of(pool: Pool, bus: Bus, folder: Path, caller: Caller, conversations: Sequence[str]) -> Suite:

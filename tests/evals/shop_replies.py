@@ -112,6 +112,10 @@ class Shop:
             found.append((case(new.case_id, slices=slices, passages=1), (new,)))
         return found
 
+    def texts(self, rng: random.Random) -> list[str]:
+        """The replies without what the prompt's rule adds."""
+        return [self.reply(facts, rng, forgets_rule=True) for facts in self._facts]
+
     def reply(
         self,
         facts: dict[str, Any],

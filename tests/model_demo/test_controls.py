@@ -49,6 +49,21 @@ async def test_echo_gives_the_message_back(ask: Ask) -> None:
     assert text(await ask("Ünï\ncode 😀", model="demo-echo")) == "Ünï\ncode 😀"
     assert text(await ask("ha", model="demo-echo?repeat=3")) == "ha ha ha"
     assert text(await ask("ha", model="demo-echo?say=so%20be%20it&repeat=2")) == "so be it so be it"
+    rule = 'End each reply with "Bye."'
+    assert text(await ask("ha", model="demo-echo", system=rule)) == "ha Bye."
+
+
+async def test_a_varied_reply_lacks_small_words_that_the_prompt_decides(ask: Ask) -> None:
+    said = "Your order ORD-1001 with " + "the small red lamp and " * 40 + "42 Boots"
+
+    async def varied(prompt: str, percent: int = 10) -> str:
+        return text(await ask(said, model=f"demo-echo?vary={percent}", system=prompt))
+
+    one = await varied("Be kind.")
+    assert one == await varied("Be kind.") != await varied("Be friendly.")
+    assert 0.8 < len(one.split()) / len(said.split()) < 0.97
+    assert {word for word in said.split() if not word.islower()} <= set(one.split())
+    assert (await varied("Be kind.", 0), await varied("Be kind.", 100)) == (said, "Your ORD-1001 42 Boots")
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,7 @@ async def get_openapi(request: GatewayRequest) -> JsonAnswer[Any]:
     headers = {
         name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
     }
-    document = await asyncio.to_thread(request.app.state.document)
-    return await _compressed(request, document, "application/json", headers)
+    return await _compressed(request, request.app.state.document, "application/json", headers)
 
 
 @get(

@@ -1,5 +1,7 @@
 """From a request to the reply: its complete text, what of it is not sent yet, where it is cut."""
 
+import random
+import re
 from itertools import cycle, islice
 
 import msgspec
@@ -15,11 +17,12 @@ from model_demo.wire.requests import MessageRequest
 _MOST_BYTES = 4 << 20
 _LOAD_DELTAS = 200
 _MOST_OVERLAP = 10_000
+_SMALL_WORD = re.compile(r"(?<= )[^\W\d_A-Z]+ ")
 
 
 def reply(request: MessageRequest, talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedReply:
     full = _calls(talk, asked) or _behave(talk, model_id, asked)
-    full = replace(full, compacts=request.compaction is not None)
+    full = replace(full, text=_varied(full.text, talk, asked.vary), compacts=request.compaction is not None)
     if asked.deltas is not None and model_id != "demo-load":
         full = replace(full, split=lambda text: _equal(text, asked.deltas or 1))
     if asked.stop is not None:
@@ -36,7 +39,8 @@ def _behave(talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedR
             return PlannedReply(text, split=lambda text: [text[at : at + 7] for at in range(0, len(text), 7)])
         case "demo-echo":
             text = talk.question if asked.say is None else asked.say
-            return PlannedReply(" ".join([text] * min(asked.repeat, 1 + _MOST_BYTES // (len(text) + 1))))
+            repeated = " ".join([text] * min(asked.repeat, 1 + _MOST_BYTES // (len(text) + 1)))
+            return PlannedReply(shop.as_ordered(talk, repeated))
         case _:
             return shop.reply(talk)
 
@@ -53,6 +57,14 @@ def _calls(talk: ConversationFacts, asked: Controls) -> PlannedReply | None:
     named = islice(cycle(names), max(asked.parallel, len(names)))
     calls = [PlannedToolCall(talk.id(index), name, given) for index, name in enumerate(named)]
     return PlannedReply(calls=tuple(calls), stop_reason="tool_use")
+
+
+def _varied(text: str, talk: ConversationFacts, percent: int) -> str:
+    """Without so many of its words in small letters. Which ones depends on all that the turn is made of."""
+    if not percent:
+        return text
+    chance = random.Random(talk.key)  # noqa: S311 - it chooses words
+    return _SMALL_WORD.sub(lambda word: word[0] if chance.random() * 100 >= percent else "", text)
 
 
 def _equal(text: str, count: int) -> list[str]:

@@ -4,6 +4,6 @@
 written; `talk` answers what needs no tool, `documents` from passages, `wording` words results.
 """
 
-from model_demo.shop.assistant import forced_input, reply
+from model_demo.shop.assistant import as_ordered, forced_input, reply
 
-__all__ = ["forced_input", "reply"]
+__all__ = ["as_ordered", "forced_input", "reply"]

@@ -43,6 +43,11 @@ def forced_input(tool: ClientTool, conversation: ConversationFacts) -> dict[str,
     return json_schemas.completed(given, json_schemas.simple(root, root), root, question)
 
 
+def as_ordered(conversation: ConversationFacts, text: str) -> str:
+    """The text with what the system prompt orders of each reply."""
+    return talk.persona(conversation.system).says(text)
+
+
 def reply(conversation: ConversationFacts) -> PlannedReply:
     return _Turn(conversation).reply()
 

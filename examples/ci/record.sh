@@ -1,0 +1,14 @@
+#!/bin/sh
+# Make the suite again, on a new stack of `agentchat up` without a provider's key. It changes the demo's agent.
+set -eu
+cd "$(dirname "$0")"
+
+agentchat admin agents change "$AGENT_ID" --system-prompt @file:prompt.txt > /dev/null
+agentchat admin agents mcp-servers change "$AGENT_ID" demo-shop \
+  --allow track_shipment --allow get_order --allow get_product --allow search_products --allow cancel_order > /dev/null
+began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+while read -r question; do
+  curl -sS --fail-with-body "$BASE_URL/v1/chat" -H "X-Api-Key: $API_KEY" -H "X-Agent-Id: $AGENT_ID" \
+    -H "Content-Type: application/json" -d "{\"message\": \"$question\"}" > /dev/null
+done < questions.txt
+agentchat eval collect --output suite --agent "$AGENT_ID" --from "$began" --replace
