@@ -26,9 +26,10 @@ from ops.folder_secrets import Secrets
 from ops.ports import Ports
 from ops.settings import Counts, UpSettings
 from ops.stack import describe_servers
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 from runtime.postgres import connection, open_pool
-from tests.harness import Quiet, RunningStack, running_stack, temporary_folder
+from tests.harness import RunningStack, running_stack, temporary_folder
 
 _SECONDS = 120.0
 _IS_SETTLED: LiteralString = """
@@ -214,7 +215,7 @@ async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
         folder.create()
         settings = UpSettings(nats_url=_UNUSED, redis_url=_UNUSED)
         servers = describe_servers(folder, ports, Secrets().servers_key, settings)
-        async with Supervisor(folder, servers.processes, Quiet()) as supervisor:
+        async with Supervisor(folder, servers.processes, QuietReport()) as supervisor:
             await supervisor.wait_up(60.0)
             kept = record.read(folder.processes)
             entry = kept.entry("postgres") if kept else None

@@ -26,7 +26,7 @@ from ops.process import wrapped
 from ops.servers import nats
 from ops.settings import Counts
 from ops.stack import Servers, describe_servers
-from ops.stack_report import Report, tail
+from ops.stack_report import QuietReport, tail
 from ops.supervisor import Supervisor
 from tests.support import contained
 
@@ -34,19 +34,12 @@ _START_SECONDS = contained.STACK_SECONDS if os.environ.get(contained.IMAGE) else
 _STOP_SECONDS = 90.0
 
 
-class Quiet(Report):
-    """Says nothing of what goes well."""
-
-    def ready(self, name: str, seconds: float) -> None:
-        """Goes well."""
-
-
 @contextlib.asynccontextmanager
 async def embedded_servers() -> AsyncIterator[Servers]:
     """NATS, Postgres (without durability) and Valkey in a temporary folder, while the block runs."""
     with _temporary_run_folder() as folder, contextlib.closing(Ports()) as ports:
         servers = describe_servers(folder, ports, Secrets().servers_key, fast=True)
-        async with Supervisor(folder, servers.processes, Quiet()) as supervisor:
+        async with Supervisor(folder, servers.processes, QuietReport()) as supervisor:
             await supervisor.wait_up(_START_SECONDS)
             yield servers
 
@@ -56,7 +49,9 @@ async def embedded_nats() -> AsyncIterator[str]:
     """The URL of an empty NATS server; it takes some 50 ms, so that each test module can have its own."""
     with _temporary_run_folder() as folder, contextlib.closing(Ports()) as ports:
         port = ports.free()
-        async with Supervisor(folder, [nats.process(folder, port, ports.free())], Quiet()) as supervisor:
+        async with Supervisor(
+            folder, [nats.process(folder, port, ports.free())], QuietReport()
+        ) as supervisor:
             await supervisor.wait_up(_START_SECONDS)
             yield nats.url(port)
 

@@ -23,8 +23,9 @@ from bench.processes import lean_upstream
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK, Ports
 from ops.servers import valkey
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
-from tests.harness import Quiet, RunningStack, running_stack
+from tests.harness import RunningStack, running_stack
 
 _INSIDE = Path(__file__).parent / "inside"
 
@@ -53,7 +54,7 @@ async def _valkey() -> AsyncIterator[str]:
     with tempfile.TemporaryDirectory(prefix="agentchat-") as name, contextlib.closing(Ports()) as ports:
         folder, port = RunFolder(Path(name)), ports.free()
         folder.create()
-        async with Supervisor(folder, [valkey.process(folder, port)], Quiet()) as supervisor:
+        async with Supervisor(folder, [valkey.process(folder, port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30.0)
             yield valkey.url(port)
 

@@ -22,8 +22,8 @@ from ops.ports import Ports
 from ops.servers import nats as server
 from ops.servers import valkey
 from ops.servers.server_files import nats_server, settings_file
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
-from tests.harness import Quiet
 
 pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
 
@@ -113,7 +113,7 @@ async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
     with contextlib.closing(Ports()) as ports:
         port = ports.free()
         async with Supervisor(
-            folder, [server.process(folder, port, ports.free(), key=KEY)], Quiet()
+            folder, [server.process(folder, port, ports.free(), key=KEY)], QuietReport()
         ) as supervisor:
             await supervisor.wait_up(20)
             async with Bus.connect(server.url(port, KEY, "provisioner"), name="provisioner"):
@@ -243,7 +243,7 @@ async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: 
         port = ports.free()
         started = server.process(folder, port, ports.free())
         argv = tuple(str(settings) if each.endswith("nats.conf") else each for each in started.argv)
-        async with Supervisor(folder, [structs.replace(started, argv=argv)], Quiet()) as supervisor:
+        async with Supervisor(folder, [structs.replace(started, argv=argv)], QuietReport()) as supervisor:
             await supervisor.wait_up(20)
             async with Bus.connect(f"nats://agentchat:word@127.0.0.1:{port}", name="gateway") as bus:
                 await bus.traces.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))

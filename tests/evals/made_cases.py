@@ -12,7 +12,6 @@ from evals.cases import Case, Origin
 from evals.suite import SETTINGS, Suite, SuiteAgent, read_suite, write_agent, write_file
 from tests.conversations import recorded
 
-ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
 RUNS = tuple(name for name in recorded.WHOLE if name != "erased")
 """The histories that hold a run."""
 
@@ -21,7 +20,7 @@ def history_case(name: str) -> Case:
     """The last run of a history that has ended."""
     found = recorded.carried(name)
     facts = recorded.facts(found)
-    last = max(place for place, event in enumerate(facts) if isinstance(event, ENDS))
+    last = max(place for place, event in enumerate(facts) if isinstance(event, events.RunEnd))
     trace_id = facts[last].trace_id
     question = next(
         each

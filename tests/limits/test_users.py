@@ -13,8 +13,8 @@ from limits import lua_scripts
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.servers import valkey
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
-from tests.harness import Quiet
 
 pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
 
@@ -55,7 +55,7 @@ async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
     folder.create()
     with contextlib.closing(Ports()) as ports:
         port = ports.free()
-        async with Supervisor(folder, [valkey.process(folder, port, key=KEY)], Quiet()) as supervisor:
+        async with Supervisor(folder, [valkey.process(folder, port, key=KEY)], QuietReport()) as supervisor:
             await supervisor.wait_up(20)
             yield port
 

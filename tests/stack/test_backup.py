@@ -28,10 +28,10 @@ from ops.ports import Ports
 from ops.replay.feed_command import refeed
 from ops.servers.postgres_server import BACKUP
 from ops.stack import Servers, describe_servers
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 from runtime.postgres import open_pool
 from tests.conversations.given import began, turn
-from tests.harness import Quiet
 
 pytestmark = pytest.mark.requirement("BACKUP")
 
@@ -50,7 +50,7 @@ class World:
         with contextlib.closing(Ports()) as ports:
             servers = describe_servers(self.folder, ports, self.key)
             wanted = [each for each in servers.processes if each.name in ("postgres", "nats")]
-            async with Supervisor(self.folder, wanted, Quiet()) as supervisor:
+            async with Supervisor(self.folder, wanted, QuietReport()) as supervisor:
                 await supervisor.wait_up(60)
                 self._servers = servers
                 yield servers

@@ -11,10 +11,11 @@ from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.prepare import migrate
 from ops.servers.postgres_server import LOGINS, OWNER, Cluster
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 from runtime.postgres import acting_as
 from runtime.roles import OPERATOR, SERVICES, role_of
-from tests.harness import Quiet, temporary_folder
+from tests.harness import temporary_folder
 
 _KEY = "a-key"
 _SERVICE_LOGINS = (OPERATOR, *map(role_of, SERVICES))
@@ -57,7 +58,7 @@ async def cluster() -> AsyncIterator[tuple[Cluster, int]]:
         folder = RunFolder(path)
         folder.create()
         made, port = Cluster(folder, _KEY), ports.free()
-        async with Supervisor(folder, [made.process(port)], Quiet()) as supervisor:
+        async with Supervisor(folder, [made.process(port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30)
             await migrate(made.url(port))
             yield made, port

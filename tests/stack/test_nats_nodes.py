@@ -17,8 +17,8 @@ from ops.ports import Ports
 from ops.servers import nats as server
 from ops.settings import Counts, UpSettings
 from ops.stack import describe
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
-from tests.harness import Quiet
 
 _KEY = "a-key"
 
@@ -37,7 +37,7 @@ async def test_the_nodes_find_each_other_and_hold_every_stream_three_times(
     processes, clients = server.processes(folder, ports, 3, key=_KEY)
     assert [each.name for each in processes] == ["nats-1", "nats-2", "nats-3"]
     address = server.urls(clients, _KEY, PROVISIONER)
-    async with Supervisor(folder, processes, Quiet()) as supervisor:
+    async with Supervisor(folder, processes, QuietReport()) as supervisor:
         await supervisor.wait_up(30)
         async with Bus.connect(address, name="test", replicas=3):
             pass

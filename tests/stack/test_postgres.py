@@ -14,8 +14,8 @@ from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.servers.postgres_server import Cluster
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
-from tests.harness import Quiet
 from tests.stack.processes import running_for, until
 
 _KEY = "a-key"
@@ -25,7 +25,7 @@ _KEY = "a-key"
 async def _serving(folder: RunFolder, ports: Ports) -> AsyncIterator[str]:
     """The database's URL while the server runs."""
     cluster, port = Cluster(folder, _KEY, fast=True), ports.free()
-    async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
+    async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
         await supervisor.wait_up(30)
         yield cluster.url(port)
 

@@ -16,8 +16,8 @@ from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.servers.identity import Other, identity_for
 from ops.servers.postgres_server import Cluster
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
-from tests.harness import Quiet
 from tests.stack.processes import running_for, wait_none_running
 
 _TREE = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path, por
     folder.create()
     for _ in range(2):
         cluster, port = Cluster(folder, "a-key", fast=True), ports.free()
-        async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
+        async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30)
             psycopg.connect(cluster.url(port)).close()
             assert 0 not in _user_ids(folder)
@@ -59,7 +59,7 @@ async def test_in_a_folder_that_is_closed_to_that_user_postgres_runs_in_a_user_n
     folder = RunFolder(tmp_path / "closed" / "run")
     folder.create()
     cluster, port = Cluster(folder, "a-key", fast=True), ports.free()
-    async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
+    async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
         await supervisor.wait_up(30)
         psycopg.connect(cluster.url(port)).close()
 

@@ -10,7 +10,7 @@ from administration.admin import Admin, outcomes
 from administration.admin_rows import fetch_all, record
 from administration.admin_values import Agent, Version
 from administration.agent_rows import AgentRow, found
-from administration.checked_input import checked
+from administration.checked_input import checked, checked_time
 from administration.parameters import Since
 from contracts.admin_errors import Conflict, Invalid
 from conversations.database import server_now
@@ -108,10 +108,7 @@ async def _since(admin: Admin, text: str | None) -> str:
         with outcomes():
             now = datetime.fromisoformat(await server_now(admin.pool))
         return log_time((now - timedelta(days=_DAYS)).isoformat())
-    try:
-        return log_time(text)
-    except ValueError:
-        raise Invalid("since", "must be a time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
+    return checked_time("since", text)
 
 
 async def _check(conn: Connection, agent_id: str, versions: dict[str, Any]) -> None:

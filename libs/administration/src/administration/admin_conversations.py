@@ -8,7 +8,7 @@ import msgspec
 from administration import holdings
 from administration.admin import Admin, outcomes
 from administration.admin_values import Deletion, Page
-from administration.checked_input import identifier, storable
+from administration.checked_input import checked_time, identifier, storable
 from administration.parameters import (
     After,
     DryRun,
@@ -35,7 +35,6 @@ from conversations.queries.finding_conversations import (
     FoundConversation,
     find_conversations,
 )
-from conversations.queries.time_travel import log_time
 
 ENDS = ("running", "completed", "failed", "cancelled")
 _AT_ONCE = 4
@@ -107,8 +106,8 @@ def conversation_filter(
     return ConversationFilter(
         account_id=account_id,
         agent_id=agent_id,
-        since=_time("since", since),
-        until=_time("until", until),
+        since=None if since is None else checked_time("since", since),
+        until=None if until is None else checked_time("until", until),
         end=end,
         tool=tool,
         rating=rating,
@@ -122,16 +121,6 @@ async def _page(
     with outcomes():
         rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
     return Page(items=tuple(rows[:limit]), after=rows[limit - 1].id if len(rows) > limit else None)
-
-
-def _time(name: str, text: str | None) -> str | None:
-    """As the log has times. Raises Invalid."""
-    if text is None:
-        return None
-    try:
-        return log_time(text)
-    except ValueError:
-        raise Invalid(name, "must be a time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
 
 
 def _tag(text: str | None) -> dict[str, str]:

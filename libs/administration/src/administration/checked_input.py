@@ -13,9 +13,18 @@ from msgspec import inspect as info
 from administration.admin_values import UUID
 from contracts.admin_errors import Invalid, NotFound
 from contracts.ids import is_uuid
+from conversations.queries.time_travel import log_time
 
 T = TypeVar("T")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def checked_time(name: str, text: str) -> str:
+    """A time as the log has it, of one in ISO 8601. Raises Invalid."""
+    try:
+        return log_time(text)
+    except ValueError:
+        raise Invalid(name, "must be a time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
 
 
 def read_json(kind: type[T], data: bytes) -> T:

@@ -347,6 +347,8 @@ class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_eras
     spent: tuple[RunSpent, ...] = ()
 
 
+RunEnd = RunCompleted | RunFailed | RunCancelled
+
 Event = (
     ConversationStarted
     | ConversationForked

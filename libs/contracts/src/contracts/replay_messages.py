@@ -16,6 +16,10 @@ Unrecorded = Literal["fail", "stop", "simulate", "live"]
 """
 
 
+NO_VERSION = 0
+"""Of an agent that is not stored where a question is answered: the deployment's provider key is used."""
+
+
 class WhatIf(BusMessage, frozen=True, kw_only=True):
     """Ask for a recorded run again with another agent version, on `chat.replay.what_if`.
 

@@ -15,8 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from evals.cases import Case
-from evals.errors import UnfitSuite
-from evals.suite import explained, replacing
+from evals.suite import explained, reading, replacing
 
 MOST_LINE_BYTES = 128 * 1024 * 1024
 _UNHASHED = b',"sha256":""}'
@@ -137,11 +136,8 @@ def read_lines(path: Path) -> Iterator[tuple[bytes, Case | DamagedCase]]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with open(path, "rb") as file:
-            yield from iter(lambda: file.readline(MOST_LINE_BYTES), b"")
-    except OSError as error:
-        raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
+    with reading(path) as file:
+        yield from iter(lambda: file.readline(MOST_LINE_BYTES), b"")
 
 
 def _read(data: bytes) -> tuple[Case | None, str]:

@@ -23,8 +23,6 @@ from evals.suite import SuiteAgent
 from knowledge.search.search import load_passages
 from runtime.postgres import Pool
 
-_ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
-
 
 async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | None = None) -> SuiteAgent:
     """The agent as it is now, or a version of it, without secrets: not its key, nor the headers of its tool
@@ -148,7 +146,7 @@ class CaseReader:
 def _end_of(entries: Sequence[LogEntry], trace_id: str) -> int | None:
     """How many there are up to the run's end."""
     for count, entry in enumerate(entries, start=1):
-        if isinstance(entry.event, _ENDS) and entry.event.trace_id == trace_id:
+        if isinstance(entry.event, events.RunEnd) and entry.event.trace_id == trace_id:
             return count
     return None
 

@@ -15,8 +15,6 @@ from experiments.reruns import Reruns
 
 MOST_BYTES = 8 * 1024 * 1024 - 64 * 1024
 """Of a question: the bus carries 8 MiB, headers included."""
-IN_NO_DIRECTORY = 0
-"""The version of an agent that is not stored where it answers: the deployment's provider key is used."""
 _OLD_WORKER = "A worker of release 0.9.0 answered, which knows no cases; upgrade all orchestrators."
 
 

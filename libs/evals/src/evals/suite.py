@@ -133,7 +133,7 @@ def read_suite(folder: Path) -> Suite:
 
 def read_settings(folder: Path) -> SuiteSettings:
     """Raises UnfitSuite, with the field that is wrong."""
-    return settings_in(_bytes(folder, SETTINGS))
+    return settings_in(read_file(folder / SETTINGS))
 
 
 def settings_in(data: bytes) -> SuiteSettings:
@@ -180,6 +180,22 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """A file of a suite, opened. Raises UnfitSuite where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
+
+
+def read_file(path: Path) -> bytes:
+    """All of it. Raises UnfitSuite."""
+    with reading(path) as file:
+        return file.read()
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
@@ -194,18 +210,11 @@ def explained(error: msgspec.ValidationError) -> str:
 
 def _agent(folder: Path) -> SuiteAgent:
     try:
-        return msgspec.json.decode(_bytes(folder, AGENT), type=SuiteAgent)
+        return msgspec.json.decode(read_file(folder / AGENT), type=SuiteAgent)
     except msgspec.ValidationError as error:
         raise UnfitSuite(AGENT, explained(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnfitSuite(AGENT, f"not JSON: {error}") from None
-
-
-def _bytes(folder: Path, name: str) -> bytes:
-    try:
-        return (folder / name).read_bytes()
-    except OSError as error:
-        raise UnfitSuite(name, f"cannot be read: {error.strerror or error}") from None
 
 
 _NEW_SETTINGS = r"""# A suite of recorded runs. All settings: docs/analyse/evals.md

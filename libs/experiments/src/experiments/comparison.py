@@ -154,11 +154,16 @@ def call_line(call: AskedTool) -> str:
     return f"{call.name} {wire.encode_canonical(call.input).decode()}"
 
 
+def known_total(costs: Sequence[float | None]) -> float | None:
+    """None unless there are some, and each is known."""
+    known = [each for each in costs if each is not None]
+    return sum(known) if costs and len(known) == len(costs) else None
+
+
 def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
-    costs = [each.cost for each in figures if each.cost is not None]
     return FiguresTotal(
         tokens=sum(each.tokens for each in figures),
-        cost=sum(costs) if figures and len(costs) == len(figures) else None,
+        cost=known_total([each.cost for each in figures]),
         seconds=round(sum(each.seconds for each in figures), 3),
     )
 
@@ -174,9 +179,13 @@ def _recorded_figures(run: Run, prices: Prices) -> RunFigures:
     )
 
 
+def call_key(call: AskedTool) -> tuple[int, str, bytes]:
+    """Orders calls: those of a round run side by side, so their order in it says nothing."""
+    return call.round, call.name, wire.encode_canonical(call.input)
+
+
 def _sorted(calls: Iterable[AskedTool]) -> list[tuple[int, str, bytes]]:
-    """The calls of a round run side by side, so their order in it says nothing."""
-    return sorted((call.round, call.name, wire.encode_canonical(call.input)) for call in calls)
+    return sorted(map(call_key, calls))
 
 
 def _same_end(recorded: Run, content: str, answer: WhatIfAnswered) -> bool:

@@ -34,6 +34,13 @@ class Report:
         sys.stderr.flush()
 
 
+class QuietReport(Report):
+    """Only what goes wrong."""
+
+    def ready(self, name: str, seconds: float) -> None:
+        """As expected."""
+
+
 def tail(log: Path, offset: int = 0) -> list[str]:
     """The last lines of a log, from `offset` bytes on at the earliest, made readable."""
     try:

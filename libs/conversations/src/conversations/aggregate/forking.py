@@ -140,9 +140,8 @@ def _place(source: Sequence[events.Event], command: ForkConversation) -> int | F
 
 def _end_behind(source: Sequence[events.Event], place: int, trace_id: str) -> int:
     """The place after the end of the run whose reply is at `place`; they are stored together."""
-    ends = events.RunCompleted | events.RunFailed | events.RunCancelled
     for count, event in enumerate(source[place:], start=place + 1):
-        if isinstance(event, ends) and event.trace_id == trace_id:
+        if isinstance(event, events.RunEnd) and event.trace_id == trace_id:
             return count
     return len(source)
 

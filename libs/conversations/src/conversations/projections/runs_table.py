@@ -100,7 +100,7 @@ def _add(run: _Change, event: events.Event) -> None:
 
 def _end(
     run: _Change,
-    event: events.RunCompleted | events.RunFailed | events.RunCancelled,
+    event: events.RunEnd,
     state: str,
     code: str | None,
 ) -> None:

@@ -16,8 +16,6 @@ from conversations.errors import ConversationsError, UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import LogEntry
 
-_ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
-
 FORMAT = "agentchat.conversations"
 FORMAT_VERSION = 1
 MOST_LINE_BYTES = 64 * 1024 * 1024
@@ -34,7 +32,7 @@ def settled_counts(stored: Sequence[events.Event]) -> Iterator[int]:
     for count, event in enumerate(stored, start=1):
         if isinstance(event, events.MessageSaved) and event.role == "user":
             open_trace = event.trace_id
-        elif isinstance(event, _ENDS) and event.trace_id == open_trace:
+        elif isinstance(event, events.RunEnd) and event.trace_id == open_trace:
             open_trace = None
         if open_trace is None:
             yield count

@@ -9,6 +9,7 @@ import msgspec
 from evals.errors import UnfitSuite
 from evals.judging import figure_evaluators, model_judges, recorded_profile, text_evaluators, tool_evaluators
 from evals.judging.run_evaluator import RunEvaluator, option_names
+from evals.suite import SETTINGS
 
 _MODULES = (text_evaluators, tool_evaluators, figure_evaluators, recorded_profile, model_judges)
 KINDS: Mapping[str, type[RunEvaluator]] = {kind.name: kind for each in _MODULES for kind in each.KINDS}
@@ -17,7 +18,8 @@ DEFAULTS: tuple[Mapping[str, Any], ...] = tuple(
 )
 """Where a suite names none. That a run completes is always judged."""
 COMPLETED = "completed"
-_FILE = "suite.yaml"
+CHECK = "check: "
+"""Begins the labels of evaluators that one case alone has."""
 
 
 def evaluators_of(settings: Sequence[Mapping[str, Any]]) -> list[RunEvaluator]:
@@ -26,7 +28,7 @@ def evaluators_of(settings: Sequence[Mapping[str, Any]]) -> list[RunEvaluator]:
     names = Counter(each.get_default_evaluation_name() for each in made)
     if repeated := [name for name, number in names.items() if number > 1]:
         raise UnfitSuite(
-            _FILE, f"evaluators: {names[repeated[0]]} are called {repeated[0]!r}; give each a label"
+            SETTINGS, f"evaluators: {names[repeated[0]]} are called {repeated[0]!r}; give each a label"
         )
     return made
 
@@ -37,16 +39,18 @@ def evaluator(settings: Mapping[str, Any], place: str) -> RunEvaluator:
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise UnfitSuite(
-            _FILE, f"{place}: no evaluator is called {name!r}; there are {', '.join(sorted(KINDS))}"
+            SETTINGS, f"{place}: no evaluator is called {name!r}; there are {', '.join(sorted(KINDS))}"
         )
     options = {option: value for option, value in settings.items() if option != "name"}
     known = option_names(kind)
     if unknown := sorted(str(each) for each in options if each not in known):
-        raise UnfitSuite(_FILE, f"{place}: {name} has no option {unknown[0]!r}; it has {', '.join(known)}")
+        raise UnfitSuite(SETTINGS, f"{place}: {name} has no option {unknown[0]!r}; it has {', '.join(known)}")
     try:
         made = msgspec.convert(options, kind)
     except msgspec.ValidationError as error:
-        raise UnfitSuite(_FILE, f"{place}: {name}: {error}") from None
+        raise UnfitSuite(SETTINGS, f"{place}: {name}: {error}") from None
     if made.label == COMPLETED:
-        raise UnfitSuite(_FILE, f"{place}: no evaluator can be called {COMPLETED!r}, which is always judged")
+        raise UnfitSuite(
+            SETTINGS, f"{place}: no evaluator can be called {COMPLETED!r}, which is always judged"
+        )
     return made

@@ -11,7 +11,7 @@ from pydantic_evals.evaluators import EvaluatorFailure
 from pydantic_evals.reporting import ReportCase
 
 from evals.cases import Case
-from evals.judging.evaluator_registry import COMPLETED, evaluator
+from evals.judging.evaluator_registry import CHECK, COMPLETED, evaluator
 from evals.judging.figure_evaluators import UnknownFigure
 from evals.judging.judged_cases import RECORDED, JudgedCase, JudgedTry, Score, Unjudged
 from evals.judging.model_judges import Ask, CouldNotJudge, ModelJudge, reply_label
@@ -146,7 +146,7 @@ def checks_of(case: Case) -> list[RunEvaluator]:
     for name, options in case.checks.items():
         settings = options if isinstance(options, Mapping) else {"text": options}
         made.append(
-            evaluator({"label": f"check: {name}", **settings, "name": name}, f"case {case.id}: checks")
+            evaluator({"label": f"{CHECK}{name}", **settings, "name": name}, f"case {case.id}: checks")
         )
     return made
 

@@ -15,7 +15,7 @@ from evals.judging.judgement import Done, Judging
 from evals.judging.model_judges import Ask
 from evals.judging.recorded_profile import RecordedReply, profile_of
 from evals.results import CaseOutcome, CaseResult
-from evals.suite import Suite, replacing
+from evals.suite import Suite, reading, replacing
 
 _result_decoder = msgspec.json.Decoder(CaseResult)
 _judged_decoder = msgspec.json.Decoder(JudgedCase)
@@ -51,10 +51,8 @@ async def judge_results(suite: Suite, results: Path, ask: Ask | None = None) -> 
 def read_judged(path: Path) -> list[JudgedCase]:
     """Raises UnfitSuite where the file cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with reading(path) as file:
             return [_judged_decoder.decode(line) for line in file]
-    except OSError as error:
-        raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnfitSuite(path.name, f"holds something else than judgements: {error}") from None
 
@@ -65,14 +63,11 @@ class ResultFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._places: dict[str, list[int]] = defaultdict(list)
-        try:
-            with open(path, "rb") as file:
-                place = 0
-                for line in file:
-                    self._places[_result(path, line).case_id].append(place)
-                    place += len(line)
-        except OSError as error:
-            raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
+        with reading(path) as file:
+            place = 0
+            for line in file:
+                self._places[_result(path, line).case_id].append(place)
+                place += len(line)
 
     def done(self, suite: Suite) -> Iterator[Done]:
         """Each case of the suite with its results. One without any was not run; a line that was changed since

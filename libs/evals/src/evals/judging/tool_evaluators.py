@@ -11,7 +11,7 @@ from contracts import wire
 from contracts.replay_messages import AskedTool
 from evals.judging.run_evaluator import RunContext, RunEvaluator, recorded
 from evals.judging.words import overlap
-from experiments.comparison import call_line
+from experiments.comparison import call_key, call_line
 
 _ALIKE = 0.5
 """The share of words that texts of several words have in common, to count as the same argument."""
@@ -87,7 +87,7 @@ class CalledTools(RunEvaluator):
 
     def _in_order(self, before: Sequence[AskedTool], made: Sequence[AskedTool]) -> list[AskedTool | None]:
         """The same, of the longest sequence that both have; calls of a round are sorted first."""
-        one, other = sorted(before, key=_place), sorted(made, key=_place)
+        one, other = sorted(before, key=call_key), sorted(made, key=call_key)
         lengths = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
         for i in reversed(range(len(one))):
             for j in reversed(range(len(other))):
@@ -139,10 +139,6 @@ def _fits(expected: ExpectedCall, call: AskedTool) -> bool:
         name in call.input and wire.encode_canonical(call.input[name]) == wire.encode_canonical(value)
         for name, value in expected.arguments.items()
     )
-
-
-def _place(call: AskedTool) -> tuple[int, str, bytes]:
-    return call.round, call.name, wire.encode_canonical(call.input)
 
 
 KINDS: tuple[type[RunEvaluator], ...] = (CalledTools,)

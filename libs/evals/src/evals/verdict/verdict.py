@@ -8,17 +8,15 @@ import msgspec
 
 from evals.errors import UnfitSuite
 from evals.judging.agreement import Agreement, agreement
-from evals.judging.evaluator_registry import COMPLETED
+from evals.judging.evaluator_registry import CHECK, COMPLETED
 from evals.judging.judged_cases import JudgedCase, JudgedTry
 from evals.judging.run_evaluator import RunEvaluator
+from evals.suite import SETTINGS
 from evals.verdict.comparisons import Judge, Pairs, ScoreComparison, compare, paired, tries_before
+from experiments.comparison import known_total
 
-_FILE = "suite.yaml"
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _WORST_FIRST = ("damaged", "erased", "diverged", "failed", "completed", "not_run")
-CHECK = "check: "
-"""Begins the names of evaluators that one case alone has."""
-
 _OF_CHECK = Judge(drop=RunEvaluator.tolerated_drop)
 
 ExitCode = Literal[0, 1, 2]
@@ -124,9 +122,9 @@ def thresholds_of(settings: Mapping[str, Any], evaluators: Sequence[RunEvaluator
                 judges[name] = msgspec.structs.replace(judge, drop=drop, at_least=given.at_least)
             else:
                 known = ", ".join(["not_run", *judges])
-                raise UnfitSuite(_FILE, f"thresholds: no evaluator is called {name!r}; there are {known}")
+                raise UnfitSuite(SETTINGS, f"thresholds: no evaluator is called {name!r}; there are {known}")
         except msgspec.ValidationError as error:
-            raise UnfitSuite(_FILE, f"thresholds.{name}: {error}") from None
+            raise UnfitSuite(SETTINGS, f"thresholds.{name}: {error}") from None
     return Thresholds(judges=judges, not_run=not_run)
 
 
@@ -316,18 +314,17 @@ def _mean(tries: Sequence[JudgedTry]) -> Took | None:
     figures = [each.figures for each in tries if each.figures is not None]
     if not figures:
         return None
-    costs = [each.cost for each in figures if each.cost is not None]
+    cost = known_total([each.cost for each in figures])
     return Took(
         tokens=sum(each.tokens for each in figures) / len(figures),
-        cost=sum(costs) / len(costs) if len(costs) == len(figures) else None,
+        cost=None if cost is None else cost / len(figures),
         seconds=sum(each.seconds for each in figures) / len(figures),
     )
 
 
 def _sum(taken: Sequence[Took]) -> Took:
-    costs = [each.cost for each in taken if each.cost is not None]
     return Took(
         tokens=sum(each.tokens for each in taken),
-        cost=sum(costs) if taken and len(costs) == len(taken) else None,
+        cost=known_total([each.cost for each in taken]),
         seconds=sum(each.seconds for each in taken),
     )

@@ -32,7 +32,7 @@ from ops.errors import RefusedError, SetupError
 from ops.evals.show_suite import SuiteFolder, print_slices, slices_as_json, suite_at, suite_errors
 from ops.output import counted
 from ops.printing import progress
-from ops.replay.what_if_command import prices_in, time_of_option
+from ops.replay.what_if_command import ends_of_option, prices_in, time_of_option
 
 
 class _Collected(msgspec.Struct, kw_only=True):
@@ -106,13 +106,11 @@ def collect(
     """
     if cost is not None and prices is None:
         raise SetupError("--cost needs --prices, a file with the prices of models")
-    if unknown := [each for each in ends or () if each not in ENDS]:
-        raise SetupError(f"--end: {unknown[0]!r} is none of {', '.join(ENDS)}")
     wanted = CaseFilter(
         agent_id=agent and agent.lower(),
         since=time_of_option("--from", since),
         until=time_of_option("--to", until),
-        ends=tuple(ends or ENDS),
+        ends=ends_of_option(ends) or ENDS,
         tool=tool,
         rating=rating,
         text=text,

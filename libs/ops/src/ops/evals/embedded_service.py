@@ -17,10 +17,10 @@ from administration import Admin, admin_accounts
 from administration.admin_values import NewAccount
 from administration.admin_versions import create_agent
 from bus import Bus, BusUnavailable
+from contracts.replay_messages import NO_VERSION
 from directory.agent_draft import AgentDraft
 from directory.agents import AgentSettings
 from directory.secrets import sealer_of
-from evals.questions import IN_NO_DIRECTORY
 from evals.running import RunPlan, SuiteRun
 from evals.suite import SuiteAgent
 from ops.errors import SetupError, StackError, StoppedError
@@ -32,7 +32,7 @@ from ops.ports import ANY_LOOPBACK, LOOPBACK, Ports
 from ops.services import ModelServer, Services, Wiring
 from ops.settings import UpSettings
 from ops.stack import Servers, describe_servers
-from ops.stack_report import Report
+from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 from ops.up import ending_signals
 from runtime import logs
@@ -98,17 +98,10 @@ async def _service(
             Bus.connect(servers.operator.nats_url, name="agentchat eval") as bus,
         ):
             await supervisor.wait_up(_START_SECONDS)
-            agent = msgspec.structs.replace(plan.agent, version=IN_NO_DIRECTORY)
+            agent = msgspec.structs.replace(plan.agent, version=NO_VERSION)
             if calls_tools:
                 agent = await _stored(servers, secrets, agent)
             yield bus, _at_default_address(agent)
-
-
-class QuietReport(Report):
-    """Only what goes wrong."""
-
-    def ready(self, name: str, seconds: float) -> None:
-        """As expected."""
 
 
 def _models(settings: UpSettings, agent: AgentSettings) -> dict[str, ModelServer]:

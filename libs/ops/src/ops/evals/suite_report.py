@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evals.suite import Suite
+from evals.suite import Suite, read_file, write_file
 from ops import printing
 from ops.admin.options import AsJson
 from ops.evals.show_suite import SuiteFolder, suite_at, suite_errors
@@ -62,12 +62,11 @@ def baseline(suite: SuiteFolder, results: ResultsOption = None) -> None:
     The file has no replies of the agent. It counts once `baseline` in suite.yaml names it.
     """
     from evals.judging.suite_judging import judged_file
-    from evals.suite import write_file
 
     found = suite_at(suite)
     name = found.settings.baseline or BASELINE
     with suite_errors():
-        write_file(found.folder / name, _judged_bytes(judged_file(results or found.folder / RESULTS)))
+        write_file(found.folder / name, read_file(judged_file(results or found.folder / RESULTS)))
     hint = "" if found.settings.baseline else f"; add `baseline: {name}` to suite.yaml to compare with it"
     printing.note(f"{found.folder / name} is the baseline{hint}")
 
@@ -88,7 +87,6 @@ def written(
     from evals.judging.suite_judging import ResultFile
     from evals.reports import html_report, junit_report, markdown_report
     from evals.reports.worst_cases import worst_cases
-    from evals.suite import write_file
     from evals.verdict.suite_verdict import verdict_on
 
     name = suite.folder.resolve().name
@@ -102,15 +100,6 @@ def written(
         if html is not None:
             write_file(html, html_report.html_page(found, worst, name).encode())
     return found
-
-
-def _judged_bytes(path: Path) -> bytes:
-    from evals.errors import UnfitSuite
-
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
 
 
 def print_verdict(found: "SuiteVerdict") -> None:

@@ -100,7 +100,7 @@ def what_if(
         sample=sample or 0,
         seed=seed,
         runs=RunFilter(
-            ends=_ends(ends or []),
+            ends=ends_of_option(ends) or ("completed",),
             since=time_of_option("--from", since),
             until=time_of_option("--to", until),
             agent_id=answered_by and answered_by.lower(),
@@ -174,11 +174,11 @@ def _tags(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _ends(given: list[str]) -> tuple[str, ...]:
-    """How runs ended. Raises SetupError."""
-    if unknown := [each for each in given if each not in ENDS]:
+def ends_of_option(given: list[str] | None) -> tuple[str, ...]:
+    """How runs ended, of `--end`. Raises SetupError."""
+    if unknown := [each for each in given or () if each not in ENDS]:
         raise SetupError(f"--end: {unknown[0]!r} is none of {', '.join(ENDS)}")
-    return tuple(given) or ("completed",)
+    return tuple(given or ())
 
 
 def prices_in(path: Path) -> Prices:

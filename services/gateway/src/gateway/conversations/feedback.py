@@ -95,13 +95,9 @@ async def give(request: GatewayRequest, message_id: MessageId, data: FeedbackDat
     """Raises Refusal, DatabaseUnavailable, and BusUnavailable where it is unknown whether it was stored."""
     found = await _found(request, message_id)
     name = data.on_behalf_of and cleaned(data.on_behalf_of)
-    command = GiveFeedback(
-        trace_id=found.trace_id,
-        account_id=request.auth.account_id,
-        conversation_id=found.conversation_id,
-        message_id=found.message_id,
-        by=Decider(kind="account", id=request.auth.key_id),
-        on_behalf_of=name,
+    withdrawal = _withdrawal(request, found, name)
+    command = msgspec.structs.replace(
+        withdrawal,
         score=data.score,
         label=data.label and cleaned(data.label),
         comment=data.comment and cleaned(data.comment),
@@ -141,15 +137,19 @@ async def withdraw(request: GatewayRequest, message_id: MessageId) -> None:
     if name is not None and not 1 <= len(name) <= _LONGEST_NAME:
         raise invalid("on_behalf_of", f"This has 1 to {_LONGEST_NAME} characters.")
     found = await _found(request, message_id)
-    command = GiveFeedback(
-        trace_id=found.trace_id,
+    await _obeyed(request, _withdrawal(request, found, name and cleaned(name)))
+
+
+def _withdrawal(request: GatewayRequest, reply: _Reply, name: str | None) -> GiveFeedback:
+    """The command that takes back what was given for a name; with a score it gives some."""
+    return GiveFeedback(
+        trace_id=reply.trace_id,
         account_id=request.auth.account_id,
-        conversation_id=found.conversation_id,
-        message_id=found.message_id,
+        conversation_id=reply.conversation_id,
+        message_id=reply.message_id,
         by=Decider(kind="account", id=request.auth.key_id),
-        on_behalf_of=name and cleaned(name),
+        on_behalf_of=name,
     )
-    await _obeyed(request, command)
 
 
 async def _obeyed(request: GatewayRequest, command: GiveFeedback) -> int:

@@ -5,16 +5,13 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec.structs import replace
 
-from contracts.replay_messages import WhatIf
+from contracts.replay_messages import NO_VERSION, WhatIf
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.event_store import mapper
 from directory.agents import AgentConfig, AgentSettings
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
 from runtime.postgres import server_time
-
-NO_VERSION = 0
-"""Of an agent that is in no directory."""
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from runtime.postgres import DatabaseUnavailable
 _APPEND_SECONDS = 10.0
 _APPEND_AGAIN_SECONDS = 0.25
 _NOTE_SECONDS = 1.0
-_LEAVES = events.RunCompleted | events.RunFailed | events.RunCancelled | events.DecisionRequested
+_LEAVES = events.RunEnd | events.DecisionRequested
 """Behind these nobody works on the run."""
 
 
