@@ -28,8 +28,8 @@ from conversations.event_store.log import Log
 from conversations.event_store.shared_log import SharedLog
 from conversations.event_store.store import open_store
 from conversations.migrations import migrate
-from conversations.projections.cursors import lock_positions
 from conversations.projections.follower import Follower
+from conversations.projections.log_cursors import lock_positions
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.shards import SHARDS
 from conversations.shard_leases import ShardLeases, holders

@@ -10,12 +10,12 @@ from contracts.messages import FeedbackAnswered, ForkConversation, GiveFeedback
 from contracts.values import MAX_FEEDBACK, Decider
 from conversations.aggregate import forking
 from conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
-from conversations.aggregate.feedback import give
+from conversations.aggregate.giving_feedback import give
 from conversations.event_store.snapshots import decode, encode
 from conversations.projections.conversations_table import ConversationFilter, conversations_of
 from conversations.queries import finding_conversations
-from conversations.queries.feedback import feedback_on
 from conversations.queries.finding_conversations import find_conversations
+from conversations.queries.finding_feedback import feedback_on
 from conversations.queries.sampling import RunFilter, sample_conversations
 from tests.conversations.given import (
     ACCOUNT,

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import RebuildUnderWay
 from conversations.projections import messages_table, open_runs_table, shadow, usage_table
-from conversations.projections.cursors import lock_positions
 from conversations.projections.follower import Follower
+from conversations.projections.log_cursors import lock_positions
 from conversations.projections.projection import LoggedFact, Statement
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import Build, Watch, alone, due

@@ -17,8 +17,8 @@ from conversations.errors import RebuildUnderWay
 from conversations.projections import follower as follower_module
 from conversations.projections import messages_table
 from conversations.projections.conversations_table import is_behind
-from conversations.projections.cursors import LogCursor, regrouped
 from conversations.projections.follower import Follower
+from conversations.projections.log_cursors import LogCursor, regrouped
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.shards import (
     ALL_SHARDS,

@@ -18,7 +18,7 @@ from conversations.event_store import mapper
 from evals.cases import Case, Feedback, Origin
 from evals.errors import SuiteError, UnfitSuite
 from evals.recorded_run import conversation_of, run_of_case
-from evals.redaction import redacted
+from evals.redacted_case import redacted
 from evals.redaction_rules import ReadyRules, ready
 from evals.suite import RedactionRule
 from tests.conversations import given

@@ -8,7 +8,7 @@ import pytest
 from contracts import events, ids, subjects
 from contracts.messages import FeedbackAnswered, GiveFeedback
 from contracts.values import MAX_COMMENT, MAX_LABEL
-from conversations.aggregate import feedback
+from conversations.aggregate import giving_feedback
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations_table, feedback_table, messages_table
@@ -37,7 +37,7 @@ async def obeying(worker: Worker, store: ConversationStore) -> AsyncIterator[lis
 
     async def obey(command: GiveFeedback) -> FeedbackAnswered:
         conversation = await store.load(command.conversation_id)
-        decided = feedback.give(conversation, command, stored.AT)
+        decided = giving_feedback.give(conversation, command, stored.AT)
         if isinstance(decided, FeedbackAnswered):
             return decided
         after = await store.append(conversation, [decided])

@@ -28,7 +28,7 @@ from conversations.projections import (
     tools_table,
     usage_table,
 )
-from conversations.queries import feedback, find_run, finding_approvals, shown_history, unlisted
+from conversations.queries import find_run, finding_approvals, finding_feedback, shown_history, unlisted
 from runtime import migrations
 
 _EVENTS = """
@@ -147,7 +147,7 @@ async def migrate(database_url: str, *, finish: bool = False) -> None:
         shown_history.INDEXES
         | unlisted.INDEXES
         | finding_approvals.INDEXES
-        | feedback.INDEXES
+        | finding_feedback.INDEXES
         | compacted_erasures.INDEXES,
     )
 

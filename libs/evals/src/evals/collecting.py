@@ -17,7 +17,7 @@ from evals.case_file import MOST_LINE_BYTES
 from evals.cases import Case, Feedback, Origin
 from evals.choosing import slices_of
 from evals.errors import NotACase, SuiteError, ToolsNotListed
-from evals.redaction import redacted
+from evals.redacted_case import redacted
 from evals.redaction_rules import ReadyRules
 from evals.suite import SuiteAgent
 from knowledge.search.search import load_passages

@@ -32,8 +32,8 @@ class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `pattern` is a regular expression, looked for in every text. `field` is a place in a tool's calls
     (`get_order.input.email`, `get_order.output.items.*.price`) or in the metadata (`metadata.customer`).
-    `function` is the owner's own, as `module:name` (`redaction`). In `replacement`, `{n}` is the number of
-    the value in its case.
+    `function` is the owner's own, as `module:name` (`redaction_rules`). In `replacement`, `{n}` is the number
+    of the value in its case.
     """
 
     name: _Text | None = None

@@ -2,7 +2,7 @@
 
 from gateway import docs, oauth_callback, protocols, status
 from gateway.approvals import routes as approvals
-from gateway.conversations import feedback
+from gateway.conversations import feedback_routes
 from gateway.conversations import routes as conversations
 from gateway.traces.cancel_run import cancel
 from gateway.traces.follow_run import events
@@ -13,7 +13,7 @@ ROUTES = (
     cancel,
     events,
     conversations.ROUTER,
-    feedback.ROUTER,
+    feedback_routes.ROUTER,
     approvals.ROUTER,
     webhooks.ROUTER,
     *oauth_callback.HANDLERS,

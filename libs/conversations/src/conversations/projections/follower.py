@@ -23,7 +23,7 @@ from conversations.projections.applying import (
     LongErasure,
     take,
 )
-from conversations.projections.cursors import LogCursor, claim, move, place
+from conversations.projections.log_cursors import LogCursor, claim, move, place
 from conversations.projections.projection import Projection
 from conversations.projections.shards import ALL_SHARDS, SHARDS, note_positions, take_over
 from runtime import failpoints

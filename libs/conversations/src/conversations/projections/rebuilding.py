@@ -18,7 +18,7 @@ from conversations.errors import ArchiveNotGiven, RebuildUnderWay
 from conversations.event_store.log import Log
 from conversations.projections import shadow
 from conversations.projections.applying import FactReader, LogPage, RefusedEvent, take
-from conversations.projections.cursors import lock_positions
+from conversations.projections.log_cursors import lock_positions
 from conversations.projections.projection import Projection
 from conversations.projections.shadow import Schema, stored_as
 from conversations.projections.shards import ALL_SHARDS, take_over

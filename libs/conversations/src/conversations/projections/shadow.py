@@ -11,7 +11,7 @@ from typing import Literal
 
 from psycopg import sql
 
-from conversations.projections import cursors
+from conversations.projections import log_cursors
 from conversations.projections.projection import Projection
 from conversations.projections.shards import ALL_SHARDS
 from runtime.postgres import Connection
@@ -157,7 +157,7 @@ async def swap(conn: Connection, projection: Projection) -> None:
     )
     row = await (await conn.execute(_BECOME_LIVE, [projection.name, name])).fetchone()
     assert row is not None, "`prepare` stores it"
-    await cursors.place(conn, projection.name, projection.version, ALL_SHARDS, row[0])
+    await log_cursors.place(conn, projection.name, projection.version, ALL_SHARDS, row[0])
     await _forget(conn, name)
 
 

@@ -14,7 +14,7 @@ leaves version 0 behind, which one of 0.9.0 does not follow; the last one gives 
 import zlib
 
 from conversations.database import LEADER_LOCK
-from conversations.projections import cursors
+from conversations.projections import log_cursors
 from runtime.postgres import Connection
 
 SHARDS = 16
@@ -22,7 +22,7 @@ SHARDS = 16
 
 ALL_SHARDS = frozenset(range(SHARDS))
 
-STEP = f"""{cursors.TABLES}
+STEP = f"""{log_cursors.TABLES}
 CREATE VIEW read_model_positions AS
 SELECT p.name, shard, (c.versions ->> p.name)::integer AS version, c.position
   FROM projection_cursors c JOIN projection_positions p ON c.versions ? p.name, unnest(c.shards) AS shard
@@ -50,9 +50,9 @@ async def take_over(conn: Connection) -> bool:
     row = await (await conn.execute(_NONE_OF_BEFORE, [LEADER_LOCK])).fetchone()
     if row != (True,):
         return False
-    await cursors.lock_cursors(conn)
+    await log_cursors.lock_cursors(conn)
     for name, version, position in await (await conn.execute(_BEFORE)).fetchall():
-        await cursors.place(conn, name, version, ALL_SHARDS, position)
+        await log_cursors.place(conn, name, version, ALL_SHARDS, position)
         await conn.execute(_TAKE, [name])
     return True
 
@@ -63,10 +63,10 @@ async def give_back(conn: Connection) -> None:
     """
     row = await (await conn.execute(_NO_OTHER, [LEADER_LOCK])).fetchone()
     if row == (True,):
-        await cursors.lock_positions(conn)
+        await log_cursors.lock_positions(conn)
         given = await (await conn.execute(_GIVE_BACK)).fetchall()
         # So that a process that believes to hold a shard moves nothing.
-        await cursors.remove(conn, [name for (name,) in given])
+        await log_cursors.remove(conn, [name for (name,) in given])
 
 
 async def note_positions(conn: Connection) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from pydantic_evals.evaluators import EvaluationReason
 
 from evals.judging.run_evaluator import RunContext, RunEvaluator, passed_if, recorded, shown
-from evals.judging.words import facts_of
+from evals.judging.shared_words import facts_of
 from evals.language import UNDETERMINED, are_same, language_of
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]

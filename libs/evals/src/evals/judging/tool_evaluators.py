@@ -10,7 +10,7 @@ from pydantic_evals.evaluators import EvaluationReason
 from contracts import wire
 from contracts.replay_messages import AskedTool
 from evals.judging.run_evaluator import RunContext, RunEvaluator, recorded
-from evals.judging.words import overlap
+from evals.judging.shared_words import overlap
 from experiments.comparison import call_key, call_line
 
 _ALIKE = 0.5

@@ -8,7 +8,7 @@ from contracts.http import Feedback, FeedbackSummary
 from contracts.values import Decider, Role
 from conversations.aggregate.conversation import ForkedFrom
 from conversations.projections.conversations_table import TITLE_LENGTH, ConversationRow
-from conversations.queries.feedback import ReplyFeedback
+from conversations.queries.finding_feedback import ReplyFeedback
 from conversations.queries.threads import ThreadSummary
 from gateway.http.paging import NextCursor
 

@@ -15,7 +15,7 @@ from contracts import ids
 from contracts.messages import DescribeConversation
 from conversations.projections.conversations_table import ConversationRow, conversations_of
 from conversations.queries import threads
-from conversations.queries.feedback import feedback_on
+from conversations.queries.finding_feedback import feedback_on
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate, within_write_bounds
 from gateway.access.auth import KEY, has_key

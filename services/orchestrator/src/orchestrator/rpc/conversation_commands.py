@@ -9,7 +9,7 @@ from typing import TypeVar, assert_never
 from bus import BusUnavailable, Declined
 from contracts import events, messages, subjects, wire
 from contracts.timings import COMMAND_SECONDS
-from conversations.aggregate import feedback, title_and_metadata
+from conversations.aggregate import giving_feedback, title_and_metadata
 from conversations.aggregate.conversation import Conversation
 from conversations.database import server_now
 from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent, VersionConflict
@@ -43,7 +43,7 @@ async def describe(parts: Parts, command: messages.DescribeConversation) -> mess
 
 async def give_feedback(parts: Parts, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
     """Raises as `_said`."""
-    answer = await _said(parts, command, feedback.give)
+    answer = await _said(parts, command, giving_feedback.give)
     if isinstance(answer, int):
         return messages.FeedbackAnswered(outcome="recorded", version=answer)
     return answer

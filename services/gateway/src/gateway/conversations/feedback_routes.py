@@ -18,8 +18,8 @@ from conversations.event_store.log import Log
 from conversations.projections.conversations_table import is_behind
 from conversations.projections.messages_table import find_message
 from conversations.queries import threads
-from conversations.queries.feedback import feedback_on
 from conversations.queries.find_run import find_run
+from conversations.queries.finding_feedback import feedback_on
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate, within_write_bounds
 from gateway.access.auth import KEY, has_key
