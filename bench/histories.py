@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 import psycopg
 
 from contracts import events
-from contracts.ids import new_id
+from contracts.ids import new_id, new_trace_id
 from contracts.values import Usage
 from conversations.aggregate.canonical_stream import thinned
 from conversations.database import EVENTS_TABLE
@@ -65,7 +65,7 @@ def in_pieces(owner_url: str, rounds: int, pieces: int) -> str:
 
     It is stored as the service stores it, which joins pieces beyond a number. Raises psycopg.Error.
     """
-    trace, text = _new_trace(), "x" * pieces
+    trace, text = new_trace_id(), "x" * pieces
     facts: list[events.Event] = [_started(trace)]
     replies: list[events.Event] = []
     for number in range(1, rounds + 1):
@@ -81,9 +81,9 @@ def in_pieces(owner_url: str, rounds: int, pieces: int) -> str:
 
 def events_of(messages: int, text: str = TEXT) -> Iterator[events.Event]:
     """Of a conversation, 1 + 5 for every two messages, which have the text three times."""
-    yield _started(_new_trace())
+    yield _started(new_trace_id())
     for _ in range(messages // 2):
-        trace = _new_trace()
+        trace = new_trace_id()
         yield from _run(trace, [_replied(trace, 1, text)], text, text, 1)
 
 
@@ -95,10 +95,6 @@ def _run(
     yield from replies
     yield _message(trace, "assistant", content)
     yield events.RunCompleted(trace_id=trace, at=_AT, usage=_USAGE, rounds=rounds)
-
-
-def _new_trace() -> str:
-    return new_id().replace("-", "")
 
 
 def _started(trace: str) -> events.Event:

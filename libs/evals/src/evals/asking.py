@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from contracts import events, wire
-from contracts.ids import new_id
+from contracts.ids import new_id, new_trace_id
 from contracts.replay_messages import WhatIf
 from contracts.values import Usage
 from directory.parameters import summarising
@@ -65,7 +65,7 @@ async def ask_model(
     With `schema` (JSON Schema) it is JSON that fits; a reply that does not is `output_invalid`. Raises
     ModelUnavailable, QuestionTooLarge, and BusUnavailable where no orchestrator has ever answered.
     """
-    trace_id = new_id().replace("-", "")
+    trace_id = new_trace_id()
     settings = replace(
         agent.settings,
         model=model or agent.settings.model,

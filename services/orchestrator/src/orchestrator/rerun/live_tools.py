@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from bus import Bus
 from contracts import wire
-from contracts.ids import new_id
+from contracts.ids import new_trace_id
 from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Call
@@ -22,7 +22,7 @@ class LiveTools:
     def __init__(self, bus: Bus, agent: AgentConfig, recorded: Run, now: str, seconds: float) -> None:
         self._bus = bus
         self._agent = agent
-        self._run = replace(recorded, trace_id=new_id().replace("-", ""), rounds=(), attempt=1)
+        self._run = replace(recorded, trace_id=new_trace_id(), rounds=(), attempt=1)
         self._clock = RunClock(now)
         self._ends_at = self._clock.after(seconds)
 
