@@ -1,4 +1,4 @@
-"""How cost grows with what is stored, with open streams and with processes.
+"""How cost grows with what is stored, with open streams, processes and consoles.
 
 A quarter of an hour; a million conversations take half an hour more.
 """
@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import psycopg
 
-from bench import histories, processes
+from bench import consoles, histories, processes
 from bench.load import run
 from bench.measured_systems import Service, last_position, service
 from bench.measuring import Measuring, paced
@@ -205,10 +205,15 @@ async def _projector_alone(add: AddRow, subject: Service) -> None:
     )
 
 
+async def _consoles(add: AddRow, upstream: Started, limits: Limits) -> None:
+    await consoles.measure(add, upstream, limits.largest)
+
+
 PARTS: dict[str, Callable[[AddRow, Started, Limits], Awaitable[None]]] = {
     "stored": _stored,
     "streams": _streams,
     "processes": _shapes,
+    "consoles": _consoles,
 }
 
 

@@ -126,6 +126,9 @@ async def test_versions_share_conversations_until_one_answers_all(browser: Brows
     shown = await browser.page(agent)
     assert "1 share 95" in shown
     assert "2 current share 5" in shown
+    compared = await browser.page(f"{agent}/canary")
+    assert "Versions of Shop" in compared
+    assert "Answer all with it" in compared
     assert "versions.9" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "9=1"}))
     assert "such as 12=95" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "1"}))
     await browser.post(f"{agent}/canary", {"promote": "2"})

@@ -71,6 +71,7 @@ ROLES: dict[str, Role | None] = {
     "POST /agents/{agent_id}": Role.OPERATOR,
     "GET /agents/{agent_id}/diff": Role.VIEWER,
     "POST /agents/{agent_id}/restore": Role.OPERATOR,
+    "GET /agents/{agent_id}/canary": Role.VIEWER,
     "POST /agents/{agent_id}/canary": Role.OPERATOR,
     "POST /agents/{agent_id}/check": Role.OPERATOR,
     "POST /agents/{agent_id}/delete": Role.OWNER,
@@ -244,8 +245,8 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
         await storage.told(asked("b"), started("b"), *held("b")[:-1])
         await storage.follow()
     conversation = f"/conversations/{talked.conversation_id}"
-    made_pages = [account, agent, f"{agent}/servers/tools", f"{agent}/diff?old=1&new=2", base]
-    made_pages += [f"/webhooks/{endpoint.id}", conversation, f"{conversation}/events"]
+    made_pages = [account, agent, f"{agent}/servers/tools", f"{agent}/diff?old=1&new=2", f"{agent}/canary"]
+    made_pages += [base, f"/webhooks/{endpoint.id}", conversation, f"{conversation}/events"]
     chosen = f"agent={agent.rpartition('/')[2]}"
     listed = [route.removeprefix("GET ") for route in ROLES if re.fullmatch(r"GET /[a-z-]+", route)]
     return [

@@ -61,7 +61,12 @@ async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> lis
 
     Raises DatabaseUnavailable.
     """
-    async with connection(pool) as conn, conn.cursor(row_factory=class_row(UsageLine)) as cursor:
+    async with (
+        connection(pool) as conn,
+        conn.transaction(),
+        conn.cursor(row_factory=class_row(UsageLine)) as cursor,
+    ):
+        await cursor.execute(_MEMORY)
         await cursor.execute(_LINES, {"month": month, "account_id": account_id})
         return await cursor.fetchall()
 
@@ -114,6 +119,9 @@ _UPSERT = insert(
 )
 
 _FORGET_OPEN = "DELETE FROM usage WHERE conversation_id = ANY(%s) AND ended_at IS NULL"
+
+# With the 4 MB that are usual Postgres sorts all runs of the month on its disk: twice the time.
+_MEMORY = "SET LOCAL work_mem = '16MB'"
 
 # "2026-11" is before, and "2026-11~" after, every time of that month.
 _LINES = """

@@ -114,7 +114,6 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
     current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
     account = await administer(request, "GET /accounts/{account_id}", account_id=current.account_id)
     versions = await administer(request, "GET /agents/{agent_id}/versions", agent_id=agent_id)
-    figures = await administer(request, "GET /agents/{agent_id}/canary", agent_id=agent_id)
     return page(
         request,
         "agent.html",
@@ -122,7 +121,6 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
         agent=current,
         account=account,
         versions=versions.items,
-        figures=figures,
         fields=_EDIT.filled(msgspec.to_builtins(current), refused),
         refused=refused,
         changes=await changes_of(request, current.id),
@@ -154,6 +152,12 @@ async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect
     return Redirect(f"/agents/{agent_id}", status_code=303)
 
 
+@get("/agents/{agent_id:str}/canary", role=Role.VIEWER)
+async def get_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
+    """How its versions do, and which share each answers. It reads all their runs of a month."""
+    return await _canary(request, agent_id)
+
+
 @post("/agents/{agent_id:str}/canary", status_code=200, role=Role.OPERATOR)
 async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Set the shares of its versions, or let one of them answer all conversations."""
@@ -168,8 +172,21 @@ async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[
             shares = {"versions": _shares(str(given.get("shares", "")))}
             await administer(request, "PUT /agents/{agent_id}/canary", agent_id=agent_id, shares=shares)
     except AdminError as error:
-        return await _agent(request, agent_id, RefusedForm(given, error))
-    return Redirect(f"/agents/{agent_id}#versions", status_code=303)
+        return await _canary(request, agent_id, RefusedForm(given, error))
+    return Redirect(f"/agents/{agent_id}/canary", status_code=303)
+
+
+async def _canary(request: AnyRequest, agent_id: str, refused: RefusedForm | None = None) -> Response[Any]:
+    current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    figures = await administer(request, "GET /agents/{agent_id}/canary", agent_id=agent_id)
+    return page(
+        request,
+        "agent_canary.html",
+        title=f"Versions of {current.name}",
+        agent=current,
+        figures=figures,
+        refused=refused,
+    )
 
 
 def _shares(text: str) -> dict[str, int]:
@@ -283,6 +300,7 @@ HANDLERS = (
     post_agent,
     get_diff,
     post_restore,
+    get_canary,
     post_canary,
     post_check,
     post_delete,
