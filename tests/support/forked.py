@@ -29,19 +29,28 @@ import msgspec
 from ops import process
 from ops.process import Child, Process
 
-_ALL = ("runtime.logs", "runtime.telemetry", "runtime.worker", "uvloop")
+_ALL = (
+    *("runtime.logs", "runtime.telemetry", "runtime.worker", "uvloop"),
+    *("opentelemetry.exporter.prometheus", "opentelemetry.sdk.metrics.view"),
+)
+_WEB = ("runtime.web", "uvicorn", "anyio.streams.stapled")
 _IMPORTED = {
-    "gateway": ("gateway.service", *_ALL),
+    "gateway": ("gateway.service", *_WEB, *_ALL),
     "orchestrator": (
-        *("orchestrator.worker", "orchestrator.models.anthropic", "orchestrator.models.openai"),
+        *("orchestrator.worker", "orchestrator.models.anthropic", "orchestrator.models.openai", "httpcore2"),
         *_ALL,
     ),
-    "tool_runner": ("tool_runner.worker", *_ALL),
+    "tool_runner": ("tool_runner.worker", "httpcore2", *_ALL),
     "projector": ("projector.worker", *_ALL),
-    "notifier": ("notifier.dispatching", *_ALL),
-    "console": ("console.service", *_ALL),
-    "mcp_demo": ("mcp_demo.app", "runtime.web", *_ALL),
-    "model_demo": ("model_demo.app", "runtime.web", *_ALL),
+    "notifier": ("notifier.worker", *_ALL),
+    "console": ("console.service", *_WEB, *_ALL),
+    "mcp_demo": ("mcp_demo.app", "litestar.plugins.pydantic", *_WEB, *_ALL),
+    "model_demo": ("model_demo.app", *_WEB, *_ALL),
+    "ops.prepare": (
+        *("ops.prepare", "ops.seed", "ops.table_rights", "knowledge.embedding.configured", "runtime.logs"),
+        *("conversations.migrations", "directory.migrations", "journal.migrations", "knowledge.migrations"),
+        "webhooks.migrations",
+    ),
 }
 """By service: what its process imports, when it starts or at its first request."""
 _FOLDER = "TESTS_FORK_SERVERS"

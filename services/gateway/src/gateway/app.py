@@ -1,5 +1,6 @@
 """The routes of the gateway, and how what they raise is answered."""
 
+from functools import cache
 from typing import Any
 
 from litestar import Litestar, Request, Response
@@ -30,7 +31,8 @@ AnyRequest = Request[Any, Any, Any]
 def build(services: GatewayServices) -> RequestMiddleware:
     """The ASGI application over `services`."""
     agent_id = services.demo.agent_id if services.demo else None
-    described = document(admin=services.admin is not None, agent_id=agent_id)
+    # Made when it is first asked for: that takes longer than all else in a start.
+    described = cache(lambda: wire.encode(document(admin=services.admin is not None, agent_id=agent_id)))
     app = Litestar(
         # Where the admin API is off, its addresses are as unknown as any other.
         [*ROUTES, *([router()] if services.admin else [])],
@@ -48,7 +50,7 @@ def build(services: GatewayServices) -> RequestMiddleware:
         request_max_body_size=None,  # gateway.http.strict_json bounds them
         request_class=GatewayRequest,
         response_class=JsonAnswer,
-        state=State({"services": services, "document": wire.encode(described)}, deep_copy=False),
+        state=State({"services": services, "document": described}, deep_copy=False),
     )
     return RequestMiddleware(app)
 

@@ -78,7 +78,8 @@ async def get_openapi(request: GatewayRequest) -> JsonAnswer[Any]:
     headers = {
         name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
     }
-    return await _compressed(request, request.app.state.document, "application/json", headers)
+    document = await asyncio.to_thread(request.app.state.document)
+    return await _compressed(request, document, "application/json", headers)
 
 
 @get(
