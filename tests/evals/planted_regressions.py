@@ -57,7 +57,7 @@ async def recorded_suite(stack: RunningStack, http: httpx.AsyncClient, folder: P
         open_pool(found.database_url, role=None) as pool,
         Bus.connect(found.nats_url, name="tests") as bus,
     ):
-        return await suite_of(pool, bus, folder / "shop", caller, conversations)
+        return await suite_of(pool, bus, folder / "shop", caller.agent_id, conversations)
 
 
 class _Verdict(NamedTuple):

@@ -44,7 +44,7 @@ async def record(
         bus = await opened.enter_async_context(Bus.connect(found.nats_url, name="tests"))
         for name, speaker in made.items():
             conversations = await converse(speaker, max(1, runs // len(made)), at_once)
-            suites.append(await suite_of(pool, bus, folder / name, speaker.caller, conversations))
+            suites.append(await suite_of(pool, bus, folder / name, speaker.caller.agent_id, conversations))
     return suites
 
 

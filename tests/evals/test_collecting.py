@@ -99,6 +99,11 @@ async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
     asked += [(f"english{number}", "Where is my order? I have waited for it.") for number in range(30)]
     for word, text in asked:
         await _append(store, shop.account, shop.agent, *given.turn(word, text, "It is on its way."))
+    both = (
+        given.turn("early", "Wann kommt mein Paket an?", "Bald."),
+        given.turn("short", "ORD-1001", "Morgen."),
+    )
+    await _append(store, shop.account, shop.agent, *both[0], *both[1])
     for word, score in (("bad", -0.5), ("neutral", 0.0)):
         rated = events.FeedbackGiven(
             trace_id=given.trace(word),
@@ -168,7 +173,9 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
     ends = {case.slices["end"] for case in cases}
     assert {each.partition(":")[0] for each in ends} == {"completed", "cancelled", "failed"}
     assert given.trace("open") not in {case.id for case in cases}
-    assert {case.slices["language"] for case in cases} >= {"en", "de"}
+    languages = {case.id: case.slices["language"] for case in cases}
+    assert {languages[given.trace(word)] for word in ("english1", "german")} == {"en", "de"}
+    assert languages[given.trace("short")] == "de", "too short to tell, but for what came before"
 
 
 def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, tmp_path: Path) -> None:
@@ -239,6 +246,9 @@ def test_collecting_again_keeps_what_is_there_and_the_owners_checks(shop: ShopLo
     read_suite(tmp_path).cases.write_bytes(case_line(checked))
     settings = tmp_path / "suite.yaml"
     settings.write_text(settings.read_text() + "  - {name: wait, pattern: waited}\n")
+    ignored = tmp_path / ".gitignore"
+    assert "results*.jsonl" in ignored.read_text()
+    ignored.write_text("report.html\n")
 
     cases = shop.collected(tmp_path, "--text", "darauf")
     assert [case.id for case in cases if case.checks] == [german.id]
@@ -253,6 +263,7 @@ def test_collecting_again_keeps_what_is_there_and_the_owners_checks(shop: ShopLo
     alone = shop.collected(tmp_path, "--text", "Bestellung", "--replace")
     assert [case.id for case in alone] == [german.id]
     assert not alone[0].checks
+    assert ignored.read_text() == "report.html\n"
 
 
 def test_a_run_is_added_by_its_trace(shop: ShopLog, tmp_path: Path) -> None:

@@ -123,6 +123,7 @@ async def test_the_recorded_run_passes_whatever_compares_with_it() -> None:
         ({"name": "length"}, "Expected `at_least`"),
         ({"name": "rubric"}, "missing required field `rubric`"),
         ({"name": "rubric", "rubric": "Kind", "ask": 1}, "rubric has no option 'ask'"),
+        ({"name": "language", "code": "german"}, "`code` is none of am, ar, az, "),
         ({"name": "language", "label": "completed"}, "no evaluator can be called 'completed'"),
     ],
 )

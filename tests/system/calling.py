@@ -21,12 +21,16 @@ class Caller:
         self.headers = {"X-Api-Key": api_key, "X-Agent-Id": agent_id}
 
     @property
+    def agent_id(self) -> str:
+        return self.headers["X-Agent-Id"]
+
+    @property
     def environ(self) -> dict[str, str]:
         """As the scripts of other clients read it."""
         return {
             "BASE_URL": self.base_url,
             "API_KEY": self.headers["X-Api-Key"],
-            "AGENT": self.headers["X-Agent-Id"],
+            "AGENT": self.agent_id,
         }
 
     def at(self, base_url: str) -> "Caller":

@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 import yaml
 
+from evals.case_file import change_case
+from evals.cases import Case
+from evals.results import CaseResult
+from evals.suite import Suite, read_suite, write_agent
 from ops import demo
 from tests.evals.same_version import offline_models
 from tests.harness import RunningStack
@@ -21,6 +26,8 @@ pytestmark = pytest.mark.requirement("EVAL-RUN", "EVAL-REPORTS")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ci"
 _NOT_TRIED = {"Install"}
 _SECRET = re.compile(r"\$\{\{ secrets\.\w+ \}\}")
+_TRACKED = "213dd28742ec6a08a804021073a20ee6"
+"""A case of the suite, which calls track_shipment once."""
 _RULE = re.compile(r"\n\nEnd each reply with .*")
 
 
@@ -68,13 +75,37 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
 
 
+def _forget_a_result(suite: Suite, stack: RunningStack) -> str:
+    """The case that is returned lacks the result of its call, which is harmless, at the stack's server."""
+    agent = msgspec.to_builtins(suite.agent)
+    agent["settings"]["mcp_servers"][0]["url"] = f"{stack.environment.mcp_base_url}/api/mcp"
+    write_agent(suite.folder, msgspec.convert(agent, type(suite.agent)))
+    settings = suite.folder / "suite.yaml"
+    live = "unrecorded: live\n  harmless: [track_shipment]"
+    settings.write_text(settings.read_text().replace("unrecorded: stop", live))
+
+    def changed(case: Case) -> Case:
+        kept = tuple(each for each in case.events if b'"type":"tool_returned.v1"' not in bytes(each))
+        return msgspec.structs.replace(case, events=kept)
+
+    assert change_case(suite.cases, _TRACKED, changed)
+    return _TRACKED
+
+
 def test_a_harmless_prompt_passes_in_a_service_of_the_jobs_own(
     stack: RunningStack, checkout: Path, environ: dict[str, str]
 ) -> None:
-    prompt = checkout / "prompt.txt"
+    prompt, suite = checkout / "prompt.txt", read_suite(checkout / "suite")
     prompt.write_text(prompt.read_text().replace("Answer briefly and in a friendly", "Be brief, in a kind"))
+    forgetful = _forget_a_result(suite, stack)
     code, printed = _run_job(checkout, environ | offline_models(stack))
     assert code == 0, printed
+    lines = (suite.folder / "results.jsonl").read_bytes().splitlines()
+    results = [msgspec.json.decode(line, type=CaseResult) for line in lines]
+    called = {
+        each.case_id for each in results if each.compared and any(c.live for c in each.compared.after.calls)
+    }
+    assert called == {forgetful}, "its tool was called, and no other one"
     assert "No regression" in Path(environ["GITHUB_STEP_SUMMARY"]).read_text()
     assert not [*ElementTree.parse(checkout / "verdict.xml").iter("failure")]
 

@@ -1,6 +1,6 @@
 """Which recorded runs become cases: those that fit a filter, each with its kind."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -16,7 +16,7 @@ from conversations.queries.finding_conversations import (
 )
 from conversations.queries.sampling import RunFilter, sample_conversations
 from conversations.queries.search_query import parse_search
-from evals.language import language_of
+from evals.language import UNDETERMINED, language_of
 from experiments.chosen_runs import ENDS, MOST
 from experiments.prices import Prices
 from runtime.postgres import Pool
@@ -160,15 +160,22 @@ class CandidateRuns:
 
 def slices_of(conversation: Conversation, run: Run) -> dict[str, str]:
     """What kind of run it is. `length` is the number of messages that the user had sent by then."""
-    sent = conversation.runs.index(run) + 1 + sum(each.role == "user" for each in conversation.seed)
+    sent = [each.content for each in conversation.seed if each.role == "user"]
+    sent += [each.user_text for each in conversation.runs[: conversation.runs.index(run) + 1]]
     return {
         "agent": run.agent_id,
         "end": f"{run.state}: {run.code}" if run.state == "failed" else run.state,
         "tools": ",".join(sorted(tools_of(run))) or "none",
-        "language": language_of(run.user_text),
-        "length": next((name for most, name in _LENGTHS if sent <= most), _LONGEST),
+        "language": _language_of(sent),
+        "length": next((name for most, name in _LENGTHS if len(sent) <= most), _LONGEST),
         "rating": rating_of(run),
     }
+
+
+def _language_of(sent: Sequence[str]) -> str:
+    """Of the last message; where that is too short to tell, of all of them."""
+    last = language_of(sent[-1])
+    return language_of("\n".join(sent)) if last == UNDETERMINED else last
 
 
 def rating_of(run: Run) -> Rating | Literal["none", "neutral"]:

@@ -20,6 +20,7 @@ from evals.errors import UnfitSuite
 SETTINGS = "suite.yaml"
 CASES = "cases.jsonl"
 AGENT = "agent.json"
+IGNORED = ".gitignore"
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Amount = Annotated[float, msgspec.Meta(gt=0)]
@@ -155,6 +156,14 @@ def write_agent(folder: Path, agent: SuiteAgent) -> None:
     """Raises UnfitSuite where it cannot be written."""
     data = msgspec.json.format(msgspec.json.encode(agent), indent=2)
     write_file(folder / AGENT, data + b"\n")
+
+
+def write_ignored(folder: Path) -> None:
+    """Git leaves out results, which have the replies, and what a killed process was writing. Where there is a
+    file it stays. Raises UnfitSuite where it cannot be written.
+    """
+    if not (folder / IGNORED).exists():
+        write_file(folder / IGNORED, b"results*.jsonl\n.*.partial\n")
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -9,7 +9,7 @@ from pydantic_evals.evaluators import EvaluationReason
 
 from evals.judging.run_evaluator import RunContext, RunEvaluator, passed_if, recorded, shown
 from evals.judging.shared_words import facts_of
-from evals.language import UNDETERMINED, are_same, language_of
+from evals.language import LANGUAGES, UNDETERMINED, are_same, language_of
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Texts = Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
@@ -139,6 +139,10 @@ class Language(RunEvaluator):
     code: _Text | None = None
 
     name: ClassVar[str] = "language"
+
+    def __post_init__(self) -> None:
+        if self.code not in (None, *LANGUAGES):
+            raise ValueError(f"`code` is none of {', '.join(LANGUAGES)}")
 
     @property
     def compares(self) -> bool:

@@ -22,7 +22,15 @@ from evals.collecting import CaseReader, agent_of
 from evals.errors import NotACase
 from evals.redaction_rules import ReadyRules, ready
 from evals.stratified import StratifiedSample
-from evals.suite import SETTINGS, Suite, new_settings, settings_in, write_agent, write_file
+from evals.suite import (
+    SETTINGS,
+    Suite,
+    new_settings,
+    settings_in,
+    write_agent,
+    write_file,
+    write_ignored,
+)
 from experiments.chosen_runs import ENDS, MOST
 from experiments.prices import Prices
 from ops import printing
@@ -151,6 +159,7 @@ def collect(
                 file.add(case)
                 done.count(case)
             write_agent(output, suite.agent)
+            write_ignored(output)
             write_file(output / SETTINGS, data)
         return done
 
