@@ -3,12 +3,19 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from contracts import events, wire
+from contracts.values import Role, ShownMessage
 from evals.errors import UnfitSuite
 from evals.judging.agreement import agreement
+from evals.judging.evaluator_registry import evaluators_of
 from evals.judging.judged_cases import JudgedCase, JudgedTry, Score
-from evals.judging.model_judges import Ask, CouldNotJudge
+from evals.judging.model_judges import Ask, CouldNotJudge, NotAsked, Unfit
+from evals.recorded_run import MOST_EARLIER
+from evals.verdict.verdict import thresholds_of, verdict
 from tests.evals.done_again import call, case, judged, result
 
 pytestmark = pytest.mark.requirement("EVAL-JUDGING")
@@ -83,11 +90,18 @@ async def test_a_pairwise_judge_is_asked_in_both_orders(replies: list[str], valu
 
 
 @pytest.mark.parametrize("reply", ["", "Yes!", "[]", '{"reason": "a"}', '{"fulfilled": "yes", "reason": ""}'])
-async def test_nonsense_of_a_judge_is_no_pass_and_named(reply: str) -> None:
-    ask, _ = _answering(reply)
+async def test_nonsense_of_a_judge_is_asked_for_again_once_and_is_no_pass_then_but_named(reply: str) -> None:
     done = [(case(), (result(),))]
+    ask, asked = _answering(reply, _rubric(fulfilled=True))
+    (found,) = await judged(done, _RUBRIC, ask=ask, compare_recorded=False)
+    assert [each.evaluator for each in found.again[0].scores] == ["completed", "rubric"]
+    assert asked[1][0].startswith(asked[0][0])
+    assert "could not be read" in asked[1][0]
+    assert asked[1][1:] == asked[0][1:]
+    ask, asked = _answering(reply, reply)
     (found,) = await judged(done, _RUBRIC, ask=ask, compare_recorded=False)
     tried = found.again[0]
+    assert len(asked) == 2
     assert [each.evaluator for each in tried.scores] == ["completed"]
     assert [(each.evaluator, each.kind) for each in tried.unjudged] == [("rubric", "could_not_judge")]
     assert "does not fit its schema" in tried.unjudged[0].detail
@@ -113,6 +127,61 @@ async def test_an_evaluator_that_raises_is_named_and_leaves_the_others() -> None
         ("could_not_judge", "the provider refused"),
         ("could_not_judge", "there is no model to ask"),
     ]
+
+
+async def test_of_a_judge_whose_provider_refuses_half_each_case_is_named_and_counted_apart() -> None:
+    """A quarter refused, a quarter not asked for want of money, a quarter nonsense twice: no verdict."""
+
+    async def ask(system: str, text: str, schema: dict[str, Any]) -> str:
+        match json.loads(text)["reply"]:
+            case "refused":
+                raise CouldNotJudge("HTTP 503")
+            case "not asked":
+                raise NotAsked("the budget of the run is spent")
+            case "nonsense":
+                raise Unfit("no JSON")
+        return _rubric(fulfilled=True)
+
+    kinds = ["refused", "not asked", "nonsense", "judged"]
+    done = [
+        (case(f"{kind} {number}"), (result(f"{kind} {number}", after=kind),))
+        for kind in kinds
+        for number in range(25)
+    ]
+    found = await judged(done, _RUBRIC, ask=ask, compare_recorded=False)
+    passed = [each.case_id for each in found if each.again[0].score("rubric") is not None]
+    assert passed == [f"judged {number}" for number in range(25)]
+    evaluators = evaluators_of([_RUBRIC])
+    said = verdict(thresholds_of({}, evaluators), found)
+    assert (said.counts.could_not_judge, said.counts.not_judged, said.counts.raised) == (50, 25, 0)
+    assert {(each.kind, each.detail, each.cases) for each in said.failures} == {
+        ("could_not_judge", "HTTP 503", 25),
+        ("could_not_judge", "no JSON", 25),
+        ("not_judged", "the budget of the run is spent", 25),
+    }
+    assert said.exit_code == 2
+    assert said.reasons == ("rubric has no score of 75 of 100 cases, and 5% is allowed",)
+
+
+async def test_a_judge_is_shown_what_was_said_before_the_newest_first_to_a_bound() -> None:
+    said = [f"{number} " + "x" * 1_990 for number in range(6)] + ["y" * 5_000]
+    at: dict[str, Any] = {"trace_id": "t0", "at": "2026-01-01T00:00:00.000000Z"}
+    roles: list[Role] = ["assistant", "user"]
+    seed = tuple(ShownMessage(roles[number % 2], each) for number, each in enumerate(said))
+    asked_now: dict[str, Any] = {"message_id": "m", "role": "user", "agent_id": "g", "content": "Now?"}
+    stored: list[events.Event] = [
+        events.ConversationStarted(**at, account_id="a"),
+        events.ConversationSeeded(**at, messages=seed),
+        events.MessageSaved(**at | {"trace_id": "c1"}, **asked_now),
+        events.MessageSaved(**at | {"trace_id": "later"}, **asked_now | {"content": "Later"}),
+    ]
+    recorded = replace(case(), events=tuple(msgspec.Raw(wire.encode(each)) for each in stored))
+    ask, asked = _answering(_rubric(fulfilled=True))
+    assert await judged([(recorded, (result(),))], _RUBRIC, ask=ask, compare_recorded=False)
+    earlier = asked[0][1]["earlier_messages"]
+    assert [each["content"][:3] for each in earlier] == ["3 x", "4 x", "5 x", "yyy"]
+    assert [each["role"] for each in earlier] == ["user", "assistant", "user", "assistant"]
+    assert (len(earlier[-1]["content"]), earlier[-1]["content"][999]) == (MOST_EARLIER // 4, "…")
 
 
 async def test_a_cost_that_is_not_known_is_not_judged() -> None:

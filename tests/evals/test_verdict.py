@@ -213,7 +213,7 @@ def test_what_could_not_be_judged_is_counted_apart_and_too_much_of_it_is_no_verd
     assert (found.exit_code, found.counts.could_not_judge, found.counts.raised) == (0, 1, 4)
     lacking = 6
     found = verdict(_EQUAL, _cases(100, case))
-    assert found.reasons == ("rubric could not judge 6 of 100 cases, and 5% is allowed",)
+    assert found.reasons == ("rubric has no score of 6 of 100 cases, and 5% is allowed",)
     assert [(each.detail, each.cases) for each in found.failures] == [("oh", 5), ("oh", 1)]
     assert found.exit_code == 2
 

@@ -4,7 +4,7 @@ repeated, asks no orchestrator for them again.
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,17 +18,46 @@ FOLDER = ".eval-cache"
 _FORM = 1
 """Another one where an answer of before would not be given any more."""
 
+_Answer = TypeVar("_Answer", bound=msgspec.Struct)
 
-class AnswerCache:
-    """One agent's, asked by these rules. An entry is a file, named by the SHA-256 of the question, which
-    appears with all its content or not at all. `keeps` False: nothing is read, but written.
+
+class CacheFolder:
+    """An entry is a file, named by the SHA-256 of what was asked, which appears with all its content or not
+    at all. `keeps` False: nothing is read, but written.
     """
 
-    def __init__(self, suite: Path, agent: SuiteAgent, tools: SuiteTools, *, keeps: bool = True) -> None:
+    def __init__(self, suite: Path, *, keeps: bool = True) -> None:
         self._folder = suite / FOLDER
         self._keeps = keeps
+
+    def find(self, asked: dict[str, Any], kind: type[_Answer]) -> _Answer | None:
+        """None where it was not asked, or what is there is not readable."""
+        if not self._keeps:
+            return None
+        try:
+            return msgspec.json.decode(self._path(asked).read_bytes(), type=kind)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def store(self, asked: dict[str, Any], answer: msgspec.Struct) -> None:
+        """Raises UnfitSuite where it cannot be written."""
+        path = self._path(asked)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(self._folder / ".gitignore", b"*\n")
+        write_file(path, msgspec.json.encode(answer))
+
+    def _path(self, asked: dict[str, Any]) -> Path:
+        name = hashlib.sha256(wire.encode_canonical({"form": _FORM} | asked)).hexdigest()
+        return self._folder / name[:2] / f"{name[2:]}.json"
+
+
+class AnswerCache:
+    """Of one agent, asked by these rules for tools."""
+
+    def __init__(self, suite: Path, agent: SuiteAgent, tools: SuiteTools, *, keeps: bool = True) -> None:
+        self._folder = CacheFolder(suite, keeps=keeps)
         self._asked: dict[str, Any] = {
-            "form": _FORM,
             "agent": configuration_of(agent.settings),
             "unrecorded": tools.unrecorded,
             "harmless": sorted(set(tools.harmless)),
@@ -36,22 +65,11 @@ class AnswerCache:
 
     def find(self, case: Case, attempt: int) -> WhatIfAnswered | None:
         """None where it was not asked, or what is there is not readable."""
-        if not self._keeps:
-            return None
-        try:
-            return msgspec.json.decode(self._path(case, attempt).read_bytes(), type=WhatIfAnswered)
-        except (OSError, msgspec.DecodeError):
-            return None
+        return self._folder.find(self._question(case, attempt), WhatIfAnswered)
 
     def store(self, case: Case, attempt: int, answer: WhatIfAnswered) -> None:
         """Raises UnfitSuite where it cannot be written."""
-        path = self._path(case, attempt)
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(self._folder / ".gitignore", b"*\n")
-        write_file(path, msgspec.json.encode(answer))
+        self._folder.store(self._question(case, attempt), answer)
 
-    def _path(self, case: Case, attempt: int) -> Path:
-        asked = self._asked | {"case": case.sha256, "attempt": attempt}
-        name = hashlib.sha256(wire.encode_canonical(asked)).hexdigest()
-        return self._folder / name[:2] / f"{name[2:]}.json"
+    def _question(self, case: Case, attempt: int) -> dict[str, Any]:
+        return self._asked | {"case": case.sha256, "attempt": attempt}

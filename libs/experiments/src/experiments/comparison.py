@@ -160,6 +160,12 @@ def known_total(costs: Sequence[float | None]) -> float | None:
     return sum(known) if costs and len(known) == len(costs) else None
 
 
+def counted_overlap(one: Counter[str], other: Counter[str]) -> float:
+    """The share of words that two texts have in common, from 0 to 1, each of its own count: Dice's."""
+    both = one.total() + other.total()
+    return 2 * (one & other).total() / both if both else 1.0
+
+
 def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
     return FiguresTotal(
         tokens=sum(each.tokens for each in figures),
@@ -208,7 +214,4 @@ def _as_far(recorded: Run, calls: Sequence[AskedTool]) -> Sequence[AskedTool]:
 
 
 def _alike(one: str, other: str) -> float:
-    if one == other:
-        return 1.0
-    left, right = Counter(one.split()), Counter(other.split())
-    return round(2 * (left & right).total() / max(1, left.total() + right.total()), 3)
+    return 1.0 if one == other else round(counted_overlap(Counter(one.split()), Counter(other.split())), 3)

@@ -19,6 +19,15 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     agreeing: int
     kappa: float | None
 
+    @property
+    def described(self) -> str:
+        """What follows the evaluator's name in a report."""
+        kappa = "not defined" if self.kappa is None else f"{self.kappa:.2f}"
+        return (
+            f"agrees with people's feedback on {self.agreeing:,} of {self.count:,} recorded runs "
+            f"(Cohen's κ {kappa})"
+        )
+
 
 def agreement(evaluator: str, cases: Iterable[JudgedCase]) -> Agreement:
     """By feedback above and below 0; a score of 0 says neither."""

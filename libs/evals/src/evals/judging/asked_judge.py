@@ -1,15 +1,17 @@
 """The model that judges a suite: the agent's own, or the one that `suite.yaml` names."""
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
 from bus import BusUnavailable
 from contracts.values import Usage
-from evals.asking import ModelUnavailable, ask_model
+from directory.parameters import summarising
+from evals.answer_cache import CacheFolder
+from evals.asking import ModelReply, ModelUnavailable, ask_model
 from evals.errors import QuestionTooLarge
-from evals.judging.model_judges import Ask, CouldNotJudge
+from evals.judging.model_judges import Ask, CouldNotJudge, NotAsked, Unfit
+from evals.spending import Spending
 from evals.suite import JudgeModel, Suite, SuiteAgent
 from experiments.reruns import Reruns
 
@@ -39,18 +41,42 @@ def judge_of(suite: Suite, answering: SuiteAgent) -> SuiteAgent:
     )
 
 
-def asked_of(judge: SuiteAgent, reruns: Reruns, spend: Callable[[str, Usage], None]) -> Ask:
-    """`spend` is told of what each question cost, by model."""
+def asked_of(judge: SuiteAgent, reruns: Reruns, spending: Spending, cache: CacheFolder) -> Ask:
+    """Questions to the judge: each is paid for once, and none is asked when the budget is spent."""
+    settings = judge.settings
+    configuration = {
+        "provider": settings.provider,
+        "base_url": settings.base_url,
+        "model": settings.model,
+        "parameters": summarising(settings.provider, settings.parameters),
+    }
 
     async def ask(system: str, text: str, schema: dict[str, Any]) -> str:
+        question = {"judge": configuration, "system": system, "text": text, "schema": schema}
+        cached = cache.find(question, ModelReply)
+        if cached is not None:
+            return cached.text
+        spending.check(settings.model)
+        if not spending.lasts:
+            raise NotAsked("the budget of the run is spent")
+        reserved = spending.reserve(settings.model, _expected(system + text))
         try:
             reply = await ask_model(reruns, judge, text, system=system, schema=schema)
         except ModelUnavailable as error:
-            spend(judge.settings.model, error.usage)
-            raise CouldNotJudge(str(error)) from None
+            spending.add(settings.model, error.usage)
+            failure = Unfit if error.code == "output_invalid" else CouldNotJudge
+            raise failure(str(error)) from None
         except (QuestionTooLarge, BusUnavailable) as error:
             raise CouldNotJudge(str(error)) from None
-        spend(reply.model, reply.usage)
+        finally:
+            spending.release(reserved)
+        spending.add(reply.model, reply.usage)
+        cache.store(question, reply)
         return reply.text
 
     return ask
+
+
+def _expected(text: str) -> Usage:
+    """A rough count: four bytes a token, and a verdict of two sentences."""
+    return Usage(input_tokens=len(text.encode()) // 4, output_tokens=100)

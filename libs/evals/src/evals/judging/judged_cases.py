@@ -15,6 +15,9 @@ RECORDED = 0
 """In place of the number of an attempt."""
 
 
+UnjudgedKind = Literal["could_not_judge", "not_judged", "raised"]
+
+
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`value` is from 0 to 1. `reply`: the judge's own."""
 
@@ -26,10 +29,12 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Unjudged(msgspec.Struct, frozen=True, kw_only=True):
-    """`could_not_judge`: there is no verdict, such as a judge's nonsense. `raised`: the evaluator failed."""
+    """`could_not_judge`: there is no verdict, such as a judge's nonsense. `not_judged`: its model was not
+    asked, as the budget is spent. `raised`: the evaluator failed.
+    """
 
     evaluator: str
-    kind: Literal["could_not_judge", "raised"]
+    kind: UnjudgedKind
     detail: str
 
 

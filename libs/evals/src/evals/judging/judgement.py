@@ -13,14 +13,19 @@ from pydantic_evals.reporting import ReportCase
 from evals.cases import Case
 from evals.judging.evaluator_registry import CHECK, COMPLETED, evaluator
 from evals.judging.figure_evaluators import UnknownFigure
-from evals.judging.judged_cases import RECORDED, JudgedCase, JudgedTry, Score, Unjudged
-from evals.judging.model_judges import Ask, CouldNotJudge, ModelJudge, reply_label
+from evals.judging.judged_cases import RECORDED, JudgedCase, JudgedTry, Score, Unjudged, UnjudgedKind
+from evals.judging.model_judges import Ask, CouldNotJudge, ModelJudge, NotAsked, Unfit, reply_label
 from evals.judging.recorded_profile import OfProfile, RecordedProfile
 from evals.judging.run_evaluator import Question, RunEvaluator, RunToJudge
+from evals.recorded_run import earlier_messages
 from evals.results import CaseOutcome, CaseResult
 
 _BATCH = 100
-_NO_VERDICT = {each.__name__ for each in (CouldNotJudge, UnknownFigure)}
+_KINDS: Mapping[str, UnjudgedKind] = {
+    **{each.__name__: "could_not_judge" for each in (CouldNotJudge, Unfit, UnknownFigure)},
+    NotAsked.__name__: "not_judged",
+}
+"""By the names of exceptions; any other one is `raised`."""
 
 Done = tuple[Case | None, Sequence[CaseResult]]
 _Reported = ReportCase[Question, RunToJudge, Mapping[str, str]]
@@ -87,15 +92,16 @@ class Judging:
             return [_try(_damaged(each), each, None, ()) for each in results]
         compared = next((each.compared for each in results if each.compared is not None), None)
         evaluators = (*self._evaluators, *map(self._ready, checks_of(case)))
+        question = _question(case, () if compared is None else evaluators)
         if compared is None:
-            return [_try(_question(case, each.attempt), each, None, evaluators) for each in results]
+            return [_try(_attempt(question, each.attempt), each, None, evaluators) for each in results]
         before = RunToJudge(output=compared.before, figures=compared.recorded)
         was_completed = compared.recorded_end == "completed"
         if not was_completed:
             evaluators = tuple(each for each in evaluators if not each.compares)
         needs_model = self._compare_recorded or bool(case.feedback)
         recorded = _Try(
-            question=_question(case, RECORDED),
+            question=question,
             outcome="completed" if was_completed else "failed",
             detail=compared.recorded_end,
             output=before,
@@ -106,7 +112,7 @@ class Judging:
         )
         return [
             recorded,
-            *(_try(_question(case, each.attempt), each, before, evaluators) for each in results),
+            *(_try(_attempt(question, each.attempt), each, before, evaluators) for each in results),
         ]
 
     def _ready(self, made: RunEvaluator) -> RunEvaluator:
@@ -181,14 +187,20 @@ def _try(
     )
 
 
-def _question(case: Case, attempt: int) -> Question:
+def _question(case: Case, evaluators: Iterable[RunEvaluator]) -> Question:
+    """Of the recorded run. What was said before is for models alone: it takes a fold of the events."""
     return Question(
         case_id=case.id,
-        attempt=attempt,
+        attempt=RECORDED,
         message=case.message,
+        earlier=earlier_messages(case) if any(map(is_model, evaluators)) else (),
         passages=len(case.passages),
         slices=case.slices,
     )
+
+
+def _attempt(question: Question, attempt: int) -> Question:
+    return msgspec.structs.replace(question, attempt=attempt)
 
 
 def _judged(tried: _Try, reported: _Reported | None) -> JudgedTry:
@@ -229,10 +241,8 @@ def _score(made: RunEvaluator, name: str, reported: _Reported) -> Score:
 
 
 def _unjudged(failure: EvaluatorFailure) -> Unjudged:
-    could_not = failure.error_type in _NO_VERDICT
-    detail = (
-        failure.error_message.removeprefix(f"{failure.error_type}: ") if could_not else failure.error_message
-    )
-    return Unjudged(
-        evaluator=failure.name, kind="could_not_judge" if could_not else "raised", detail=detail[:1000]
-    )
+    kind = _KINDS.get(failure.error_type or "", "raised")
+    detail = failure.error_message
+    if kind != "raised":
+        detail = detail.removeprefix(f"{failure.error_type}: ")
+    return Unjudged(evaluator=failure.name, kind=kind, detail=detail[:1000])

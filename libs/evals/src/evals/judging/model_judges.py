@@ -1,7 +1,7 @@
 """Evaluators that ask a model: one reply by a rubric, or the recorded and the new reply against each other.
 
-What is judged is sent as JSON, so that no text of it can end the quotation. A judge's answer that does not
-fit its schema is no verdict: CouldNotJudge.
+What is judged is sent as JSON, so that no text of it can end the quotation. A judge whose answer does not fit
+its schema is asked once more, and told so; a second one is no verdict: CouldNotJudge.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,8 @@ from experiments.comparison import call_line
 Ask = Callable[[str, str, dict[str, Any]], Awaitable[str]]
 """Puts a text with a system prompt to a model: (system, text, schema of the reply) -> the reply, as JSON.
 
-Raises CouldNotJudge where there is none."""
+Raises Unfit where the reply does not fit the schema, NotAsked where it was not asked, CouldNotJudge where
+there is none for another reason."""
 
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -38,6 +39,9 @@ Which one is better: {{rubric}}
 
 {_MATERIAL} Their order says nothing. Give your reason first, in one or two sentences, then which one is \
 better, or "tie" where neither is."""
+_ONCE_MORE = """
+
+Your last answer could not be read. Answer with one JSON object by the schema, and with nothing else."""
 _BETTER = "more correct, more complete and more helpful"
 
 
@@ -47,6 +51,14 @@ class CouldNotJudge(Exception):  # noqa: N818 - a state of what is judged
     def __init__(self, reason: str, reply: str = "") -> None:
         super().__init__(reason + (f": {reply[:MOST_REASON]!r}" if reply else ""))
         self.reply = reply
+
+
+class Unfit(CouldNotJudge):
+    """A model answered, and its answer does not fit the schema."""
+
+
+class NotAsked(Exception):  # noqa: N818 - a state of what is judged
+    """No model was asked: the budget is spent."""
 
 
 class RubricAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,14 +85,13 @@ class ModelJudge(RunEvaluator):
         return arguments
 
     async def asked(self, system: str, text: str, kind: type[_Answer]) -> tuple[str, _Answer]:
-        """The judge's reply, and what it says. Raises CouldNotJudge."""
+        """The judge's reply, and what it says. Raises CouldNotJudge, NotAsked."""
         if self.ask is None:
             raise CouldNotJudge("there is no model to ask")
-        reply = await self.ask(system, text, _schema(kind))
         try:
-            return reply, msgspec.json.decode(reply, type=kind)
-        except (msgspec.DecodeError, RecursionError):
-            raise CouldNotJudge("the judge's answer does not fit its schema", reply) from None
+            return await _asked_once(self.ask, system, text, kind)
+        except Unfit:
+            return await _asked_once(self.ask, system + _ONCE_MORE, text, kind)
 
     async def judged(self, ctx: RunContext) -> tuple[float | bool, str, list[str]]:
         """The value, the reason, and the judge's replies."""
@@ -143,8 +154,17 @@ def reply_label(name: str) -> str:
     return f"{name}: reply"
 
 
+async def _asked_once(ask: Ask, system: str, text: str, kind: type[_Answer]) -> tuple[str, _Answer]:
+    reply = await ask(system, text, _schema(kind))
+    try:
+        return reply, msgspec.json.decode(reply, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        raise Unfit("the judge's answer does not fit its schema", reply) from None
+
+
 def _asked(question: Question) -> dict[str, Any]:
-    return {"message": question.message}
+    earlier = {"earlier_messages": msgspec.to_builtins(question.earlier)} if question.earlier else {}
+    return {**earlier, "message": question.message}
 
 
 def _side(outcome: RunToJudge) -> dict[str, Any]:

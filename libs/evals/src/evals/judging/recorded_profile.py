@@ -16,7 +16,8 @@ import msgspec
 from pydantic_evals.evaluators import EvaluationReason
 
 from evals.judging.run_evaluator import RunContext, RunEvaluator, passed_if, recorded
-from evals.judging.shared_words import counted_overlap, overlap, words
+from evals.judging.shared_words import overlap, words
+from experiments.comparison import counted_overlap
 
 _MOST_REPLIES = 300
 """Of a suite, chosen by the hashes of their cases' ids: the same for every run of it."""

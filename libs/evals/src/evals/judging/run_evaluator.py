@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
+from contracts.values import ShownMessage
 from experiments.comparison import RunFigures, RunOutput
 
 MOST_REASON = 500
@@ -24,13 +25,14 @@ class RunToJudge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run was asked. `passages` is the number of sources that it was given; `attempt` is of the
-    result that is judged.
+    """What the run was asked, after which `earlier` messages. `passages` is the number of sources that it was
+    given; `attempt` is of the result that is judged.
     """
 
     case_id: str
     attempt: int
     message: str
+    earlier: tuple[ShownMessage, ...] = ()
     passages: int = 0
     slices: Mapping[str, str] = {}
 

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 
+from experiments.comparison import counted_overlap
+
 _WORD = re.compile(r"\w+")
 _NUMBERING = re.compile(r"\[\d{1,4}\]|^\s*\d{1,3}[.)]\s", re.MULTILINE)
 _MOST_WORDS = 5_000
@@ -21,8 +23,3 @@ def facts_of(text: str) -> set[str]:
 def overlap(one: str, other: str) -> float:
     """The share of words in common, from 0 to 1; their order does not count."""
     return counted_overlap(Counter(words(one)), Counter(words(other)))
-
-
-def counted_overlap(one: Counter[str], other: Counter[str]) -> float:
-    both = one.total() + other.total()
-    return 2 * (one & other).total() / both if both else 1.0

@@ -11,7 +11,7 @@ from evals.cases import Case
 from evals.errors import UnfitSuite
 from evals.judging.evaluator_registry import evaluators_of
 from evals.judging.judged_cases import JudgedCase
-from evals.judging.judgement import Done, Judging
+from evals.judging.judgement import Done, Judging, is_model
 from evals.judging.model_judges import Ask
 from evals.judging.recorded_profile import RecordedReply, profile_of
 from evals.results import CaseOutcome, CaseResult
@@ -46,6 +46,11 @@ async def judge_results(suite: Suite, results: Path, ask: Ask | None = None) -> 
         async for each in judging.judge(found.done(suite)):
             file.write(msgspec.json.encode(each) + b"\n")
     return output
+
+
+def asks_model(suite: Suite) -> bool:
+    """Whether the suite's evaluators do; a case's own checks may too. Raises UnfitSuite."""
+    return any(map(is_model, evaluators_of(suite.settings.evaluators)))
 
 
 def read_judged(path: Path) -> list[JudgedCase]:

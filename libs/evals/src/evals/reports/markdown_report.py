@@ -39,7 +39,7 @@ def counted(verdict: SuiteVerdict) -> str:
     """`200 cases against the recorded runs: 198 completed, 2 diverged; …`"""
     counts = verdict.counts
     names = ("completed", "failed", "diverged", "not_run", "damaged", "erased")
-    apart = ("could_not_judge", "raised", "flaky", "new")
+    apart = ("could_not_judge", "not_judged", "raised", "flaky", "new")
     groups = [
         ", ".join(
             f"{number:,} {name.replace('_', ' ')}" for name in group if (number := getattr(counts, name))
@@ -81,11 +81,7 @@ def _table(comparisons: Iterable[ScoreComparison]) -> Iterator[str]:
 
 def _agreements(verdict: SuiteVerdict) -> Iterator[str]:
     for each in verdict.agreements:
-        kappa = "not defined" if each.kappa is None else f"{each.kappa:.2f}"
-        yield (
-            f"{_code(each.evaluator)} agrees with people's feedback on {each.agreeing:,} of {each.count:,} "
-            f"recorded runs (Cohen's κ {kappa})."
-        )
+        yield f"{_code(each.evaluator)} {each.described}."
 
 
 def _folded(worst: WorstCase) -> str:

@@ -39,8 +39,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of cases. Of several tries the worst counts of which anything is known.
 
-    `could_not_judge` and `raised` are cases in which a score is missing, `flaky` those that flip by
-    themselves, `new` those that the other side has not.
+    `could_not_judge`, `not_judged` and `raised` are cases in which a score is missing, `flaky` those that
+    flip by themselves, `new` those that the other side has not.
     """
 
     cases: int
@@ -51,6 +51,7 @@ class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
     damaged: int = 0
     erased: int = 0
     could_not_judge: int = 0
+    not_judged: int = 0
     raised: int = 0
     flaky: int = 0
     new: int = 0
@@ -207,7 +208,7 @@ def _missing(
     for each in failures:
         unjudged[each.evaluator] += each.cases
     return [
-        f"{name} could not judge {number:,} of {judged:,} cases, and {allowed:.0%} is allowed"
+        f"{name} has no score of {number:,} of {judged:,} cases, and {allowed:.0%} is allowed"
         for name, number in unjudged.items()
         if number > allowed * judged
     ]

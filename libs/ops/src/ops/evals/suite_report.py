@@ -112,11 +112,7 @@ def print_verdict(found: "SuiteVerdict") -> None:
     for each in found.failures:
         printing.note(f"{each.evaluator} judged {each.cases:,} cases not: {each.detail}")
     for agreed in found.agreements:
-        kappa = "not defined" if agreed.kappa is None else f"{agreed.kappa:.2f}"
-        printing.note(
-            f"{agreed.evaluator} agrees with people on {agreed.agreeing:,} of {agreed.count:,} recorded runs "
-            f"(Cohen's kappa {kappa})"
-        )
+        printing.note(f"{agreed.evaluator} {agreed.described}")
     printing.note(markdown_report.counted(found))
     for reason in found.reasons:
         printing.note(reason)

@@ -9,12 +9,12 @@ import msgspec
 
 from bus import Bus
 from conversations.event_store.log import Log
-from evals.answer_cache import AnswerCache
+from evals.answer_cache import AnswerCache, CacheFolder
 from evals.case_file import read_cases
 from evals.cases import Case
 from evals.running import RunPlan, SuiteRun
 from evals.spending import Spending
-from evals.suite import Suite, SuiteAgent, replacing
+from evals.suite import Suite, replacing
 from experiments.chosen_runs import Estimate, estimate
 from experiments.reruns import Reruns
 from ops import printing
@@ -44,7 +44,14 @@ class SuiteSession:
 
         Raises SuiteError, BusUnavailable.
         """
+        # Imported here: judging loads what no other part of a run needs.
+        from evals.judging.asked_judge import asked_of, judge_of
+        from evals.judging.suite_judging import asks_model, judge_results
+
+        judge = judge_of(self._suite, plan.agent)
         self._spending.check(plan.agent.settings.model)
+        if asks_model(self._suite):
+            self._spending.check(judge.settings.model)
         cache = AnswerCache(self._suite.folder, plan.agent, plan.tools, keeps=self._keeps)
         reruns = Reruns(bus)
         run = SuiteRun(reruns, plan, cache, self._spending, _Erasures(log) if log else None)
@@ -52,16 +59,9 @@ class SuiteSession:
         printing.note(self._announced(expected, plan))
         with replacing(self._output) as file:
             await self._write(run, file, expected.runs)
-        await self._judge(reruns, plan.agent)
-        return run
-
-    async def _judge(self, reruns: Reruns, answering: SuiteAgent) -> None:
-        # Imported here: judging loads what no other part of a run needs.
-        from evals.judging.asked_judge import asked_of, judge_of
-        from evals.judging.suite_judging import judge_results
-
-        ask = asked_of(judge_of(self._suite, answering), reruns, self._spending.add)
+        ask = asked_of(judge, reruns, self._spending, CacheFolder(self._suite.folder, keeps=self._keeps))
         await judge_results(self._suite, self._output, ask)
+        return run
 
     def report(self, run: SuiteRun, verdict: "SuiteVerdict", *, as_json: bool) -> None:
         """Print what was run, and as JSON what follows of it."""
