@@ -177,7 +177,7 @@ async def test_who_saves_after_somebody_else_is_told_and_keeps_what_he_wrote(
     saved = await browser.post(path, {**opened, field: theirs})
     assert saved.history, text_of(saved.text)
     late = await browser.post(path, {**opened, field: ours})
-    assert f"{field.replace('_', ' ')} was changed by somebody else" in refusal_of(late)
+    assert f"{field.replace('_', ' ').capitalize()} was changed by somebody else" in refusal_of(late)
     shown = form_of(late.text, path)
     assert shown[field] == ours
     assert form_of((await browser.get(path)).text, path)[field] == theirs

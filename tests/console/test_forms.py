@@ -68,8 +68,11 @@ def test_each_kind_is_read_as_its_schema_says(
     [
         (TEXT, {}, {"it": ""}),
         (TEXT, {"required": False}, {}),
-        (TEXT, {"required": False, "blank_is_text": True}, {"it": ""}),
+        (TEXT, {"required": False, "blank_is_empty": True}, {"it": ""}),
         (NUMBER, {"required": False}, {}),
+        ({"type": "object"}, {}, {}),
+        ({"type": "object"}, {"blank_is_empty": True}, {"it": {}}),
+        ({"type": "array", "items": TEXT}, {"blank_is_empty": True}, {"it": []}),
         (MAYBE, {"required": False}, {"it": None}),
         (TEXT, {"secrets": ("it",)}, {}),
         (FLAG, {}, {"it": False}),
@@ -117,7 +120,9 @@ def test_a_secret_is_never_shown() -> None:
 def test_bodies_of_the_administration_have_a_form_without_the_words_of_programs(kind: type[Struct]) -> None:
     fields = SchemaForm(body_schema(kind)).fields({})
     assert {field.name for field in fields} == set(kind.__struct_fields__)
-    assert all(field.label == field.name.replace("_", " ") and field.note == "" for field in fields)
+    assert all(
+        field.label == field.name.replace("_", " ").capitalize() and field.note == "" for field in fields
+    )
 
 
 def test_only_what_differs_is_sent() -> None:
@@ -126,6 +131,12 @@ def test_only_what_differs_is_sent() -> None:
     plan |= {"form2_streaming": True, "max_message_bytes": None, "storage_bytes": None}
     sent = {"name": "Pro", "requests_per_minute": "6", "form2_streaming": "on"}
     assert form.changed(given(*sent.items()), plan) == {"requests_per_minute": 6}
+
+
+def test_what_is_not_sent_and_what_is_the_same_in_json_does_not_differ() -> None:
+    names = {"type": "array", "items": TEXT}
+    form = SchemaForm({"properties": {"tools": names, "model": TEXT}})
+    assert form.changed(given(("tools", "a\r\nb")), {"tools": ("a", "b"), "model": "m"}) == {}
 
 
 _CALL = {

@@ -24,7 +24,9 @@ async def browser(stack: RunningStack) -> AsyncIterator[Browser]:
 
 def fields(agent: Caller, message: str, **changed: str) -> dict[str, str]:
     given = {"agent": agent.headers["X-Agent-Id"], "version": "1", "message": message, "model": "demo-echo"}
-    return given | {"system_prompt": "Be brief.", "max_tool_rounds": "8"} | changed
+    return (
+        given | {"system_prompt": "Be brief.", "max_tool_rounds": "8", "allow_request_schema": "on"} | changed
+    )
 
 
 def address(response: httpx.Response) -> dict[str, str]:
@@ -157,7 +159,7 @@ async def test_what_cannot_be_is_said(browser: Browser, make_agent: MakeAgent, s
     assert (await agent.delete(gone)).status_code == 204
     for changed, problem in (
         ({"message": " "}, "message: is blank"),
-        ({"parameters": "[]"}, "parameters: must be an object of JSON"),
+        ({"parameters": "[]"}, "parameters: must be an object, not a list"),
         ({"max_tool_rounds": "101"}, "max_tool_rounds"),
         ({"conversation": theirs}, "no such conversation"),
     ):

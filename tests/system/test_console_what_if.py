@@ -26,7 +26,11 @@ async def agent(make_agent: MakeAgent) -> Caller:
 def fields(agent: Caller, **changed: str) -> dict[str, str]:
     """The form as it is shown, but for what is changed."""
     given = {"agent": agent.headers["X-Agent-Id"], "version": "1", "model": "demo-echo", "end": "completed"}
-    return given | {"system_prompt": "Be brief.", "max_tool_rounds": "8", "sample": "5"} | changed
+    return (
+        given
+        | {"system_prompt": "Be brief.", "max_tool_rounds": "8", "sample": "5", "allow_request_schema": "on"}
+        | changed
+    )
 
 
 async def test_runs_are_estimated_done_again_and_shown_side_by_side(browser: Browser, agent: Caller) -> None:
@@ -75,7 +79,7 @@ async def test_an_experiment_is_stopped_and_what_is_done_stays(browser: Browser,
         ({"sample": "many"}, "sample: must be a whole number"),
         ({"sample": "0"}, "sample: must be 1 to 500"),
         ({"tag": "customer"}, "tag: must be KEY=VALUE"),
-        ({"parameters": "{"}, "parameters: must be an object of JSON"),
+        ({"parameters": "{"}, "parameters: is not valid JSON"),
         ({"parameters": '{"temperature": "hot"}'}, "parameters.temperature"),
         ({"until": "2020-01-01"}, "has no such run"),
     ],

@@ -43,8 +43,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 class SchemaForm:
     """The form of an object's schema, without the properties `leave_out`.
 
-    With `blank_is_text`, a text that is left blank is the empty text, else it is not given. `secrets` are
-    never shown, and not given where they are left blank.
+    With `blank_is_empty`, a text, list or object that is left blank is the empty one, else it is not given.
+    `secrets` are never shown, and not given where they are left blank.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SchemaForm:
         *,
         leave_out: Collection[str] = (),
         secrets: Collection[str] = (),
-        blank_is_text: bool = False,
+        blank_is_empty: bool = False,
     ) -> None:
         self._defs = _mapping(schema.get("$defs"))
         top, _ = self._resolved(schema)
@@ -64,7 +64,7 @@ class SchemaForm:
             if name not in leave_out
         }
         self._secrets = secrets
-        self._blank_is_text = blank_is_text
+        self._blank_is_empty = blank_is_empty
 
     def fields(
         self, values: Mapping[str, Any], given: FormMultiDict | None = None, problem: Invalid | None = None
@@ -106,18 +106,18 @@ class SchemaForm:
         return {
             name: value
             for name, value in self.read(given).items()
-            if name not in values or values[name] != value
+            if name not in values or _encoded(values[name]) != _encoded(value)
         }
 
     def _marks(self, values: Mapping[str, Any]) -> list[str]:
         """Of each value that is shown, so that a form tells which have been changed since."""
         shown = (None if name in self._secrets else values.get(name) for name in self._properties)
-        encoded = (msgspec.json.encode(each, order="sorted") for each in shown)
-        return [hashlib.sha256(each).hexdigest()[:_MARK_CHARACTERS] for each in encoded]
+        return [hashlib.sha256(_encoded(each)).hexdigest()[:_MARK_CHARACTERS] for each in shown]
 
     def _label(self, name: str) -> str:
         schema, _ = self._properties[name]
-        return str(schema.get("title") or name.replace("_", " "))
+        words = name.replace("_", " ")
+        return str(schema.get("title") or words[:1].upper() + words[1:])
 
     def edited(self, given: FormMultiDict, values: Mapping[str, Any]) -> dict[str, Any]:
         """The `values` with what was changed in their form. What was left as it was shown stays as it is, to
@@ -189,7 +189,9 @@ class SchemaForm:
             return name in given
         if kind == "several":
             return list(given.getall(name, []))
-        text = str(given.get(name, "")).replace("\r\n", "\n")
+        if name not in given:
+            return msgspec.UNSET
+        text = str(given[name]).replace("\r\n", "\n")
         if not text.strip():
             return self._blank(name, kind, nullable)
         match kind:
@@ -211,8 +213,11 @@ class SchemaForm:
             return msgspec.UNSET
         if nullable:
             return None
-        if kind in ("line", "text") and (self._blank_is_text or name in self._required):
+        if kind in ("line", "text") and (self._blank_is_empty or name in self._required):
             return ""
+        if self._blank_is_empty and kind in ("lines", "json"):
+            schema, _ = self._properties[name]
+            return {"array": [], "object": {}}.get(str(schema.get("type")), msgspec.UNSET)
         return msgspec.UNSET
 
     def _resolved(self, schema: Any, references: int = 0) -> tuple[Mapping[str, Any], bool]:
@@ -274,6 +279,11 @@ def _list(value: Any) -> list[Any]:
 def _schemas(schema: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Those of `anyOf` and the like that say something."""
     return [each for each in _list(schema.get(name)) if isinstance(each, Mapping)]
+
+
+def _encoded(value: Any) -> bytes:
+    """The same for values that are written the same in JSON, such as a tuple and a list."""
+    return msgspec.json.encode(value, order="sorted")
 
 
 def _word(value: Any) -> str:

@@ -4,16 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from litestar.datastructures import FormMultiDict
 
-from administration.admin_values import Agent, AgentVersion
+from administration.admin_values import Agent, AgentDraftChanges, AgentVersion
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
 from console.frame.directory import account_names, all_of
-from console.frame.filters import json_text
-from console.frame.forms import whole_number
-from contracts.admin_errors import Invalid
+from console.frame.forms import FormField, SchemaForm, body_schema, whole_number
+from contracts.admin_errors import AdminError, Invalid
 
 _VERSIONS = 50
+_SETTINGS = SchemaForm(body_schema(AgentDraftChanges), leave_out=("version", "servers"), blank_is_empty=True)
+_USUAL = frozenset({"model", "system_prompt", "parameters", "max_tool_rounds"})
+_ENABLED, _TOOLS = "server.", "tools."
+"""What the names of the two fields of a tool server begin with."""
 
 
 class AgentOption(msgspec.Struct, frozen=True):
@@ -24,24 +28,12 @@ class AgentOption(msgspec.Struct, frozen=True):
     account: str
 
 
-class DraftServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool server in the form; `tools` are names, separated by commas, "" for every tool."""
+class DraftFields(msgspec.Struct, frozen=True, kw_only=True):
+    """The form of a configuration: what people change most, two fields for each tool server, and the rest."""
 
-    name: str
-    url: str
-    enabled: bool
-    tools: str
-
-
-class DraftForm(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields as they are shown: of a version, or as somebody has filled them in."""
-
-    version: int
-    model: str
-    system_prompt: str
-    parameters: str
-    max_tool_rounds: str
-    servers: tuple[DraftServer, ...]
+    usual: tuple[FormField, ...]
+    servers: tuple[FormField, ...]
+    more: tuple[FormField, ...]
 
 
 async def agent_options(request: AnyRequest) -> tuple[AgentOption, ...]:
@@ -75,65 +67,35 @@ async def newest_versions(request: AnyRequest, agent_id: str) -> tuple[AgentVers
     return items
 
 
-def form_of(agent: Agent) -> DraftForm:
-    return DraftForm(
-        version=agent.version,
-        model=agent.model,
-        system_prompt=agent.system_prompt,
-        parameters=json_text(agent.parameters) if agent.parameters else "",
-        max_tool_rounds=str(agent.max_tool_rounds),
-        servers=tuple(
-            DraftServer(
-                name=each.name,
-                url=each.url,
-                enabled=not each.disabled,
-                tools=", ".join(each.allowed_tools or ()),
-            )
-            for each in agent.mcp_servers
-        ),
+def draft_fields(
+    agent: Agent, given: FormMultiDict | None = None, problem: AdminError | None = None
+) -> DraftFields:
+    """Of a version, or as somebody has filled them in."""
+    wrong = problem if isinstance(problem, Invalid) else None
+    settings = _SETTINGS.fields(msgspec.to_builtins(agent), given, wrong)
+    return DraftFields(
+        usual=tuple(each for each in settings if each.name in _USUAL),
+        servers=_servers_form(agent).fields(_chosen_tools(agent), given, wrong),
+        more=tuple(each for each in settings if each.name not in _USUAL),
     )
 
 
-def filled(agent: Agent, form: Mapping[str, Any]) -> DraftForm:
-    """As it was sent."""
-    return DraftForm(
-        version=agent.version,
-        model=text(form, "model"),
-        system_prompt=text(form, "system_prompt"),
-        parameters=text(form, "parameters"),
-        max_tool_rounds=text(form, "max_tool_rounds"),
-        servers=tuple(
-            DraftServer(
-                name=each.name,
-                url=each.url,
-                enabled=f"server.{each.name}" in form,
-                tools=text(form, f"tools.{each.name}"),
-            )
-            for each in agent.mcp_servers
-        ),
-    )
-
-
-def changes(agent: Agent, form: DraftForm) -> dict[str, Any]:
+def changes(agent: Agent, given: FormMultiDict) -> dict[str, Any]:
     """What of the form differs from the agent, as a draft takes it. Raises Invalid."""
-    wanted: dict[str, Any] = {
-        "model": form.model.strip(),
-        "system_prompt": form.system_prompt,
-        "parameters": _object(form.parameters),
-        "max_tool_rounds": whole_number("max_tool_rounds", form.max_tool_rounds),
+    changed = _SETTINGS.changed(given, msgspec.to_builtins(agent))
+    form = _servers_form(agent)
+    tools, changed_tools = form.read(given), form.changed(given, _chosen_tools(agent))
+    servers = {
+        each.name: {"disabled": not tools[_ENABLED + each.name], "allowed_tools": tools[_TOOLS + each.name]}
+        for each in agent.mcp_servers
+        if not changed_tools.keys().isdisjoint((_ENABLED + each.name, _TOOLS + each.name))
     }
-    changed = {name: value for name, value in wanted.items() if value != getattr(agent, name)}
-    servers = {}
-    for each, present in zip(form.servers, agent.mcp_servers, strict=True):
-        names = tuple(part.strip() for part in each.tools.split(",") if part.strip()) or None
-        if (not each.enabled, names) != (present.disabled, present.allowed_tools):
-            servers[each.name] = {"disabled": not each.enabled, "allowed_tools": names}
     return changed | ({"servers": servers} if servers else {})
 
 
-async def drafted(request: AnyRequest, agent: Agent, form: DraftForm) -> Agent:
+async def drafted(request: AnyRequest, agent: Agent, given: FormMultiDict) -> Agent:
     """The agent as the form has it: itself where nothing differs, else a draft. Raises Invalid."""
-    changed = changes(agent, form)
+    changed = changes(agent, given)
     if not changed:
         return agent
     body = changed | {"version": agent.version}
@@ -153,10 +115,19 @@ def number(form: Mapping[str, Any], name: str) -> int | None:
     return whole_number(name, value) if value else None
 
 
-def _object(value: str) -> dict[str, Any]:
-    if not value.strip():
-        return {}
-    try:
-        return msgspec.json.decode(value, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise Invalid("parameters", f"must be an object of JSON: {error}") from None
+def _servers_form(agent: Agent) -> SchemaForm:
+    properties: dict[str, Any] = {}
+    for each in agent.mcp_servers:
+        title, names = f"Tool server {each.name}", {"type": "array", "items": {"type": "string"}}
+        properties[_ENABLED + each.name] = {"type": "boolean", "title": title, "description": each.url}
+        properties[_TOOLS + each.name] = {
+            "anyOf": [names, {"type": "null"}],
+            "title": f"Tools of {each.name}",
+            "description": "Blank: every tool",
+        }
+    return SchemaForm({"properties": properties})
+
+
+def _chosen_tools(agent: Agent) -> dict[str, Any]:
+    enabled = {_ENABLED + each.name: not each.disabled for each in agent.mcp_servers}
+    return enabled | {_TOOLS + each.name: each.allowed_tools for each in agent.mcp_servers}

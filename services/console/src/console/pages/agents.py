@@ -24,7 +24,7 @@ from directory.agent_draft import AgentChanges
 from directory.agents import McpServer
 
 _EDIT = SchemaForm(
-    body_schema(AgentChanges), leave_out=("mcp_servers",), secrets=("provider_key",), blank_is_text=True
+    body_schema(AgentChanges), leave_out=("mcp_servers",), secrets=("provider_key",), blank_is_empty=True
 )
 _NEW = SchemaForm(
     body_schema(NewAgent), leave_out=("mcp_servers", "account_id", "id"), secrets=("provider_key",)

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from litestar import Response, get, post
+from litestar.datastructures import FormMultiDict
 from litestar.response import Redirect, Stream
 
 from administration.admin_runs import FORM
@@ -18,12 +19,10 @@ from console.frame.rendering import page
 from console.frame.roles import Role
 from console.frame.streamed_run import follow_run
 from console.pages.agent_choice import (
-    DraftForm,
     agent_options,
+    draft_fields,
     drafted,
-    filled,
     find_agent,
-    form_of,
     newest_versions,
     number,
     text,
@@ -78,7 +77,7 @@ async def get_playground(
     if version is None and thread.goes_on and thread.runs[-1].agent_id == agent:
         version = thread.runs[-1].agent_version
     found = await find_agent(request, agent, version)
-    return await _shown(request, found, form_of(found), thread, thread.again)
+    return await _shown(request, found, thread, thread.again)
 
 
 @post("/playground", status_code=200, role=Role.OPERATOR)
@@ -87,11 +86,11 @@ async def post_message(request: AnyRequest) -> Response[Any]:
     form = await request.form()
     found = await find_agent(request, text(form, "agent"), number(form, "version"))
     conversation, fork = text(form, "conversation"), text(form, "fork")
-    draft, message = filled(found, form), text(form, "message")
+    message = text(form, "message")
     try:
         if not message.strip():
             raise Invalid("message", "is blank")
-        answering = await drafted(request, found, draft)
+        answering = await drafted(request, found, form)
         body: dict[str, Any] = {"message": message, "version": answering.version}
         if fork:
             body["conversation_id"], _, body["fork_at"] = fork.partition(":")
@@ -100,7 +99,7 @@ async def post_message(request: AnyRequest) -> Response[Any]:
         run = await administer(request, "POST /agents/{agent_id}/messages", agent_id=found.id, new=body)
     except AdminError as error:
         thread = await _thread(request, conversation, fork)
-        return await _shown(request, found, draft, thread, message, problem=error)
+        return await _shown(request, found, thread, message, given=form, problem=error)
     return _to(found.id, answering.version, run.conversation_id)
 
 
@@ -189,10 +188,10 @@ async def _thread(request: AnyRequest, conversation: str, fork: str) -> Playgrou
 async def _shown(
     request: AnyRequest,
     agent: Agent,
-    draft: DraftForm,
     thread: PlaygroundThread,
     message: str,
     *,
+    given: FormMultiDict | None = None,
     problem: AdminError | None = None,
 ) -> Response[Any]:
     if thread.conversation is not None:
@@ -207,7 +206,7 @@ async def _shown(
         agent=agent,
         account=account,
         versions=await newest_versions(request, agent.id),
-        draft=draft,
+        draft=draft_fields(agent, given, problem),
         thread=thread,
         message=message,
         problem=problem,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from litestar import Response, get, post
+from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 from litestar.response import Redirect, Stream
 
@@ -18,13 +19,11 @@ from console.frame.rendering import page
 from console.frame.roles import Role
 from console.frame.running_experiments import MOST_RUNS, RunningExperiment
 from console.pages.agent_choice import (
-    DraftForm,
     agent_options,
     changes,
+    draft_fields,
     drafted,
-    filled,
     find_agent,
-    form_of,
     newest_versions,
     number,
     text,
@@ -71,7 +70,7 @@ async def get_what_if(request: AnyRequest, agent: str = "", version: int | None 
     today = datetime.fromisoformat(await server_now(services_of(request).pool)).date()
     usual = {"sample": str(_SAMPLE), "since": str(today - timedelta(days=_DAYS)), "end": "completed"}
     given = {name: request.query_params.get(name, usual.get(name, "")) for name in _FIELDS}
-    return await _form(request, found, form_of(found), given)
+    return await _form(request, found, given)
 
 
 @post("/what-if", status_code=200, role=Role.OPERATOR)
@@ -79,18 +78,18 @@ async def post_what_if(request: AnyRequest) -> Response[Any]:
     """Estimate, or start; where it is not taken, the form comes back as it was filled in."""
     form = await request.form()
     found = await find_agent(request, text(form, "agent"), number(form, "version"))
-    draft, given = filled(found, form), {name: text(form, name) for name in _FIELDS}
+    given = {name: text(form, name) for name in _FIELDS}
     try:
-        changed = changes(found, draft)
+        changed = changes(found, form)
         model = changed.get("model", found.model)
         chosen = await _chosen(request, found, given)
         expected = estimate(chosen, services_of(request).prices, model, _AT_ONCE)
         if text(form, "do") != "start":
-            return await _form(request, found, draft, given, expected=expected)
-        answering = await drafted(request, found, draft)
+            return await _form(request, found, given, sent=form, expected=expected)
+        answering = await drafted(request, found, form)
         running = await _started(request, answering, chosen, expected, found.version, changed)
     except AdminError as error:
-        return await _form(request, found, draft, given, problem=error)
+        return await _form(request, found, given, sent=form, problem=error)
     return Redirect(f"/what-if/{running.id}", status_code=303)
 
 
@@ -113,9 +112,9 @@ async def _answered_by(request: AnyRequest, runs: str) -> str:
 async def _form(
     request: AnyRequest,
     agent: Agent,
-    draft: DraftForm,
     given: Mapping[str, str],
     *,
+    sent: FormMultiDict | None = None,
     expected: Estimate | None = None,
     problem: AdminError | None = None,
 ) -> Response[Any]:
@@ -128,7 +127,7 @@ async def _form(
         agent=agent,
         agents=() if is_part else await agent_options(request),
         versions=() if is_part else await newest_versions(request, agent.id),
-        draft=draft,
+        draft=draft_fields(agent, sent, problem),
         given=given,
         ends=ENDS,
         expected=expected,
