@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.listening import listening_socket
+from runtime.listening import is_loopback, listening_socket
 from runtime.settings import SettingsError
 from runtime.web import raise_open_files, serve, within_open_files
 from tests.ports import free_port
@@ -157,3 +157,20 @@ def test_connections_are_as_many_as_there_are_files_for(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     assert within_open_files(wanted) == given
+
+
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        ("localhost:8080", True),
+        ("LOCALHOST", True),
+        ("127.0.0.2", True),
+        ("[::1]:1", True),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example:80", False),
+        ("evil.example:127", False),
+        ("", False),
+    ],
+)
+def test_a_name_of_another_site_is_no_loopback_one(host: str, is_ours: bool) -> None:
+    assert is_loopback(host) is is_ours

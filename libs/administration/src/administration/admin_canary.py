@@ -11,7 +11,7 @@ from administration.admin_rows import fetch_all, record
 from administration.admin_values import Agent, Version
 from administration.agent_rows import AgentRow, found
 from administration.checked_input import checked, checked_time
-from administration.parameters import Since
+from administration.parameters import RunsSince
 from contracts.admin_errors import Conflict, Invalid
 from conversations.database import server_now
 from conversations.queries.time_travel import log_time
@@ -60,7 +60,7 @@ class VersionFigures(msgspec.Struct, frozen=True, kw_only=True):
     rating: float | None
 
 
-async def get(admin: Admin, agent_id: str, *, since: Since | None = None) -> tuple[VersionFigures, ...]:
+async def get(admin: Admin, agent_id: str, *, since: RunsSince | None = None) -> tuple[VersionFigures, ...]:
     """Compare the versions of an agent that have a share, or that have answered.
 
     Of the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.

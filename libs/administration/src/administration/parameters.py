@@ -14,6 +14,9 @@ OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
 OfConversation = Annotated[str, Meta(description="Those of this conversation alone.")]
 OfAgent = Annotated[str, Meta(description="Those that this agent has answered in.")]
 Since = Annotated[str, Meta(description="In which something was said then or later: ISO 8601, UTC.")]
+RunsSince = Annotated[
+    str, Meta(description="Runs that were requested then or later: ISO 8601, UTC; without it of 30 days.")
+]
 Until = Annotated[str, Meta(description="In which something was said before then: ISO 8601, UTC.")]
 OfEnd = Annotated[str, Meta(description="With a run in this state: running, completed, failed or cancelled.")]
 OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was called.")]

@@ -1,6 +1,7 @@
-"""The listening socket of a process, web service or worker."""
+"""The listening socket of a process, web service or worker, and the names it is called by."""
 
 import errno
+import re
 import socket
 import sys
 
@@ -8,6 +9,7 @@ from runtime.settings import SettingsError
 
 _USER_TIMEOUT_MS = 15_000
 _BACKLOG = 2048
+_LOOPBACK = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -31,3 +33,11 @@ def listening_socket(host: str, port: int) -> socket.socket:
         raise SettingsError(f"cannot listen on {host}:{port}: {reason}") from None
     listener.setblocking(False)
     return listener
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the header Host of a request calls this machine by a loopback name or address.
+
+    A page of another site whose name was made to resolve to 127.0.0.1 (DNS rebinding) has its own name there.
+    """
+    return _LOOPBACK.fullmatch(host) is not None

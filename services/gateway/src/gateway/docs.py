@@ -21,6 +21,7 @@ from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
 from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
+from runtime.listening import is_loopback
 
 _FILES = {
     "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
@@ -62,7 +63,6 @@ const ui = SwaggerUIBundle({
 });
 """
 _BYTES = {"type": "string"}
-_LOOPBACK = re.compile(rb"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 _GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
 
 
@@ -110,12 +110,8 @@ async def get_docs_file(request: GatewayRequest, name: FromPath[str]) -> JsonAns
 
 
 def _asked_by_loopback(request: GatewayRequest) -> bool:
-    """Whether the browser has called this machine by a loopback name or address.
-
-    A page of another site whose name was made to resolve to 127.0.0.1 (DNS rebinding) has its own name here.
-    """
     hosts = request.exchange.header(b"host")
-    return len(hosts) == 1 and _LOOPBACK.fullmatch(hosts[0]) is not None
+    return len(hosts) == 1 and is_loopback(hosts[0].decode("latin-1"))
 
 
 async def _compressed(

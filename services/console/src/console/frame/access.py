@@ -7,7 +7,6 @@ the host must be a loopback one. Everywhere the host is one that is ours, and a 
 pages and to have its session's token. A form without one is shown again, never lost.
 """
 
-import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -19,13 +18,13 @@ from litestar.response import Redirect
 from console.console_services import ConsoleServices, services_of
 from console.frame.roles import KEY, Rights, Role
 from console.frame.sessions import ConsoleSession
+from runtime.listening import is_loopback
 
 TOKEN_FIELD = "form_token"  # noqa: S105 - the name of a field
 SIGN_IN = "/sign-in"
 _TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header
 _SAFE = ("GET", "HEAD")
 _OPEN_PATHS = ("/static/", "/healthz", "/readyz")
-_LOOPBACK = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -102,7 +101,7 @@ def rights_of(request: AnyRequest) -> Rights:
 def _check_host(request: AnyRequest, services: ConsoleServices) -> None:
     host = request.headers.get("host", "")
     if services.settings.console_url is None:
-        is_ours = _LOOPBACK.fullmatch(host) is not None
+        is_ours = is_loopback(host)
     else:
         is_ours = host.lower() == urlsplit(services.settings.console_url).netloc.lower()
     if not is_ours:
