@@ -121,6 +121,7 @@ def test_the_addresses_are_those_that_services_use() -> None:
         "commands": subjects.commands(examples.ACCOUNT),
         "toolLists": subjects.TOOLS_LIST,
         "toolChecks": subjects.TOOLS_CHECK,
+        "toolCalls": subjects.TOOLS_CALL,
         "toolAuthorizations": subjects.TOOLS_AUTHORIZE,
         "toolAuthorizationAnswers": subjects.TOOLS_AUTHORIZED,
         "modelChecks": subjects.MODELS_CHECK,

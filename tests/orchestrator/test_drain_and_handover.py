@@ -6,11 +6,14 @@ import signal
 import pytest
 
 from contracts import events, frames, subjects
+from contracts.tool_messages import ToolRequested
 from orchestrator.orchestrator_services import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Exchange, breaks, holds, says
+from tests.orchestrator.test_tool_call import SHOP, call
+from tests.orchestrator.toolbox import Toolbox
 
 pytestmark = pytest.mark.requirement("RESUME")
 
@@ -158,3 +161,18 @@ async def _called(world: World, times: int) -> None:
     async with asyncio.timeout(SECONDS):
         while len(world.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.requirement("TOOL-BY-HAND")
+async def test_a_call_by_hand_ends_with_its_worker_which_says_that_nothing_is_known(world: World) -> None:
+    async def silence(_: ToolRequested) -> None: ...
+
+    tools = Toolbox(world.bus)
+    tools.run = silence
+    async with tools.open():
+        async with world.worker():
+            asking = asyncio.create_task(call(world, await world.agent(mcp_servers=SHOP), "find"))
+            await tools.until_requested(1)
+        answer = await asking
+    assert answer.outcome == "unavailable"
+    assert "not known whether it took effect" in answer.detail

@@ -190,3 +190,24 @@ def test_accounts_that_have_nothing_spent_are_forgotten(monkeypatch: pytest.Monk
         budget.spend(str(now), 2.0)
     assert len(budget._spent) <= 1001
     assert budget.wait_seconds("4999") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "reason"),
+    [
+        ({}, "id", "is required"),
+        ({"id": 1}, "id", 'does not satisfy "type": "string"'),
+        ({"id": "a", "rows": [{"n": 1}, {"n": "x"}]}, "rows[1].n", 'does not satisfy "type": "integer"'),
+        ({"id": "a", "rows": [{}]}, "rows[0].n", "is required"),
+        ([], "", 'does not satisfy "type": "object"'),
+        ({"id": "a"}, "", ""),
+    ],
+)
+async def test_the_place_of_what_is_wrong_is_named(
+    checks: SchemaChecks, text: Any, field: str, reason: str
+) -> None:
+    row = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    properties = {"id": {"type": "string"}, "rows": {"items": row}}
+    schema = {"type": "object", "properties": properties, "required": ["id"]}
+    found = await checks.check(_agent("a", 0, {}), json.dumps(text), schema)
+    assert (found.field, found.reason) == (field, reason)

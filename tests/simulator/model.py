@@ -35,7 +35,12 @@ _SPECS = tuple(
 )
 _TOOLS = {
     name: OfferedTool(
-        name=name, description="", input_schema=_SCHEMA, read_only=name == "read", idempotent=False
+        name=name,
+        description="",
+        input_schema=_SCHEMA,
+        read_only=name == "read",
+        idempotent=False,
+        destructive=True,
     )
     for name in ("read", "write")
 }

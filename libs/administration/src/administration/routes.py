@@ -17,6 +17,7 @@ from administration import (
     admin_mcp_servers,
     admin_plans,
     admin_runs,
+    admin_tool_calls,
     admin_usage,
     admin_webhooks,
 )
@@ -76,6 +77,7 @@ ROUTES: tuple[Route, ...] = (
     route("PUT", _SERVER, admin_mcp_servers.put),
     route("PATCH", _SERVER, admin_mcp_servers.change),
     route("DELETE", _SERVER, admin_mcp_servers.remove),
+    route("POST", f"{_SERVER}/call", admin_tool_calls.call),
     route("GET", _AUTHORIZATION, admin_authorizations.get),
     route("PUT", _AUTHORIZATION, admin_authorizations.put),
     route("DELETE", _AUTHORIZATION, admin_authorizations.remove),

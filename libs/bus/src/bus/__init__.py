@@ -9,6 +9,7 @@ Postgres.
 from bus import _nats  # noqa: F401 - before all that imports nats
 from bus.bus import Bus
 from bus.commands import (
+    call_tool,
     check_agent,
     decide_approval,
     describe_conversation,
@@ -43,6 +44,7 @@ __all__ = [
     "Rpc",
     "Subscription",
     "Traces",
+    "call_tool",
     "check_agent",
     "decide_approval",
     "describe_conversation",

@@ -209,6 +209,15 @@ CHANNELS: tuple[Channel, ...] = (
         replies=(tool_messages.ToolsChecked,),
     ),
     Channel(
+        name="toolCalls",
+        address=subjects.TOOLS_CALL,
+        summary="Tools that a person calls by hand.",
+        sent_by="gateway, console, agentchat",
+        received_by="orchestrator",
+        carries=(tool_messages.CallTool,),
+        replies=(tool_messages.ToolCallAnswered,),
+    ),
+    Channel(
         name="toolAuthorizations",
         address=subjects.TOOLS_AUTHORIZE,
         summary="Links that authorise an agent at a tool server.",

@@ -163,7 +163,8 @@ class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a model may be offered.
 
-    `name` is what the model sees; `server` and `tool` say where it is. The hints are MCP's annotations.
+    `name` is what the model sees; `server` and `tool` say where it is. The hints are MCP's annotations,
+    with its defaults; one that only reads is not `destructive`, whatever this has.
     """
 
     name: str
@@ -173,3 +174,4 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: dict[str, Any]
     read_only: bool = False
     idempotent: bool = False
+    destructive: bool = True

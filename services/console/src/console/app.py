@@ -21,6 +21,7 @@ from console.pages import (
     health,
     knowledge,
     playground,
+    tool_calls,
     webhooks,
     what_if,
 )
@@ -35,6 +36,7 @@ PAGES = (
     what_if.HANDLERS,
     playground.HANDLERS,
     agents.HANDLERS,
+    tool_calls.HANDLERS,
     knowledge.HANDLERS,
     accounts.HANDLERS,
     webhooks.HANDLERS,

@@ -17,6 +17,7 @@ from administration.admin_values import (
     Key,
     KnowledgeBase,
     ShownServer,
+    ToolCallOutcome,
 )
 from contracts.http import Approval
 from contracts.messages import AgentCheck
@@ -51,7 +52,8 @@ _COLUMNS: dict[type, str] = {
 
 def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
     """False where a check has failed."""
-    well = answer.ok if isinstance(answer, AgentCheck) else True
+    well = not answer.is_error if isinstance(answer, ToolCallOutcome) else True
+    well = answer.ok if isinstance(answer, AgentCheck) else well
     if json_too:
         printing.as_json(msgspec.structs.asdict(answer) | {"ok": well} if kind is AgentCheck else answer)
     elif kind in _BY_TYPE:

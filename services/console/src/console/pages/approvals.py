@@ -31,7 +31,7 @@ _NO_SCHEMA = (
     "cannot be read: the tool's server does not answer, or does not have the tool any more. "
     "Approve it as it is, or try again"
 )
-_INPUT = "input."
+INPUT = "input."
 """What the names of the fields of a tool's input begin with: a tool may have a field `reason` of its own."""
 
 
@@ -144,7 +144,7 @@ async def _decision(request: AnyRequest, approval: http.Approval, given: FormMul
         form, values = await _form(request, approval)
         if form is None:
             raise Invalid("input", _NO_SCHEMA)
-        sent = _input_of(given)
+        sent = input_of(given)
         if approval.elicitation is not None:
             body["input"] = form.read(sent)
         elif (edited := form.edited(sent, values)) != values:
@@ -163,7 +163,7 @@ async def _whole(
     (form, values), context = await asyncio.gather(
         _form(request, approval), _context(request, approval.conversation_id)
     )
-    prefixed = None if given is None or "has_input" not in given else _input_of(given)
+    prefixed = None if given is None or "has_input" not in given else input_of(given)
     fields = form.fields(values, prefixed, problem) if form and shown.can_be_decided else None
     reason = "" if given is None else str(given.get("reason", ""))
     return msgspec.structs.replace(
@@ -217,10 +217,10 @@ async def _shown(request: AnyRequest, approvals: Collection[http.Approval]) -> t
     )
 
 
-def _input_of(given: FormMultiDict) -> FormMultiDict:
+def input_of(given: FormMultiDict) -> FormMultiDict:
     """The fields of a form that belong to the input."""
     pairs = given.multi_items()
-    return FormMultiDict([(key.removeprefix(_INPUT), text) for key, text in pairs if key.startswith(_INPUT)])
+    return FormMultiDict([(key.removeprefix(INPUT), text) for key, text in pairs if key.startswith(INPUT)])
 
 
 HANDLERS = (get_approvals, get_news, get_approval, post_decision)

@@ -1,4 +1,5 @@
-// What is written in a form is kept in this tab until the form is sent, so that a reload loses nothing.
+// What is written in a form is kept in this tab until the form is sent, so that a reload loses nothing; one that is
+// sent again and again (data-kept) keeps it for as long as the tab is open.
 const WRITTEN = "textarea, select, input:not([type=hidden], [type=password], [type=file])";
 const restored = new WeakSet();
 
@@ -42,7 +43,7 @@ export function keepForms() {
     keep(target.form);
   });
   document.addEventListener("submit", ({ target, submitter }) => {
-    if (submitter?.value !== "estimate") sessionStorage.removeItem(keyOf(target));
+    if (submitter?.value !== "estimate" && !("kept" in target.dataset)) sessionStorage.removeItem(keyOf(target));
   });
   document.addEventListener("htmx:after:swap", restoreAll);
   restoreAll();

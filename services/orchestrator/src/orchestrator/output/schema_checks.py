@@ -44,18 +44,23 @@ class SchemaChecks:
 
         "" for nothing.
         """
-        request = CheckRequest(agent.output_schema or {} if schema is None else schema, text)
+        schema = agent.output_schema or {} if schema is None else schema
+        return (await self.check(agent, text, schema)).problem
+
+    async def check(self, agent: AgentConfig, text: str, schema: dict[str, Any]) -> CheckResult:
+        """The same of `schema`, with the place and the reason."""
+        request = CheckRequest(schema, text)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 return await self._check(agent, request)
         except TimeoutError:
             self._log.warning("schema_check_late", account_id=agent.account_id, agent_id=agent.agent_id)
-            return _LATE
+            return CheckResult(_LATE, reason=_LATE)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(checker.end() for checker in self._idle))
 
-    async def _check(self, agent: AgentConfig, request: CheckRequest) -> str:
+    async def _check(self, agent: AgentConfig, request: CheckRequest) -> CheckResult:
         while True:
             await asyncio.sleep(self._budget.wait_seconds(agent.account_id))
             async with self._turns.turn(agent.account_id):
@@ -64,9 +69,9 @@ class SchemaChecks:
                 result = await self._result(request)
                 self._budget.spend(agent.account_id, CPU_SECONDS if result is None else result.seconds)
             if result is not None:
-                return result.problem
+                return result
             self._log.warning("schema_too_slow", account_id=agent.account_id, agent_id=agent.agent_id)
-            return _TOO_SLOW
+            return CheckResult(_TOO_SLOW, reason=_TOO_SLOW)
 
     async def _result(self, request: CheckRequest) -> CheckResult | None:
         """None where the check takes more time than it may."""
@@ -79,7 +84,7 @@ class SchemaChecks:
             if await checker.ended_with() == -signal.SIGVTALRM:
                 return None
         self._log.warning("schema_checker_died")
-        return CheckResult(_UNCHECKED)
+        return CheckResult(_UNCHECKED, reason=_UNCHECKED)
 
 
 class _Checker:
