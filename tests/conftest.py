@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import contextlib
 import gc
 import itertools
 import os
@@ -26,13 +27,15 @@ from runtime.cancellation import repair_wait_for
 from runtime.postgres import Connection, Pool, connection, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.harness import RunningStack, embedded_nats, embedded_servers, running_stack
-from tests.scheduling import ByFile, long_ones_first
+from tests.scheduling import ByFile, long_ones_first, unit_of
 from tests.support.forked import own_fork_servers
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
 _numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
+_FOLLOWING = pytest.StashKey[pytest.Item | None]()
+"""Of a session: the test after the one that is torn down."""
 
 # How long an example takes says only what else the machine does.
 hypothesis.settings.register_profile(
@@ -72,6 +75,12 @@ def pytest_collection_finish() -> None:
     """What is imported stays: looking through it again and again takes a fifth of the time of all tests."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Fixtures may look what comes next."""
+    item.session.stash[_FOLLOWING] = nextitem
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
@@ -191,13 +200,42 @@ def indiscreet() -> Iterator[Indiscreet]:
         yield server
 
 
+class _SharedStack:
+    """The stack of a unit of work: it starts when a test first needs it, and stops when the unit is done."""
+
+    def __init__(self, spans: Collector) -> None:
+        self._counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
+        self._more = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}
+        self._exit = contextlib.AsyncExitStack()
+        self._running: RunningStack | None = None
+
+    async def running(self) -> RunningStack:
+        if self._running is None:
+            starting = running_stack(self._counts, self._more, forked=True)
+            self._running = await self._exit.enter_async_context(starting)
+        return self._running
+
+    async def aclose(self) -> None:
+        self._running = None
+        await self._exit.aclose()
+
+
 @pytest.fixture(scope="session")
-async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
-    """The whole system, two of each service that may run twice. Who breaks it waits until it has healed."""
-    counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-    more = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}
-    async with running_stack(counts, more, forked=True) as running:
-        yield running
+async def shared_stack(spans: Collector) -> AsyncIterator[_SharedStack]:
+    async with contextlib.aclosing(_SharedStack(spans)) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="module")
+async def stack(request: pytest.FixtureRequest, shared_stack: _SharedStack) -> AsyncIterator[RunningStack]:
+    """The whole system, two of each service that may run twice. Who breaks it waits until it has healed.
+
+    It is not left running for other units: idle, it takes 4 % of a core.
+    """
+    yield await shared_stack.running()
+    following = request.session.stash[_FOLLOWING]
+    if following is None or unit_of(following.nodeid) != unit_of(request.node.nodeid):
+        await shared_stack.aclose()
 
 
 def _database(servers: Servers, template: str) -> Iterator[str]:

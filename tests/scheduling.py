@@ -5,6 +5,7 @@ The stack starts once for each third (decision 74).
 The plugin's own groups are no use here: it marks them by a private name of items that pytest no longer reads.
 """
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,26 +60,27 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False
-        self._scopes: dict[str, str] = {}
 
     def _split_scope(self, nodeid: str) -> str:
-        path = _path(nodeid)
-        if path not in self._scopes:
-            self._scopes[path] = _unit(path)
-        return self._scopes[path]
+        return unit_of(nodeid)
 
 
 def long_ones_first(items: list[pytest.Item]) -> None:
     """Order tests by unit; within one they stay in the order they are in."""
-    units = {path: _unit(path) for path in {_path(item.nodeid) for item in items}}
     ranks = {unit: rank for rank, unit in enumerate(_LONG)}
-    items.sort(key=lambda item: ranks.get(units[_path(item.nodeid)], len(ranks)))
+    items.sort(key=lambda item: ranks.get(unit_of(item.nodeid), len(ranks)))
+
+
+def unit_of(nodeid: str) -> str:
+    """The unit of work of a test or a file."""
+    return _unit(_path(nodeid))
 
 
 def _path(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
+@cache
 def _unit(path: str) -> str:
     if path in _OWN_STACK or not _uses_stack(path):
         return path

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from gateway.openapi import document
 from tests import installed
 from tests.system.calling import Caller
 
@@ -26,15 +25,10 @@ async def test_a_generated_python_client_has_every_operation_and_its_calls_run(
     python = Path(await installed.python_locked(_HERE))
     served = await caller.http.get(f"{caller.base_url}/openapi.json")
     await _generate(python, served.json(), tmp_path / "generated")
+    assert (tmp_path / "generated" / "api" / "admin").is_dir()
     shutil.copy(_HERE / "calls.py", tmp_path)
     results = await installed.told(tmp_path, str(python), "calls.py", QUESTION=QUESTION, **caller.environ)
     _check(results, await caller.messages(results["conversation"]))
-
-
-async def test_a_python_client_of_the_admin_api_is_generated_without_a_warning(tmp_path: Path) -> None:
-    python = Path(await installed.python_locked(_HERE))
-    await _generate(python, document.document(admin=True), tmp_path / "generated")
-    assert (tmp_path / "generated" / "api" / "admin").is_dir()
 
 
 async def test_a_generated_typescript_client_compiles_and_its_calls_run(
