@@ -1,11 +1,15 @@
 """Request and reply, the EVENTS feed, and the streams as the server sees them."""
 
 import asyncio
+import base64
+import random
+import zlib
 
+import msgspec
 import nats
 import pytest
 
-from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
+from bus import Bus, BusUnavailable, FeedConflict, FeedEnd, MessageTooLarge, rpc
 from bus.positions import position_of
 from contracts import examples, messages, subjects, tool_messages, wire
 from contracts.feed import FeedEvent
@@ -45,6 +49,30 @@ async def test_a_failed_answer_is_said_at_once(bus: Bus) -> None:
     async with asyncio.timeout(15):
         with pytest.raises(BusUnavailable, match="ValueError"):
             await bus.rpc.ask("chat.test.failing", ASK, tool_messages.ToolsListed, timeout=30)
+    await serving.close()
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_request_that_no_message_can_hold_is_sent_compressed(
+    bus: Bus, shared_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(data: bytes) -> bytes:
+        assert wire.decode_message(tool_messages.ListTools, data) == large
+        return wire.encode(LISTED)
+
+    large = msgspec.structs.replace(ASK, agent_id="Where is it? " * 1_000_000)
+    noise = base64.b64encode(random.Random(0).randbytes(9_000_000)).decode()
+    incompressible = msgspec.structs.replace(ASK, agent_id=noise)
+    serving = await bus.rpc.serve("chat.test.large", "workers", answer)
+    assert await bus.rpc.ask("chat.test.large", large, tool_messages.ToolsListed, timeout=30) == LISTED
+    with pytest.raises(MessageTooLarge, match=r"takes 12,000,\d+ bytes, 9,\d+,\d+ compressed"):
+        await bus.rpc.ask("chat.test.large", incompressible, tool_messages.ToolsListed, timeout=30)
+    monkeypatch.setattr(rpc, "MOST_BYTES", 9_000_000)
+    client = await nats.connect(shared_nats.url)
+    bomb = {rpc.ENCODING_HEADER: "deflate"}
+    reply = await client.request("chat.test.large", zlib.compress(b"0" * 9_000_001), 30, headers=bomb)
+    assert (reply.headers or {})[rpc.FAILED_HEADER] == "MessageTooLarge"
+    await client.close()
     await serving.close()
 
 

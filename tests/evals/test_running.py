@@ -1,7 +1,9 @@
 """Cases of a suite done again: what is paid for once, what stops a run, and what each case came to."""
 
 import asyncio
+import base64
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -198,7 +200,7 @@ async def test_a_case_that_cannot_be_run_is_named(worker: Worker, suite: Suite, 
     given: list[Case | DamagedCase] = [
         *read_cases(made.cases),
         msgspec.structs.replace(foreign, origin=origin),
-        msgspec.structs.replace(large, passages={"p": "x" * 9_000_000}),
+        msgspec.structs.replace(large, passages={"p": base64.b64encode(os.urandom(9_000_000)).decode()}),
         msgspec.structs.replace(ended, events=ended.events[:-1], sha256="f" * 64),
         erased,
     ]

@@ -1,6 +1,8 @@
 """Recorded runs that a question brings along: done again anywhere, and what becomes of calls they lack."""
 
+import base64
 import json
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -91,6 +93,16 @@ async def test_a_case_is_done_again_where_neither_log_nor_agent_is(working: Worl
     assert calls(answer) == [("find", False, False, False)]
     assert [call.body for call in working.calls] == shown
     assert len(tools.listed) == listed, "no tool server is touched"
+
+
+async def test_a_case_that_no_message_can_hold_is_done_again(working: World) -> None:
+    first = await recorded(working, says("Yes."))
+    case = await case_of(working, first, **stored_of(first))
+    asked, long = b"Do you have mugs?", b"Do you have mugs?" * 600_000
+    record = tuple(msgspec.Raw(bytes(each).replace(asked, long)) for each in case.record or ())
+    answer = await again(working, msgspec.structs.replace(case, record=record))
+    assert (answer.outcome, answer.content) == ("completed", "Yes.")
+    assert working.calls[-1].last_text == long.decode()
 
 
 async def test_the_key_of_an_agent_goes_to_its_own_provider_alone(working: World) -> None:
@@ -263,4 +275,4 @@ async def test_a_judge_asks_a_model_with_the_key_of_an_agent(working: World) -> 
         await ask_model(reruns, judge, "How good?", system="You judge.")
     assert refused.value.code == "provider_error"
     with pytest.raises(QuestionTooLarge):
-        await ask_model(reruns, judge, "x" * 9_000_000, system="You judge.")
+        await ask_model(reruns, judge, base64.b64encode(os.urandom(9_000_000)).decode(), system="You judge.")

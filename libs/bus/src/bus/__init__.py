@@ -20,7 +20,7 @@ from bus.commands import (
 )
 from bus.delivery import Delivery
 from bus.eraser import Eraser
-from bus.errors import BusUnavailable, Declined, FeedConflict
+from bus.errors import BusUnavailable, Declined, FeedConflict, MessageTooLarge
 from bus.feed_stream import EventSelection, Feed
 from bus.positions import FeedEnd
 from bus.queues import Backlog, Exhausted, Queues
@@ -40,6 +40,7 @@ __all__ = [
     "Feed",
     "FeedConflict",
     "FeedEnd",
+    "MessageTooLarge",
     "Queues",
     "Rpc",
     "Subscription",

@@ -1,4 +1,4 @@
-"""What can go wrong between a service and NATS, in the two ways that callers distinguish."""
+"""What can go wrong between a service and NATS, in the ways that callers distinguish."""
 
 
 class BusUnavailable(Exception):  # noqa: N818 - a state of things, as its callers read it
@@ -11,6 +11,10 @@ class FeedConflict(Exception):  # noqa: N818 - the same
     def __init__(self, sequence: int) -> None:
         super().__init__(f"EVENTS does not end at sequence {sequence}")
         self.sequence = sequence
+
+
+class MessageTooLarge(Exception):  # noqa: N818 - the same
+    """A request has more bytes than a message may have, compressed too; the text says how many."""
 
 
 class Declined(Exception):  # noqa: N818 - no failure

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 import nats.errors
 
+from bus import headers
 from bus.connection import Connection
 from bus.errors import BusUnavailable, FeedConflict
 from bus.jetstream import JetStream, StoredMessage
@@ -28,8 +29,6 @@ _GATHER_SECONDS = 0.02
 _EXPECTED_LAST_SEQUENCE = "Nats-Expected-Last-Sequence"
 _EXPECTED_LAST_MESSAGE = "Nats-Expected-Last-Msg-Id"
 _CLEARINGS = 100
-_HEADER_BYTES = 4096
-"""More than the headers of an event take."""
 
 
 class EventSelection(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,7 +188,7 @@ class Feed:
         return FeedEnd(sequence=sequence, position=last.position, edition=end.edition)
 
     def _payload(self, event: FeedEvent) -> bytes:
-        return _payload(event, self._jetstream.max_payload - _HEADER_BYTES)
+        return _payload(event, self._jetstream.max_payload - headers.MOST_BYTES)
 
     async def clear(self) -> FeedEnd:
         """Remove every message; consumers and the count of sequences stay. Returns the empty end."""

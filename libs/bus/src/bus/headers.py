@@ -2,6 +2,8 @@
 
 from opentelemetry import trace
 
+MOST_BYTES = 4096
+"""Left for the headers of a message, which count in the size that the server takes."""
 _VERSION = b"NATS/1.0"
 
 

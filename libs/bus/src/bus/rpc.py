@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 import nats.errors
 
 from bus import headers
 from bus.connection import Connection
-from bus.errors import BusUnavailable, Declined
+from bus.errors import BusUnavailable, Declined, MessageTooLarge
 from bus.subscription import Subscription
 from contracts import wire
 from contracts.bus_message import BusMessage
@@ -19,6 +20,12 @@ Answer = Callable[[bytes], Awaitable[bytes]]
 
 FAILED_HEADER = "Chat-Failed"
 """Set on the empty reply to a request whose handler failed, so that nobody waits for a time-out."""
+
+ENCODING_HEADER = "Content-Encoding"
+"""`deflate` (RFC 1950) on a request that is larger than a message may be (decision 160)."""
+
+MOST_BYTES = 128 * 1024 * 1024
+"""Of a request before it is compressed."""
 
 
 class Rpc:
@@ -46,12 +53,13 @@ class Rpc:
         log = logs.get_logger("bus").bind(subject=subject)
 
         async def answer(reply: str, data: bytes, block: bytes | None) -> None:
+            stated = headers.parse(block)
             with telemetry.tracer().start_as_current_span(
-                f"serve {subject}", context=telemetry.extract(headers.parse(block))
+                f"serve {subject}", context=telemetry.extract(stated)
             ):
                 failed = None
                 try:
-                    body = await handle(data)
+                    body = await handle(await _inflated(data, stated))
                 except Exception as error:
                     if isinstance(error, Declined):
                         log.warning("request_declined", reason=str(error))
@@ -74,11 +82,12 @@ class Rpc:
     async def ask(self, subject: str, message: BusMessage, reply: type[wire.M], *, timeout: float) -> wire.M:
         """One request and its reply, within `timeout` seconds.
 
-        Raises BusUnavailable where nobody serves, the server failed, or time is up.
+        Raises BusUnavailable where nobody serves, the server failed, or time is up; MessageTooLarge.
         """
+        data, encoding = await self._sendable(wire.encode(message))
         try:
             answer = await self._connection.request(
-                subject, wire.encode(message), seconds=timeout, headers=telemetry.inject({})
+                subject, data, seconds=timeout, headers=telemetry.inject(encoding)
             )
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable(f"nobody serves {subject}") from error
@@ -88,3 +97,27 @@ class Rpc:
             return wire.decode_message(reply, answer.data)
         except msgspec.DecodeError as error:
             raise BusUnavailable(f"{subject} answered with something else") from error
+
+    async def _sendable(self, data: bytes) -> tuple[bytes, dict[str, str]]:
+        """The request, compressed where it has to be, and the header that says so. Raises MessageTooLarge."""
+        room = self._connection.client.max_payload - headers.MOST_BYTES
+        if len(data) <= room:
+            return data, {}
+        packed = await asyncio.to_thread(zlib.compress, data)
+        if len(packed) > room or len(data) > MOST_BYTES:
+            raise MessageTooLarge(
+                f"it takes {len(data):,} bytes, {len(packed):,} compressed; the bus carries {room:,} of up to"
+                f" {MOST_BYTES:,}"
+            )
+        return packed, {ENCODING_HEADER: "deflate"}
+
+
+async def _inflated(data: bytes, stated: Mapping[str, str]) -> bytes:
+    """A request as it was before it was compressed. Raises MessageTooLarge, zlib.error."""
+    if stated.get(ENCODING_HEADER.lower()) != "deflate":
+        return data
+    inflating = zlib.decompressobj()
+    found = await asyncio.to_thread(inflating.decompress, data, MOST_BYTES)
+    if not inflating.eof:
+        raise MessageTooLarge(f"it takes more than {MOST_BYTES:,} bytes")
+    return found

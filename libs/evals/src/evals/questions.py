@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from contracts import wire
+from bus import MessageTooLarge
 from contracts.replay_messages import WhatIf, WhatIfAnswered
 from contracts.values import ToolSpec
 from directory.agents import AgentSettings
@@ -13,8 +13,6 @@ from evals.errors import QuestionTooLarge
 from evals.suite import SuiteAgent, SuiteTools
 from experiments.reruns import Reruns
 
-MOST_BYTES = 8 * 1024 * 1024 - 64 * 1024
-"""Of a question: the bus carries 8 MiB, headers included."""
 _OLD_WORKER = "A worker of release 0.9.0 answered, which knows no cases; upgrade all orchestrators."
 
 
@@ -60,10 +58,10 @@ def configuration_of(settings: AgentSettings) -> dict[str, Any]:
 
 async def answer_to(reruns: Reruns, question: WhatIf) -> WhatIfAnswered:
     """Raises QuestionTooLarge, and BusUnavailable where no orchestrator has ever answered."""
-    size = len(wire.encode(question))
-    if size > MOST_BYTES:
-        raise QuestionTooLarge(f"it takes {size:,} bytes, and the bus carries {MOST_BYTES:,}")
-    answer = await reruns.answer(question)
+    try:
+        answer = await reruns.answer(question)
+    except MessageTooLarge as error:
+        raise QuestionTooLarge(str(error)) from None
     if answer.unrecorded is None and answer.outcome != "unavailable":
         return WhatIfAnswered(outcome="unavailable", detail=_OLD_WORKER)
     return answer

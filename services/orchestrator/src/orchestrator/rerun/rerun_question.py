@@ -1,5 +1,7 @@
 """What a `WhatIf` is about: the conversation with the recorded run, and the agent that is to answer again."""
 
+import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -8,6 +10,7 @@ from msgspec.structs import replace
 from contracts.replay_messages import NO_VERSION, WhatIf
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.event_store import mapper
+from conversations.event_store.load_budget import count_loaded
 from directory.agents import AgentConfig, AgentSettings
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
@@ -31,14 +34,19 @@ async def recorded_of(parts: Parts, question: WhatIf) -> Recorded | None:
         if conversation.account_id != question.account_id:
             return None
     else:
-        events = [mapper.event_in(bytes(each)) for each in question.record]
-        conversation = fold(question.conversation_id, events)
+        count_loaded(sum(memoryview(each).nbytes for each in question.record))
+        # In a thread, as a long one of the log: the runs of other accounts go on meanwhile.
+        conversation = await asyncio.to_thread(_folded, question.conversation_id, question.record)
     run = conversation.run(question.trace_id)
     if run is None or run.state == "running":
         return None
     place = conversation.runs.index(run)
     before = replace(conversation, runs=conversation.runs[:place], version=run.version - 1, stored_bytes=0)
     return Recorded(before, run)
+
+
+def _folded(conversation_id: str, record: Sequence[msgspec.Raw]) -> Conversation:
+    return fold(conversation_id, (mapper.event_in(bytes(each)) for each in record))
 
 
 async def agent_of(parts: Parts, question: WhatIf) -> AgentConfig:
