@@ -36,6 +36,9 @@ REBUILD_LOCK = 0x61676369
 MOVE_LOCK = 0x6167636D
 """With the hash of an account's id: the advisory lock of the command that moves it to another cell."""
 
+FINISHED = "conversations finished"
+"""The component of the migrations that processes of the release before could not run next to."""
+
 DatabaseError = psycopg.Error
 """What Postgres refuses or breaks off, for those who use a session and not psycopg."""
 
@@ -130,4 +133,14 @@ async def server_now(pool: Pool) -> str:
     return str(row[0])
 
 
+async def upgrade_is_finished(pool: Pool) -> bool:
+    """Whether no process of the release before runs any more, as the operator has said by `migrate --finish`.
+
+    Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
+        return await (await conn.execute(_IS_FINISHED, [FINISHED])).fetchone() is not None
+
+
+_IS_FINISHED = "SELECT FROM public.schema_migrations WHERE component = %s LIMIT 1"
 _SERVER_NOW = sql.SQL("SELECT {}").format(NOW)

@@ -10,7 +10,7 @@ from conversations import compacted_erasures, erased_rows, erasures
 from conversations.archive import archive_tables
 from conversations.chain import links
 from conversations.claims import idempotency
-from conversations.database import VISIBLE_TEXT
+from conversations.database import FINISHED, VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, settled_position, snapshots, timelines
 from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
@@ -129,9 +129,6 @@ STEPS = (
     feedback_table.STEP,
 )
 
-_FINISHED = "conversations finished"
-"""The component of the steps that processes of the release before could not run next to."""
-
 
 async def migrate(database_url: str, *, finish: bool = False) -> None:
     """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes.
@@ -141,7 +138,7 @@ async def migrate(database_url: str, *, finish: bool = False) -> None:
     async with migrations.migrating(database_url) as conn:
         applied = await migrations.apply(conn, "conversations", STEPS)
         if finish or applied == len(STEPS):
-            await migrations.apply(conn, _FINISHED, settled_position.FINISH_STEPS)
+            await migrations.apply(conn, FINISHED, settled_position.FINISH_STEPS)
     await migrations.build_indexes(
         database_url,
         shown_history.INDEXES
@@ -156,4 +153,4 @@ async def reopen(database_url: str) -> None:
     """Undo what `finish` has done, before a process of the release before runs again. Safe to repeat."""
     async with migrations.migrating(database_url) as conn:
         await conn.execute(settled_position.REOPEN.encode())
-        await conn.execute("DELETE FROM schema_migrations WHERE component = %s", [_FINISHED])
+        await conn.execute("DELETE FROM schema_migrations WHERE component = %s", [FINISHED])
