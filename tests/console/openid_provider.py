@@ -26,7 +26,8 @@ Answer = tuple[int, dict[str, str], bytes]
 
 class OpenIdProvider:
     """`claims` is what its tokens say of whoever signs in; `changed` goes over what every token has, None
-    takes a claim away. `signing` and `published` are its keys. `document` goes over its document.
+    takes a claim away. `signing` and `published` are its keys. `document` goes over its document. Where it
+    `gives_refresh`, each refresh token is good once, and what it is asked for is in `refreshes`.
     """
 
     def __init__(self, url: str) -> None:
@@ -39,6 +40,9 @@ class OpenIdProvider:
         self.signing = self.published = RSAKey.generate_key(2048, {"kid": "first"})
         self.algorithm = "RS256"
         self.token_requests: list[dict[str, str]] = []
+        self.gives_refresh = False
+        self.refreshes: list[str] = []
+        self._refresh_tokens: set[str] = set()
         self._codes: dict[str, dict[str, str]] = {}
 
     def answer(self, path: str, query: dict[str, str], form: dict[str, str], authorization: str) -> Answer:
@@ -77,6 +81,8 @@ class OpenIdProvider:
         self.token_requests.append(form)
         if self.is_away:
             return 503, {}, b"Try later."
+        if form["grant_type"] == "refresh_token":
+            return self._refreshed(form["refresh_token"])
         asked = self._codes.pop(form["code"], None)
         if authorization != f"Basic {base64.b64encode(f'{CLIENT}:{SECRET}'.encode()).decode()}":
             return _json(401, {"error": "invalid_client"})
@@ -86,8 +92,22 @@ class OpenIdProvider:
             or asked["code_challenge"] != create_s256_code_challenge(form["code_verifier"])
         ):
             return _json(400, {"error": "invalid_grant", "error_description": "the code is not good"})
+        return self._issued(nonce=asked["nonce"])
+
+    def _refreshed(self, token: str) -> Answer:
+        self.refreshes.append(token)
+        if token not in self._refresh_tokens:
+            return _json(400, {"error": "invalid_grant", "error_description": "the session is over"})
+        self._refresh_tokens.remove(token)
+        return self._issued()
+
+    def end_sessions(self) -> None:
+        """As where people are disabled."""
+        self._refresh_tokens.clear()
+
+    def _issued(self, **more: str) -> Answer:
         now = int(time.time())
-        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
+        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, **more}
         claims |= self.claims | self.changed
         claims = {name: value for name, value in claims.items() if value is not None}
         header = {"alg": self.algorithm, "kid": self.signing.kid}
@@ -95,7 +115,11 @@ class OpenIdProvider:
             signed = ".".join([*map(_part, (header, claims)), ""])
         else:
             signed = jwt.encode(header, claims, self.signing, algorithms=[self.algorithm])
-        return _json(200, {"access_token": "a", "token_type": "Bearer", "id_token": signed})
+        issued = {"access_token": "a", "token_type": "Bearer", "id_token": signed}
+        if self.gives_refresh:
+            issued["refresh_token"] = secrets.token_hex(16)
+            self._refresh_tokens.add(issued["refresh_token"])
+        return _json(200, issued)
 
 
 def _part(value: object) -> str:

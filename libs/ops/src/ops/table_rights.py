@@ -94,6 +94,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "tool_runner": _READ,
     },
     "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
+    "console_sessions": {"console": _WRITE},
     "audit_log": {"gateway": "SELECT, INSERT (actor, action, kind, subject, before, after)"},
     # Webhooks.
     "webhook_endpoints": {

@@ -10,6 +10,7 @@ from administration import Admin
 from bus import Bus
 from console.frame.assets import Assets
 from console.frame.looks import Looks
+from console.frame.role_checks import RoleChecks
 from console.frame.running_experiments import Experiments
 from console.frame.sessions import Sessions
 from console.frame.sign_in_limit import SignInLimit
@@ -31,7 +32,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is the process's. `admin` has the console itself as actor; see `frame.acting.admin_of`.
-    `provider` is where people sign in; None: here, or nowhere.
+    `provider` is where people sign in, and `role_checks` ask it again; None: here, or nowhere.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sessions
     sign_in_limit: SignInLimit
     provider: "OidcProvider | None"
+    role_checks: RoleChecks | None
     looks: Looks
     streams: OpenStreams
     templates: Environment

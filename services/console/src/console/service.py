@@ -13,6 +13,7 @@ from console.console_services import ConsoleServices
 from console.frame.assets import Assets
 from console.frame.looks import Looks
 from console.frame.rendering import environment
+from console.frame.role_checks import RoleChecks
 from console.frame.running_experiments import Experiments
 from console.frame.sessions import ServerClock, Sessions
 from console.frame.sign_in_limit import SignInLimit
@@ -26,7 +27,7 @@ from knowledge.embedding.configured import embedder_of
 from ops.folder import RunFolder
 from runtime import postgres, web
 from runtime.health import HealthChecks, serve_health
-from runtime.postgres import acting_as
+from runtime.postgres import Pool, acting_as
 
 if TYPE_CHECKING:
     from console.frame.oidc_provider import OidcProvider
@@ -53,6 +54,7 @@ async def run(
         sources = NowSources(pool=pool, bus=bus, boards=boards, badges=badges, templates=templates)
         now = NowPage(lambda chosen: LiveRuns(sources, chosen), boards)
         stack.callback(asyncio.create_task(monitor.run()).cancel)
+        provider = _provider(settings)
         services = ConsoleServices(
             name=name,
             settings=settings,
@@ -80,7 +82,8 @@ async def run(
                 settings.session_hours,
             ),
             sign_in_limit=SignInLimit(),
-            provider=_provider(settings),
+            provider=provider,
+            role_checks=None if provider is None else _role_checks(settings, pool, provider),
             looks=Looks(),
             streams=OpenStreams(),
             monitor=monitor,
@@ -101,3 +104,7 @@ def _provider(settings: ConsoleSettings) -> "OidcProvider | None":
     from console.frame.oidc_provider import OidcProvider
 
     return OidcProvider(settings)
+
+
+def _role_checks(settings: ConsoleSettings, pool: Pool, provider: "OidcProvider") -> RoleChecks:
+    return RoleChecks(pool, settings.sealer(), provider, settings.oidc_role_minutes * 60)

@@ -12,6 +12,7 @@ from runtime.settings import Setting, SettingsError
 
 AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
 Hours = Annotated[float, msgspec.Meta(gt=0, le=720)]
+Minutes = Annotated[float, msgspec.Meta(gt=0, le=60)]
 
 _PREFIX = "AGENTCHAT_CONSOLE_OIDC_"
 _ISSUER = f"{_PREFIX}ISSUER"
@@ -22,7 +23,8 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
     not on this machine.
 
     With `oidc_issuer` they do so at that provider, which is told `oidc_scopes`. `oidc_role_claim` of its ID
-    token is a value or a list of values, to which `oidc_roles` give roles, each as `value=role`. Without it,
+    token is a value or a list of values, to which `oidc_roles` give roles, each as `value=role`; it is read
+    again every `oidc_role_minutes`. Without it,
     they sign in with a name and `admin_token`. Without either nobody has to, so it listens on loopback alone.
     """
 
@@ -35,6 +37,7 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
     oidc_client_secret: Annotated[str | None, Setting(f"{_PREFIX}CLIENT_SECRET", secret=True)] = None
     oidc_role_claim: Annotated[str, Setting(f"{_PREFIX}ROLE_CLAIM")] = "groups"
     oidc_roles: Annotated[tuple[str, ...], Setting(f"{_PREFIX}ROLES")] = ()
+    oidc_role_minutes: Annotated[Minutes, Setting(f"{_PREFIX}ROLE_MINUTES")] = 5.0
     oidc_scopes: Annotated[tuple[str, ...], Setting(f"{_PREFIX}SCOPES")] = ("openid", "profile", "email")
 
     def check_sign_in(self) -> None:
@@ -58,7 +61,7 @@ class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
         if self.oidc_issuer is None:
             return self.admin_token
         names = ("oidc_issuer", "oidc_client_id", "oidc_client_secret", "oidc_role_claim", "oidc_roles")
-        return msgspec.json.encode([getattr(self, name) for name in names]).decode()
+        return msgspec.json.encode([getattr(self, name) for name in (*names, "oidc_role_minutes")]).decode()
 
     def roles_by_value(self) -> dict[str, Role]:
         """Of the values of the claim. Raises SettingsError."""

@@ -57,13 +57,15 @@ async def check(request: AnyRequest) -> Response[Any] | None:
     if "%00" in request.url.query:
         raise ClientException("An address has no NUL character.")
     sessions = services.sessions
-    session = await sessions.opened(request.cookies.get(cookie_name(services), ""))
+    session = await sessions.opened(_cookie(request))
     if request.method not in _SAFE:
         _check_origin(request, services)
     needed: Role | None = request.route_handler.opt.get(KEY, Role.OWNER)
     if needed is None:
         request.state.session = session
         return None
+    if session is not None and session.is_confirmed and services.role_checks is not None:
+        session = await services.role_checks.current(session, await sessions.now())
     if session is None and not sessions.are_open:
         if request.method not in _SAFE:
             raise await _refused(request)
@@ -118,15 +120,19 @@ def _check_origin(request: AnyRequest, services: ConsoleServices) -> None:
 
 
 def _signed_out(request: AnyRequest) -> Response[Any]:
-    """To the page where one signs in, and from there back. Where a part is asked for the page stays, with
-    what is written on it. Raises NotAuthorizedException, CrossSiteArrival.
+    """To the page where one signs in, and from there back; whose session has ended goes to the provider at
+    once, which may know them still. Where a part is asked for the page stays, with what is written on it.
+    Raises NotAuthorizedException, CrossSiteArrival.
     """
     if request.headers.get("hx-request"):
         raise NotAuthorizedException("Your session has ended. What is written on this page stays.")
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if request.headers.get("sec-fetch-site") == "cross-site":
         raise CrossSiteArrival(here)
-    return Redirect(f"{SIGN_IN}?next={quote(here)}", status_code=303)
+    services = services_of(request)
+    was_in = services.sessions.unsealed(_cookie(request), ConsoleSession) is not None
+    way = f"{SIGN_IN}/begin" if was_in and services.provider is not None else SIGN_IN
+    return Redirect(f"{way}?next={quote(here)}", status_code=303)
 
 
 async def _refused(request: AnyRequest) -> FormRefused:
@@ -140,6 +146,10 @@ async def _given_token(request: AnyRequest) -> str:
     if header is not None:
         return header
     return str((await request.form()).get(TOKEN_FIELD, ""))
+
+
+def _cookie(request: AnyRequest) -> str:
+    return request.cookies.get(cookie_name(services_of(request)), "")
 
 
 def cookie_name(services: ConsoleServices) -> str:

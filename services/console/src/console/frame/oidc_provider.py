@@ -41,11 +41,19 @@ class SignInRefused(Exception):  # noqa: N818 - not an error of ours
     """This person does not come in; the text says why."""
 
 
-class Person(msgspec.Struct, frozen=True):
-    """`name` is for the audit log: the subject, which is theirs for ever, and how they are called now."""
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` is for the audit log: the subject, which is theirs for ever, and how they are called now. With
+    the `refresh_token` the provider is asked about them again; None where it gives none.
+    """
 
     name: str
     role: Role
+    subject: str
+    refresh_token: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Person(name={self.name!r}, role={self.role!r})"
 
 
 class BegunSignIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,19 +99,35 @@ class OidcProvider:
         if not code:
             raise SignInRefused(f"{self.host} refused: {(reason or 'it does not say why')[:200]}.")
         app = await self._opened()
+        with self._words():
+            token = await app.fetch_access_token(self._callback, code=code, code_verifier=code_verifier)
+        return await self._person(app, token, nonce)
+
+    async def refresh(self, refresh_token: str, subject: str) -> Person:
+        """Who the person of a sign-in is now. Raises ProviderUnavailable, SignInRefused."""
+        app = await self._opened()
+        with self._words():
+            async with AsyncOAuth2Client(
+                self._settings.oidc_client_id, self._settings.oidc_client_secret, **app.client_kwargs
+            ) as client:
+                token = await client.refresh_token(
+                    app.server_metadata["token_endpoint"], refresh_token=refresh_token
+                )
+        person = await self._person(app, token, None)
+        if person.subject != subject:
+            raise SignInRefused(f"{self.host} gave an ID token of somebody else.")
+        return person
+
+    async def _person(self, app: Any, token: Mapping[str, Any], nonce: str | None) -> Person:
+        """Raises ProviderUnavailable, SignInRefused."""
         expected = {"iss": {"essential": True, "value": self._issuer}}
         expected["aud"] = {"essential": True, "value": self._settings.oidc_client_id or ""}
         with self._words():
-            token = await app.fetch_access_token(self._callback, code=code, code_verifier=code_verifier)
             claims = await app.parse_id_token(
                 token, nonce=nonce, claims_options=expected, leeway=_LEEWAY_SECONDS
             )
         if claims is None:
             raise SignInRefused(f"{self.host} gave no ID token.")
-        return self._person(claims)
-
-    def _person(self, claims: Mapping[str, Any]) -> Person:
-        """Raises SignInRefused."""
         name = person_name(claims)
         roles = [self._roles[each] for each in self._values(claims) if each in self._roles]
         if not roles:
@@ -111,7 +135,9 @@ class OidcProvider:
                 f"{self.host} knows you as {name}, and nothing in your {self._settings.oidc_role_claim} "
                 "gives you a role here. Whoever runs this console can (AGENTCHAT_CONSOLE_OIDC_ROLES)."
             )
-        return Person(name, max(roles))
+        return Person(
+            name=name, role=max(roles), subject=str(claims["sub"]), refresh_token=token.get("refresh_token")
+        )
 
     def _values(self, claims: Mapping[str, Any]) -> list[str]:
         """Of the claim that gives roles. An address that nobody has verified is none."""

@@ -9,14 +9,15 @@ from litestar.datastructures import Cookie
 from litestar.exceptions import NotFoundException
 from litestar.response import Redirect, Template
 
-from console.console_services import services_of
+from console.console_services import ConsoleServices, services_of
 from console.frame.access import SIGN_IN, AnyRequest, is_secure
 from console.frame.rendering import session_cookie
+from console.frame.sessions import ConsoleSession
 from console.frame.sign_in import arrived, own_path, sign_in_page
 from runtime import logs
 
 if TYPE_CHECKING:
-    from console.frame.oidc_provider import OidcProvider
+    from console.frame.oidc_provider import OidcProvider, Person
 
 _SECONDS = 600.0
 """For as long the provider may ask for passwords and the like."""
@@ -85,12 +86,24 @@ async def get_callback(request: AnyRequest) -> Template:
         services.sign_in_limit.was_wrong(address)
         logs.get_logger("console").warning("sign_in_refused", reason=str(error))
         return sign_in_page(request, pending.following, problem=str(error))
-    session = await services.sessions.begin(person.name, person.role)
+    session = await _begun(services, person)
     logs.get_logger("console").info("signed_in", actor=session.actor, role=session.role.word)
     request.state.session = session
     answer = arrived(request, pending.following)
     answer.cookies = [*answer.cookies, session_cookie(request, session), _cookie(request, "")]
     return answer
+
+
+async def _begun(services: ConsoleServices, person: "Person") -> ConsoleSession:
+    """A session whose role is confirmed while it lasts; one without a refresh token lasts for as long as a
+    role may without that. Raises DatabaseUnavailable.
+    """
+    sessions, checks = services.sessions, services.role_checks
+    if checks is None or person.refresh_token is None:
+        return await sessions.begin(person.name, person.role, services.settings.oidc_role_minutes * 60)
+    session = await sessions.begin(person.name, person.role, is_confirmed=True)
+    await checks.begin(session, person, sessions.seconds)
+    return session
 
 
 async def _hurdle(request: AnyRequest, pending: PendingSignIn, address: str) -> str | None:

@@ -21,13 +21,14 @@ _ASK_SECONDS = 60.0
 
 class ConsoleSession(msgspec.Struct, frozen=True):
     """`actor` stands in the audit rows of what is changed in it. It ends at `ends`, in Unix seconds on the
-    database's clock; None: never.
+    database's clock; None: never. `is_confirmed`: a provider confirms its role while it lasts.
     """
 
     id: str
     actor: str
     role: Role
     ends: float | None = None
+    is_confirmed: bool = False
 
 
 class ServerClock:
@@ -57,16 +58,19 @@ class Sessions:
         self.are_open = credentials is None
         """Whether nobody has to sign in."""
         self._clock = clock
-        self._seconds = hours * 3600
+        self.seconds = hours * 3600
+        """How long somebody stays signed in."""
 
     def local(self) -> ConsoleSession:
         """A new session of somebody on this machine."""
         return ConsoleSession(secrets.token_urlsafe(16), LOCAL, Role.OWNER)
 
-    async def begin(self, name: str, role: Role) -> ConsoleSession:
-        """A new session of somebody who may come in. Raises DatabaseUnavailable."""
-        ends = await self.now() + self._seconds
-        return ConsoleSession(secrets.token_urlsafe(16), f"console:{name}", role, ends)
+    async def begin(
+        self, name: str, role: Role, seconds: float | None = None, *, is_confirmed: bool = False
+    ) -> ConsoleSession:
+        """A new session of somebody who may come in, for so many seconds. Raises DatabaseUnavailable."""
+        ends = await self.now() + (self.seconds if seconds is None else seconds)
+        return ConsoleSession(secrets.token_urlsafe(16), f"console:{name}", role, ends, is_confirmed)
 
     async def now(self) -> float:
         """Unix seconds on the database's clock. Raises DatabaseUnavailable."""

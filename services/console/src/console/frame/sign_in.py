@@ -10,7 +10,7 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.response import Redirect, Template
 
 from console.console_services import services_of
-from console.frame.access import SIGN_IN, AnyRequest, CrossSiteArrival, FormRefused
+from console.frame.access import SIGN_IN, AnyRequest, CrossSiteArrival, FormRefused, session_of
 from console.frame.rendering import ended_cookie, page, session_cookie
 from console.frame.roles import Role
 from runtime import logs, metrics
@@ -80,6 +80,10 @@ def _problem(request: AnyRequest, name: str, token: str) -> str | None:
 
 @post("/sign-out", role=Role.VIEWER)
 async def post_sign_out(request: AnyRequest) -> Response[None]:
+    """Raises DatabaseUnavailable."""
+    checks = services_of(request).role_checks
+    if checks is not None:
+        await checks.end(session_of(request).id)
     return Redirect(SIGN_IN, status_code=303, cookies=[ended_cookie(request)])
 
 

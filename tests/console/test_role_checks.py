@@ -1,0 +1,191 @@
+"""A role that a provider takes away ends soon, at every console; one that is away takes none at once."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from console.frame.role_checks import GRACE_SECONDS
+from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
+from tests.console.pages import text_of
+from tests.console.process import URL, ConsoleProcess, console_process
+from tests.console.test_provider_sign_in import Person
+
+pytestmark = pytest.mark.requirement("CONSOLE-ROLE-AGE")
+
+_ROLES = "staff=viewer,ops=operator"
+_NOW = "0.000001"
+"""Minutes: a role is confirmed for each request."""
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[OpenIdProvider]:
+    with openid_provider() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(provider: OpenIdProvider) -> Iterator[None]:
+    provider.gives_refresh, provider.claims["groups"] = True, ["ops"]
+    yield
+    provider.is_away, provider.changed, provider.claims = False, {}, dict(EVERYBODY)
+    provider.refreshes.clear()
+
+
+def settings_of(environ: dict[str, str], provider: OpenIdProvider, minutes: str) -> dict[str, str]:
+    named = {"ISSUER": provider.url, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "ROLES": _ROLES}
+    named |= {"ROLE_MINUTES": minutes}
+    own = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()}
+    return environ | own | {"AGENTCHAT_CONSOLE_URL": URL}
+
+
+@pytest.fixture(scope="module")
+async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
+    with tempfile.TemporaryDirectory() as folder:
+        async with console_process(Path(folder), settings_of(environ, provider, _NOW)) as process:
+            yield process
+
+
+@pytest.fixture(scope="module")
+async def other(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
+    """A second console of the same system."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with console_process(Path(folder), settings_of(environ, provider, _NOW)) as process:
+            yield process
+
+
+@pytest.fixture
+async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
+    found = Person(console)
+    await found.sign_in()
+    yield found
+    await found.http.aclose()
+
+
+async def role_of(person: Person) -> str:
+    """What the console takes them for; "" where they are to sign in again."""
+    answer = await person.get("/health")
+    if answer.status_code == 303:
+        assert answer.headers["location"] == "/sign-in/begin?next=/health", "the provider may know them still"
+        return ""
+    assert answer.status_code == 200, text_of(answer.text)
+    return text_of(answer.text).partition("console:user-1 (ada) ")[2].partition(" ")[0]
+
+
+async def test_a_role_follows_the_provider_within_a_session(person: Person, provider: OpenIdProvider) -> None:
+    assert await role_of(person) == "operator"
+    provider.claims["groups"] = ["staff"]
+    assert await role_of(person) == "viewer"
+    refused = await person.get("/playground")
+    assert (refused.status_code, "signed in as viewer" in text_of(refused.text)) == (403, True)
+    provider.claims["groups"] = ["ops"]
+    assert await role_of(person) == "operator", "and comes back"
+    assert len(set(provider.refreshes)) == len(provider.refreshes) > 3, "each token was good once"
+
+
+@pytest.mark.parametrize("what", ["group", "person", "subject", "token"])
+async def test_who_may_no_longer_come_in_is_out(person: Person, provider: OpenIdProvider, what: str) -> None:
+    match what:
+        case "group":
+            provider.claims["groups"] = []
+        case "person":
+            provider.end_sessions()
+        case "subject":
+            provider.claims["sub"] = "user-2"
+        case "token":
+            provider.changed = {"aud": "another"}
+    assert await role_of(person) == ""
+    asked = len(provider.refreshes)
+    assert await role_of(person) == "", "and stays out"
+    assert len(provider.refreshes) == asked
+
+
+async def test_consoles_share_what_was_confirmed(
+    person: Person, other: ConsoleProcess, provider: OpenIdProvider
+) -> None:
+    there = Person(other)
+    there.cookies = person.cookies
+    for each in (person, there, person, there):
+        assert await role_of(each) == "operator", "the token that was used last is the next one's"
+    provider.claims["groups"] = []
+    assert await role_of(there) == ""
+    assert await role_of(person) == ""
+    await there.http.aclose()
+
+
+async def test_a_session_that_was_signed_out_is_over_everywhere(
+    person: Person, other: ConsoleProcess
+) -> None:
+    there = Person(other)
+    there.cookies = dict(person.cookies)
+    token = (await person.get("/health")).text.partition('"x-form-token": "')[2].partition('"')[0]
+    cookies = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
+    headers = {"cookie": cookies, "origin": URL}
+    await person.http.post("/sign-out", data={"form_token": token}, headers=headers)
+    assert await role_of(there) == ""
+    await there.http.aclose()
+
+
+async def test_while_the_provider_is_away_a_role_holds_for_the_grace_and_no_longer(
+    person: Person, provider: OpenIdProvider, environ: dict[str, str]
+) -> None:
+    provider.is_away = True
+    assert await role_of(person) == "operator"
+    age(environ, GRACE_SECONDS - 60)
+    assert await role_of(person) == "operator"
+    age(environ, GRACE_SECONDS + 60)
+    waits = await person.get("/health")
+    assert waits.status_code == 503
+    assert "has not confirmed your role for 16 minutes" in text_of(waits.text)
+    provider.is_away = False
+    age(environ, GRACE_SECONDS + 60)
+    assert await role_of(person) == "operator", "the session goes on"
+
+
+def age(environ: dict[str, str], seconds: float) -> None:
+    """As if it had been confirmed so long ago, and nobody asked just now."""
+    changed = (
+        "UPDATE console_sessions SET checked_at = now() - make_interval(secs => %s), claimed_until = now()"
+    )
+    with psycopg.connect(environ["AGENTCHAT_DATABASE_URL"]) as conn:
+        conn.execute(changed, [seconds])
+
+
+async def test_a_stream_ends_when_the_role_is_to_be_confirmed(person: Person) -> None:
+    async with asyncio.timeout(20):
+        stream = await person.get("/now/stream")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_without_a_refresh_token_a_session_is_as_short_as_a_role(
+    console: ConsoleProcess, provider: OpenIdProvider
+) -> None:
+    provider.gives_refresh = False
+    found = Person(console)
+    assert "Signing in" in (await found.sign_in()).text
+    assert await role_of(found) == "", "the provider is passed again, and knows them"
+    await found.http.aclose()
+
+
+async def test_a_role_that_is_fresh_is_asked_for_nowhere(
+    environ: dict[str, str], provider: OpenIdProvider
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with console_process(Path(folder), settings_of(environ, provider, "5")) as process:
+            found = Person(process)
+            await found.sign_in()
+            for _ in range(3):
+                assert await role_of(found) == "operator"
+            assert provider.refreshes == []
+            await found.http.aclose()
+
+
+async def test_no_token_is_readable_in_the_database(person: Person, environ: dict[str, str]) -> None:
+    with psycopg.connect(environ["AGENTCHAT_DATABASE_URL"]) as conn:
+        rows: list[Any] = conn.execute("SELECT refresh_token FROM console_sessions").fetchall()
+    assert rows
+    assert all(row[0][:1] == b"\x01" for row in rows), "sealed"
