@@ -6,9 +6,11 @@ import contextlib
 import gc
 import itertools
 import os
+import shlex
 import signal
+import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import certifi
 import hypothesis
 import psycopg
 import pytest
+from execnet import XSpec
 from psycopg.conninfo import make_conninfo
 
 from conversations.event_store.log import Log, open_log
@@ -28,7 +31,8 @@ from runtime.postgres import Connection, Pool, connection, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.harness import RunningStack, embedded_nats, embedded_servers, running_stack
 from tests.scheduling import ByFile, long_ones_first, unit_of
-from tests.support.forked import own_fork_servers
+from tests.support import xdist_process
+from tests.support.forked import own_fork_servers, start_collected
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
@@ -49,21 +53,28 @@ def _trust_one_authority() -> None:
     first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
     with tempfile.NamedTemporaryFile("w", prefix="agentchat-", suffix=".pem", delete=False) as file:
         file.write(first + end)
-    atexit.register(os.unlink, file.name)
+    atexit.register(Path(file.name).unlink, missing_ok=True)
     os.environ["SSL_CERT_FILE"] = file.name
 
 
 _trust_one_authority()
 repair_wait_for()  # as a process does
-gc.disable()  # until all is imported
 # A shell that starts us in the background ignores it, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The processes of xdist share the fork servers of the one that started them."""
-    if not hasattr(config, "workerinput"):
+    gc.disable()  # until all is imported
+    if not hasattr(config, "workerinput") and not config.option.collectonly:
         own_fork_servers()
+
+
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
+    """The processes of xdist are forked from one that has imported all tests, which takes 5 CPU-s."""
+    start_collected(config.invocation_params.args)
+    for spec in specs:
+        spec.python = shlex.join((sys.executable, "-I", "-S", xdist_process.__file__))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

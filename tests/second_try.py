@@ -23,8 +23,6 @@ _ALONE = ("-n", "0", "--last-failed", "--last-failed-no-failures=none")
 def main(arguments: Sequence[str]) -> int:
     """Run pytest once, or twice; returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="agentchat-") as cache:
-        # Otherwise each of the processes compiles every test and rewrites its asserts, which takes one 10 s.
-        _pytest(cache, *arguments, "-n", "0", "--collect-only", stdout=subprocess.DEVNULL)
         code = _pytest(cache, *_IN_PARALLEL, *arguments)
         failed = _failed(Path(cache))
         if code != 1 or not 0 < len(failed) <= _AT_MOST:
@@ -36,11 +34,11 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def _pytest(cache: str, *arguments: str, stdout: int | None = None) -> int:
+def _pytest(cache: str, *arguments: str) -> int:
     remembering = ("-o", f"cache_dir={cache}")
     command = [sys.executable, "-m", "pytest", *remembering, *arguments]
-    compiled_once = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    return subprocess.run(command, check=False, env=compiled_once, stdout=stdout).returncode
+    compiling = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    return subprocess.run(command, check=False, env=compiling).returncode
 
 
 def _failed(cache: Path) -> list[str]:

@@ -4,8 +4,8 @@ It listens on FOLDER/SERVICE.sock and imports the modules. Each request over a c
 line reports the child's id, a later line its end. When a connection closes, its children get the signal that
 their request names. The server ends when the owner of FOLDER/alive has ended (see `tests.support.forked`).
 
-It has no threads. A child has the environment, arguments, working folder and descriptors 1 and 2 of its
-request, and a session of its own.
+It has no threads. A child has the environment, arguments, working folder and descriptors 1 and 2, or 0 to 2,
+of its request, and a session of its own.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ class _Server:
         """Fork for one request; it is returned in the child."""
         size, descriptors = b"", list[int]()
         with contextlib.suppress(ConnectionResetError):  # closed before it has read all that was sent
-            size, descriptors, _, _ = socket.recv_fds(connection, 4, 2)
+            size, descriptors, _, _ = socket.recv_fds(connection, 4, 3)
         if not size:
             self._close(connection)
             return None
@@ -105,7 +105,7 @@ class _Server:
         os.close(self._alive)
         for each in (self._listener, self._waker, self._woken, *self._connections):
             each.close()
-        for number, descriptor in enumerate(descriptors, start=1):
+        for number, descriptor in enumerate(descriptors, start=3 - len(descriptors)):
             os.dup2(descriptor, number)
             os.close(descriptor)
 

@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import fcntl
 import functools
+import json
 import os
 import shutil
 import signal
@@ -105,6 +106,12 @@ def start_servers() -> None:
     """Have a fork server for each service; it is outside whatever namespaces this process enters later."""
     for service in _IMPORTED:
         _server(service)
+
+
+def start_collected(arguments: Sequence[str]) -> None:
+    """Have a fork server "pytest" that has collected the tests of these arguments (`xdist_process`)."""
+    os.environ["TESTS_COLLECTED"] = json.dumps(list(arguments))
+    _start_server(Path(os.environ[_FOLDER]), "pytest", ("tests.support.collected",))
 
 
 def start(
@@ -220,17 +227,17 @@ def _connected(service: str) -> socket.socket:
     with (folder / f"{service}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / f"{service}.sock").exists():
-            _start_server(folder, service)
+            _start_server(folder, service, _IMPORTED[service])
     made = socket.socket(socket.AF_UNIX)
     made.connect(str(folder / f"{service}.sock"))
     return made
 
 
-def _start_server(folder: Path, service: str) -> None:
+def _start_server(folder: Path, service: str, modules: Sequence[str]) -> None:
     """Return when it listens; it goes on in the background."""
     command = (sys.executable, "-m", "tests.support.fork_server", str(folder), service)
     with (folder / f"{service}.log").open("wb") as log:
-        subprocess.run((*command, *_IMPORTED[service]), cwd=_ROOT, stdout=log, stderr=log, check=True)
+        subprocess.run((*command, *modules), cwd=_ROOT, stdout=log, stderr=log, check=True)
 
 
 def stop_forking(service: str) -> int:
