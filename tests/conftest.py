@@ -252,7 +252,7 @@ async def stack(request: pytest.FixtureRequest, shared_stack: _SharedStack) -> A
 def _database(servers: Servers, template: str) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     with psycopg.connect(servers.database_url, autocommit=True) as owner:
-        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     yield servers.database_url.rpartition("/")[0] + f"/{name}"
     with psycopg.connect(servers.database_url, autocommit=True) as owner:
         owner.execute(f"DROP DATABASE {name} WITH (FORCE)")

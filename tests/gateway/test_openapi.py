@@ -80,6 +80,7 @@ def test_the_document_is_openapi_and_its_examples_are_what_it_says(admin: bool) 
     assert checked > 100
 
 
+@pytest.mark.requirement("OPENAPI")
 def test_a_start_does_not_make_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes longer than all else in a start."""
     made = list[bool]()

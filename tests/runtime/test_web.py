@@ -159,6 +159,7 @@ def test_connections_are_as_many_as_there_are_files_for(
     assert within_open_files(wanted) == given
 
 
+@pytest.mark.requirement("DEMO-KEY", "CONSOLE-CLOSED")
 @pytest.mark.parametrize(
     ("host", "is_ours"),
     [
