@@ -26,6 +26,7 @@ from contracts.tool_messages import ServerCheck
 from contracts.values import Decider, Source
 from contracts.webhooks import Attempt, Delivery, OwnedEndpoint
 from conversations.erased_rows import UnfinishedErasure
+from conversations.judged.run_scores import DayScores
 from conversations.projections.usage_table import UsageLine
 from conversations.projections.verifying import VerifiedReadModel
 from conversations.queries.finding_conversations import FoundConversation
@@ -318,6 +319,15 @@ TABLES: dict[str, Callable[[], object]] = {
             tokens=None,
             rated=0,
             rating=None,
+        ),
+    ),
+    "agent-scores": _listed(
+        DayScores,
+        DayScores(
+            day="2026-11-27", version=12, evaluator="signs off", judged=812, passed=790, unjudged=3, mean=0.97
+        ),
+        DayScores(
+            day="2026-11-26", version=-1, evaluator="polite", judged=0, passed=0, unjudged=1, mean=None
         ),
     ),
     "approvals": _listed(http.Approval, _APPROVAL),

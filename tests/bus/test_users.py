@@ -41,7 +41,7 @@ PUBLISHES = {
     subjects.TOOLS_CHECK: {"gateway", "operator", "console"},
     subjects.TOOLS_CALL: {"gateway", "operator", "console"},
     subjects.MODELS_CHECK: {"gateway", "operator", "console"},
-    subjects.WHAT_IF: {"operator", "console"},
+    subjects.WHAT_IF: {"operator", "console", "judge"},
     EVENT: {"projector", "provisioner"},
     "chat.dead.REQUESTS": {"orchestrator", "tool-runner"},
     "_INBOX_provisioner.x": set[str](),

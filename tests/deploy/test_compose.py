@@ -17,7 +17,17 @@ from ops.credentials import COMPOSE, write_all
 pytestmark = pytest.mark.requirement("DEPLOYMENT")
 
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
-OURS = {"migrate", "archive", "gateway", "orchestrator", "tool-runner", "projector", "notifier", "console"}
+OURS = {
+    "migrate",
+    "archive",
+    "gateway",
+    "orchestrator",
+    "tool-runner",
+    "projector",
+    "notifier",
+    "judge",
+    "console",
+}
 
 
 def test_the_file_is_refused_nowhere_and_has_every_part() -> None:

@@ -17,7 +17,7 @@ from deploy.manifest_policy import Manifest, kubernetes_findings
 pytestmark = pytest.mark.requirement("DEPLOYMENT")
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
-SERVICES = ("gateway", "orchestrator", "tool-runner", "projector", "notifier", "console")
+SERVICES = ("gateway", "orchestrator", "tool-runner", "projector", "notifier", "judge", "console")
 
 
 _rendered = functools.cache(check_manifests.rendered)
@@ -263,7 +263,7 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
     ),
     (
         lambda them: _one(them, "ScaledObject", "orchestrator")["spec"].update(maxReplicaCount=60),
-        "Cluster agentchat-postgres: max_connections is 800, and 87 processes take 1479",
+        "Cluster agentchat-postgres: max_connections is 800, and 89 processes take 1513",
     ),
     (
         lambda them: _one(them, "ScaledObject", "orchestrator")["spec"]["scaleTargetRef"].update(

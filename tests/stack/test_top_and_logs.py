@@ -17,7 +17,7 @@ from tests.harness import RunningStack
 
 pytestmark = pytest.mark.requirement("METRICS")
 
-_SERVICES = {"gateway-1", "orchestrator-1", "tool-runner-1", "projector-1", "notifier-1"}
+_SERVICES = {"gateway-1", "orchestrator-1", "tool-runner-1", "projector-1", "notifier-1", "judge-1"}
 
 
 async def _ran(stack: RunningStack, *options: str) -> tuple[int, str, str]:

@@ -44,6 +44,7 @@ _IMPORTED = {
     "tool_runner": ("tool_runner.worker", "httpcore2", *_ALL),
     "projector": ("projector.worker", *_ALL),
     "notifier": ("notifier.worker", *_ALL),
+    "judge": ("judge.worker", *_ALL),
     "console": ("console.service", *_WEB, *_ALL),
     "mcp_demo": ("mcp_demo.app", "litestar.plugins.pydantic", *_WEB, *_ALL),
     "model_demo": ("model_demo.app", *_WEB, *_ALL),

@@ -12,6 +12,7 @@ from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import FINISHED, VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, settled_position, snapshots, timelines
+from conversations.judged import judged_runs
 from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
     approvals_table,
@@ -127,6 +128,7 @@ STEPS = (
     archive_tables.STEP,
     shards.STEP,
     feedback_table.STEP,
+    judged_runs.STEP,
 )
 
 

@@ -96,7 +96,7 @@ VALUES
 
 _BASELINE = "\n".join((_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE))
 
-STEPS = (_BASELINE, account_cells.TABLE, agents.CANARY_STEP, console_sessions.TABLE)
+STEPS = (_BASELINE, account_cells.TABLE, agents.CANARY_STEP, console_sessions.TABLE, agents.JUDGING_STEP)
 
 
 async def migrate(database_url: str) -> None:

@@ -24,13 +24,13 @@ def run_of_case(case: Case) -> Run:
     return run
 
 
-def earlier_messages(case: Case) -> tuple[ShownMessage, ...]:
-    """What was said before the case's message: the newest that fit into MOST_EARLIER, in their order, long
-    ones without their middle. Raises UnreadableEvent.
+def earlier_messages(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
+    """What was said before a run's message: the newest that fit into MOST_EARLIER, in their order, long ones
+    without their middle.
     """
     kept: list[ShownMessage] = []
     left = MOST_EARLIER
-    for each in reversed([*_earlier(conversation_of(case), case.id)]):
+    for each in reversed([*_earlier(conversation, trace_id)]):
         content = _shortened(each.content, MOST_EARLIER // 4)
         left -= len(content)
         if left < 0:

@@ -91,12 +91,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices) -> ComparedRun:
-    before = tuple(
-        AskedTool(round=each.number, name=call.name, input=call.input)
-        for each in recorded.rounds
-        for call in each.calls
-    )
-    content = recorded.reply.content if recorded.reply is not None else recorded.text
+    before = recorded_output(recorded)
     return ComparedRun(
         conversation_id=conversation_id,
         trace_id=recorded.trace_id,
@@ -105,12 +100,12 @@ def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices
         outcome=answer.outcome,
         code=answer.code,
         detail=answer.detail,
-        same_tools=_sorted(before) == _sorted(_as_far(recorded, answer.calls)),
-        same_answer=_same_end(recorded, content, answer),
-        alike=_alike(content, answer.content),
+        same_tools=_sorted(before.calls) == _sorted(_as_far(recorded, answer.calls)),
+        same_answer=_same_end(recorded, before.content, answer),
+        alike=_alike(before.content, answer.content),
         missed=tuple(call_line(call) for call in answer.calls if call.missed),
         sources_missed=answer.sources_missed,
-        recorded=_recorded_figures(recorded, prices),
+        recorded=recorded_figures(recorded, prices),
         replayed=RunFigures(
             model=answer.model,
             rounds=answer.rounds,
@@ -119,7 +114,7 @@ def compared(conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices
             cost=prices.cost(answer.model, answer.usage),
             seconds=answer.ms / 1000,
         ),
-        before=RunOutput(content=content, calls=before),
+        before=before,
         after=RunOutput(content=answer.content, calls=answer.calls),
     )
 
@@ -174,7 +169,16 @@ def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
     )
 
 
-def _recorded_figures(run: Run, prices: Prices) -> RunFigures:
+def recorded_output(run: Run) -> RunOutput:
+    calls = tuple(
+        AskedTool(round=each.number, name=call.name, input=call.input)
+        for each in run.rounds
+        for call in each.calls
+    )
+    return RunOutput(content=run.reply.content if run.reply is not None else run.text, calls=calls)
+
+
+def recorded_figures(run: Run, prices: Prices) -> RunFigures:
     return RunFigures(
         model=run.model,
         rounds=len(run.rounds),

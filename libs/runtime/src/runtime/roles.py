@@ -6,7 +6,9 @@ nothing, and there is no other role that it could go back to. What each may do s
 
 from typing import Literal, TypeAlias
 
-Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "notifier", "console"]
+Service: TypeAlias = Literal[
+    "gateway", "orchestrator", "tool_runner", "projector", "notifier", "judge", "console"
+]
 
 SERVICES: tuple[Service, ...] = (
     "gateway",
@@ -14,6 +16,7 @@ SERVICES: tuple[Service, ...] = (
     "tool_runner",
     "projector",
     "notifier",
+    "judge",
     "console",
 )
 

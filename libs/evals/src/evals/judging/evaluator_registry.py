@@ -25,7 +25,7 @@ CHECK = "check: "
 def evaluators_of(settings: Sequence[Mapping[str, Any]]) -> list[RunEvaluator]:
     """One for each, or the default ones. Raises UnfitSuite where one is unknown or two have one label."""
     made = [evaluator(each, f"evaluators[{place}]") for place, each in enumerate(settings or DEFAULTS)]
-    names = Counter(each.get_default_evaluation_name() for each in made)
+    names = Counter(each.evaluation_name for each in made)
     if repeated := [name for name, number in names.items() if number > 1]:
         raise UnfitSuite(
             SETTINGS, f"evaluators: {names[repeated[0]]} are called {repeated[0]!r}; give each a label"

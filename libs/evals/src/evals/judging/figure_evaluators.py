@@ -4,9 +4,15 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import msgspec
-from pydantic_evals.evaluators import EvaluationReason
 
-from evals.judging.run_evaluator import RunContext, RunEvaluator, RunToJudge, passed_if, recorded
+from evals.judging.run_evaluator import (
+    EvaluationReason,
+    RunContext,
+    RunEvaluator,
+    RunToJudge,
+    passed_if,
+    recorded,
+)
 
 _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -21,6 +27,7 @@ class _Figure(RunEvaluator):
     at_most_times: _Amount | None = None
 
     name: ClassVar[str] = ""
+    alone: ClassVar[str] = "at_most"
 
     def __post_init__(self) -> None:
         if self.at_most is self.at_most_times:
@@ -46,6 +53,7 @@ class Cost(_Figure):
     """In the currency of the price table: at most so much, or so many times what the recorded run cost."""
 
     name: ClassVar[str] = "cost"
+    needs_prices: ClassVar[bool] = True
 
     def figure(self, of: RunToJudge) -> float:
         if of.figures.cost is None:

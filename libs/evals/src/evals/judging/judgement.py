@@ -1,23 +1,24 @@
 """A suite's runs judged: batches of cases become datasets of `pydantic-evals`, their reports scores."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import msgspec
 from pydantic_evals import Case as EvaluatedCase
 from pydantic_evals import Dataset
-from pydantic_evals.evaluators import EvaluatorFailure
+from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext, EvaluatorFailure
 from pydantic_evals.reporting import ReportCase
 
 from evals.cases import Case
 from evals.judging.evaluator_registry import CHECK, COMPLETED, evaluator
 from evals.judging.figure_evaluators import UnknownFigure
 from evals.judging.judged_cases import RECORDED, JudgedCase, JudgedTry, Score, Unjudged, UnjudgedKind
-from evals.judging.model_judges import Ask, CouldNotJudge, ModelJudge, NotAsked, Unfit, reply_label
+from evals.judging.model_judges import Ask, CouldNotJudge, ModelJudge, NotAsked, Unfit
 from evals.judging.recorded_profile import OfProfile, RecordedProfile
-from evals.judging.run_evaluator import Question, RunEvaluator, RunToJudge
-from evals.recorded_run import earlier_messages
+from evals.judging.run_evaluator import Question, RunContext, RunEvaluator, RunToJudge, evaluated, options_of
+from evals.recorded_run import conversation_of, earlier_messages
 from evals.results import CaseOutcome, CaseResult
 
 _BATCH = 100
@@ -44,6 +45,30 @@ class _Try(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return f"{self.question.case_id} {self.question.attempt}"
+
+
+@dataclass(repr=False)
+class _Judge(Evaluator[Question, RunToJudge, Mapping[str, str]]):
+    """One of ours, as `pydantic-evals` knows them. A model's own words are kept as a label."""
+
+    judge: RunEvaluator
+
+    def get_default_evaluation_name(self) -> str:
+        return self.judge.evaluation_name
+
+    def build_serialization_arguments(self) -> dict[str, Any]:
+        return options_of(self.judge)
+
+    async def evaluate(
+        self, ctx: EvaluatorContext[Question, RunToJudge, Mapping[str, str]]
+    ) -> dict[str, Any]:
+        given = RunContext(
+            inputs=ctx.inputs, output=ctx.output, expected_output=ctx.expected_output, metadata=ctx.metadata
+        )
+        found = await evaluated(self.judge, given)
+        name = self.judge.evaluation_name
+        reply = {_reply_label(name): found.reply} if found.reply else {}
+        return {name: EvaluationReason(found.value, found.reason), **reply}
 
 
 class Judging:
@@ -133,7 +158,7 @@ class Judging:
                     inputs=each.question,
                     metadata=each.question.slices,
                     expected_output=each.expected,
-                    evaluators=each.evaluators,
+                    evaluators=tuple(map(_Judge, each.evaluators)),
                 )
                 for each in tries
             ],
@@ -193,7 +218,7 @@ def _question(case: Case, evaluators: Iterable[RunEvaluator]) -> Question:
         case_id=case.id,
         attempt=RECORDED,
         message=case.message,
-        earlier=earlier_messages(case) if any(map(is_model, evaluators)) else (),
+        earlier=earlier_messages(conversation_of(case), case.id) if any(map(is_model, evaluators)) else (),
         passages=len(case.passages),
         slices=case.slices,
     )
@@ -211,7 +236,7 @@ def _judged(tried: _Try, reported: _Reported | None) -> JudgedTry:
         scores.append(Score(evaluator=COMPLETED, value=float(completed), passed=completed, reason=reason))
     failures = [] if reported is None else reported.evaluator_failures
     for each in tried.evaluators if reported is not None else ():
-        name = each.get_default_evaluation_name()
+        name = each.evaluation_name
         failure = next((found for found in failures if found.name == name), None)
         if failure is None and reported is not None:
             scores.append(_score(each, name, reported))
@@ -230,7 +255,7 @@ def _judged(tried: _Try, reported: _Reported | None) -> JudgedTry:
 def _score(made: RunEvaluator, name: str, reported: _Reported) -> Score:
     found = reported.assertions.get(name) or reported.scores[name]
     value = float(found.value)
-    label = reported.labels.get(reply_label(name))
+    label = reported.labels.get(_reply_label(name))
     return Score(
         evaluator=name,
         value=value,
@@ -238,6 +263,10 @@ def _score(made: RunEvaluator, name: str, reported: _Reported) -> Score:
         reason=found.reason or "",
         reply=label.value if label is not None else "",
     )
+
+
+def _reply_label(name: str) -> str:
+    return f"{name}: reply"
 
 
 def _unjudged(failure: EvaluatorFailure) -> Unjudged:

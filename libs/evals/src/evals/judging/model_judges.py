@@ -9,9 +9,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
-from pydantic_evals.evaluators import EvaluationReason
 
-from evals.judging.run_evaluator import MOST_REASON, Question, RunContext, RunEvaluator, RunToJudge, recorded
+from evals.judging.run_evaluator import (
+    MOST_REASON,
+    EvaluationReason,
+    Question,
+    RunContext,
+    RunEvaluator,
+    RunToJudge,
+    recorded,
+)
 from experiments.comparison import call_line
 
 Ask = Callable[[str, str, dict[str, Any]], Awaitable[str]]
@@ -73,16 +80,11 @@ class PairAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(repr=False, kw_only=True)
 class ModelJudge(RunEvaluator):
-    """`ask` reaches the model; it is no option of `suite.yaml`. Its own replies are kept as a label."""
+    """`ask` reaches the model; it is no option of `suite.yaml`."""
 
     ask: Ask | None = field(default=None, init=False)
 
     name: ClassVar[str] = ""
-
-    def build_serialization_arguments(self) -> dict[str, Any]:
-        arguments = super().build_serialization_arguments()
-        arguments.pop("ask", None)
-        return arguments
 
     async def asked(self, system: str, text: str, kind: type[_Answer]) -> tuple[str, _Answer]:
         """The judge's reply, and what it says. Raises CouldNotJudge, NotAsked."""
@@ -97,10 +99,9 @@ class ModelJudge(RunEvaluator):
         """The value, the reason, and the judge's replies."""
         raise NotImplementedError
 
-    async def evaluate(self, ctx: RunContext) -> dict[str, Any]:  # type: ignore[override]  # both are allowed
+    async def evaluate(self, ctx: RunContext) -> EvaluationReason:
         value, reason, replies = await self.judged(ctx)
-        name = self.get_default_evaluation_name()
-        return {name: EvaluationReason(value, reason[:MOST_REASON]), reply_label(name): "\n".join(replies)}
+        return EvaluationReason(value, reason[:MOST_REASON], "\n".join(replies))
 
 
 @dataclass(repr=False, kw_only=True)
@@ -147,11 +148,6 @@ class Pairwise(ModelJudge):
         changed = {*values} == {0.0, 1.0}
         reason = "the order decided: " if changed else ""
         return sum(values) / 2, reason + " / ".join(reasons), replies
-
-
-def reply_label(name: str) -> str:
-    """Under which label the judge's own replies are in a report of `pydantic-evals`."""
-    return f"{name}: reply"
 
 
 async def _asked_once(ask: Ask, system: str, text: str, kind: type[_Answer]) -> tuple[str, _Answer]:

@@ -13,9 +13,8 @@ from itertools import combinations
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
-from pydantic_evals.evaluators import EvaluationReason
 
-from evals.judging.run_evaluator import RunContext, RunEvaluator, passed_if, recorded
+from evals.judging.run_evaluator import EvaluationReason, RunContext, RunEvaluator, passed_if, recorded
 from evals.judging.shared_words import overlap, words
 from experiments.comparison import counted_overlap
 

@@ -1,11 +1,14 @@
-"""What an evaluator is: one question about a run, answered from 0 to 1."""
+"""What an evaluator is: one question about a run, answered from 0 to 1.
 
-from collections.abc import Mapping
+Suites are judged by `pydantic-evals`, which has ours as its own (`judgement`). It takes seconds and 40 MB to
+import, so nothing here does: an agent's evaluators are checked, and live runs judged, without it.
+"""
+
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import msgspec
-from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
 from contracts.values import ShownMessage
 from experiments.comparison import RunFigures, RunOutput
@@ -37,12 +40,28 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     slices: Mapping[str, str] = {}
 
 
-RunContext = EvaluatorContext[Question, RunToJudge, Mapping[str, str]]
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What an evaluator is given. `expected_output` is the recorded run, where there is one to compare with;
+    `metadata` are the slices.
+    """
+
+    inputs: Question
+    output: RunToJudge
+    expected_output: RunToJudge | None = None
+    metadata: Mapping[str, str] | None = None
+
+
+class EvaluationReason(msgspec.Struct, frozen=True):
+    """A verdict, or a value from 0 to 1, and why. `reply` is a model's own words."""
+
+    value: bool | float
+    reason: str | None = None
+    reply: str = ""
 
 
 @dataclass(repr=False, kw_only=True)
-class RunEvaluator(Evaluator[Question, RunToJudge, Mapping[str, str]]):
-    """Its fields are its options in `suite.yaml`. `expected_output` of a context is the recorded run.
+class RunEvaluator:
+    """Its fields are its options in `suite.yaml`.
 
     A number passes from `passes_from` on. `label` is its name in reports, where several are of one kind.
     """
@@ -51,6 +70,9 @@ class RunEvaluator(Evaluator[Question, RunToJudge, Mapping[str, str]]):
 
     name: ClassVar[str]
     passes_from: ClassVar[float] = 1.0
+    alone: ClassVar[str] = ""
+    """The option with which it needs no recorded run, where it has one."""
+    needs_prices: ClassVar[bool] = False
     tolerated_drop: ClassVar[float] = 0.05
     """So much its mean may be lower than before, where the suite has no threshold."""
 
@@ -59,19 +81,22 @@ class RunEvaluator(Evaluator[Question, RunToJudge, Mapping[str, str]]):
         """Whether it compares with the recorded run, which then passes by definition."""
         return False
 
-    @classmethod
-    def get_serialization_name(cls) -> str:
-        return cls.name
-
-    def get_default_evaluation_name(self) -> str:
+    @property
+    def evaluation_name(self) -> str:
         return self.label or self.name
 
-    def evaluate(self, ctx: RunContext) -> EvaluationReason:
+    def evaluate(self, ctx: RunContext) -> EvaluationReason | Awaitable[EvaluationReason]:
         raise NotImplementedError
 
 
+async def evaluated(evaluator: RunEvaluator, ctx: RunContext) -> EvaluationReason:
+    """What it says; raises what it raises."""
+    found = evaluator.evaluate(ctx)
+    return found if isinstance(found, EvaluationReason) else await found
+
+
 def recorded(ctx: RunContext) -> RunToJudge:
-    """The recorded run, which every case has."""
+    """The recorded run, which every case has; evaluators of live runs do not compare."""
     assert ctx.expected_output is not None
     return ctx.expected_output
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from pydantic_evals.evaluators import EvaluationReason
 
-from evals.judging.run_evaluator import RunContext, RunEvaluator, passed_if, recorded, shown
+from evals.judging.run_evaluator import EvaluationReason, RunContext, RunEvaluator, passed_if, recorded, shown
 from evals.judging.shared_words import facts_of
 from evals.language import LANGUAGES, UNDETERMINED, are_same, language_of
 
@@ -25,6 +24,7 @@ class Equal(RunEvaluator):
     ignore_case: bool = False
 
     name: ClassVar[str] = "equal"
+    alone: ClassVar[str] = "text"
 
     @property
     def compares(self) -> bool:
@@ -139,6 +139,7 @@ class Language(RunEvaluator):
     code: _Text | None = None
 
     name: ClassVar[str] = "language"
+    alone: ClassVar[str] = "code"
 
     def __post_init__(self) -> None:
         if self.code not in (None, *LANGUAGES):
@@ -165,6 +166,7 @@ class Length(RunEvaluator):
     at_most_times: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
     name: ClassVar[str] = "length"
+    alone: ClassVar[str] = "at_least or at_most"
 
     def __post_init__(self) -> None:
         if self.at_least is self.at_most is self.at_least_times is self.at_most_times:
@@ -218,6 +220,7 @@ class CitedSources(RunEvaluator):
     cited: Literal["recorded", "same"] | _Count = field(default="recorded")
 
     name: ClassVar[str] = "sources"
+    alone: ClassVar[str] = "cited: 1"
 
     @property
     def compares(self) -> bool:

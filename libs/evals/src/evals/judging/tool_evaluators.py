@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from pydantic_evals.evaluators import EvaluationReason
 
 from contracts import wire
 from contracts.replay_messages import AskedTool
-from evals.judging.run_evaluator import RunContext, RunEvaluator, recorded
+from evals.judging.run_evaluator import EvaluationReason, RunContext, RunEvaluator, recorded
 from evals.judging.shared_words import overlap
 from experiments.comparison import call_key, call_line
 
@@ -45,6 +44,7 @@ class CalledTools(RunEvaluator):
     forbidden: tuple[str, ...] = field(default=())
 
     name: ClassVar[str] = "tool_calls"
+    alone: ClassVar[str] = "recorded: ignored"
 
     @property
     def compares(self) -> bool:

@@ -19,5 +19,5 @@ def verdict_on(suite: Suite, results: Path) -> tuple[list[JudgedCase], SuiteVerd
     baseline = None
     if settings.baseline is not None:
         baseline = {each.case_id: each for each in read_judged(suite.folder / settings.baseline)}
-    asking = [each.get_default_evaluation_name() for each in evaluators if is_model(each)]
+    asking = [each.evaluation_name for each in evaluators if is_model(each)]
     return cases, verdict(thresholds, cases, baseline, asking=asking)

@@ -110,7 +110,7 @@ def thresholds_of(settings: Mapping[str, Any], evaluators: Sequence[RunEvaluator
     """Of `suite.yaml`'s `thresholds`: `not_run`, and a Threshold for each evaluator. Raises UnfitSuite."""
     judges = {COMPLETED: _OF_CHECK}
     for each in evaluators:
-        judges[each.get_default_evaluation_name()] = Judge(drop=each.tolerated_drop, compares=each.compares)
+        judges[each.evaluation_name] = Judge(drop=each.tolerated_drop, compares=each.compares)
     not_run = Thresholds.__struct_defaults__[0]
     for name, value in settings.items():
         try:

@@ -93,7 +93,7 @@ def _positional(field: types.Field) -> Field:
 def _by_type(field: types.Field) -> Field:
     """One option, for a struct one for each of its fields; a list of structs is in JSON alone.
 
-    A struct whose fields all have defaults is an option of its own, in JSON.
+    Any struct but one with one required field is an option of its own, in JSON.
     """
     name, kind = field.name, field.type
     if isinstance(kind, types.Metadata):  # its words and its schema for the API
@@ -105,7 +105,7 @@ def _by_type(field: types.Field) -> Field:
     nullable = len(parts) > 1
     metavar, about = _ABOUT.get(name, (None, None))
     match plain:
-        case types.StructType() if any(field.required for field in plain.fields):
+        case types.StructType() if sum(field.required for field in plain.fields) == 1:
             return _nested(name, plain)
         case types.VarTupleType(item_type=types.StructType()):
             return Field(name=name, options=(), take=lambda _: UNSET)

@@ -61,6 +61,11 @@ ROWS = (
             "leased_until": "NULL",
         },
     ),
+    Rows(table="judged_runs", changed={"due_at": "CASE WHEN incoming.due_at IS NOT NULL THEN now() END"}),
+    Rows(
+        table="run_scores",
+        where="trace_id IN (SELECT trace_id FROM judged_runs WHERE account_id = {account})",
+    ),
     Rows(table="idempotency_keys"),
     Rows(table="compacted_usage"),
 )
