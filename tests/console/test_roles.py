@@ -101,6 +101,10 @@ ROLES: dict[str, Role | None] = {
     "POST /webhooks/{endpoint_id}/replay": Role.OPERATOR,
     "GET /audit": Role.OWNER,
     "GET /health": Role.VIEWER,
+    "GET /health/read-models": Role.VIEWER,
+    "POST /health/verify": Role.OPERATOR,
+    "POST /health/rebuild": Role.OWNER,
+    "POST /health/jobs/{job_id}/stop": Role.OPERATOR,
 }
 GUARDED = {route: role for route, role in ROLES.items() if role is not None}
 ACTIONS = [route for route in GUARDED if route.startswith("POST ")]
@@ -253,6 +257,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     made_pages = [account, agent, f"{agent}/servers/tools", f"{agent}/servers/tools/tools"]
     made_pages += [f"{agent}/diff?old=1&new=2", f"{agent}/canary"]
     made_pages += [base, f"/webhooks/{endpoint.id}", conversation, f"{conversation}/events"]
+    await visitors[Role.OWNER].answer("POST /health/verify")  # a job that can be stopped
     chosen = f"agent={agent.rpartition('/')[2]}"
     listed = [route.removeprefix("GET ") for route in ROLES if re.fullmatch(r"GET /[a-z-]+", route)]
     return [
@@ -273,6 +278,7 @@ def routes_in(html: str) -> set[str]:
     """The routes that a page leads to or sends forms to."""
     found = {("POST", path) for path in re.findall(r'hx-post="([^"]+)"', html)}
     found |= {("GET", path) for path in re.findall(r'\s(?:href|hx-get|hx-sse:connect)="(/[^"]*)"', html)}
+    found |= {("POST", path) for path in re.findall(r'formaction="([^"]+)"', html)}
     for form in re.findall(r"<form[^>]*>", html):
         action = re.search(r'action="([^"]+)"', form)
         if action is not None:

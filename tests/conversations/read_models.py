@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
@@ -41,6 +42,13 @@ async def empty(database_url: str) -> None:
             "erasures",
         ]
         await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
+
+
+@pytest.fixture
+async def no_jobs(migrated_database_url: str) -> None:
+    """No job for read models is there."""
+    async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as owner:
+        await owner.execute("TRUNCATE read_model_jobs")
 
 
 @dataclass(frozen=True)

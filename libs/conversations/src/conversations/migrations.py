@@ -21,6 +21,7 @@ from conversations.projections import (
     follower,
     messages_table,
     open_runs_table,
+    read_model_jobs,
     runs_table,
     search_table,
     shadow,
@@ -129,6 +130,7 @@ STEPS = (
     shards.STEP,
     feedback_table.STEP,
     judged_runs.STEP,
+    read_model_jobs.STEP,
 )
 
 

@@ -90,7 +90,8 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "projection_cursors": {"projector": _WRITE},
     "read_model_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "judge": _READ},
     "parked_events": {"projector": _WRITE, "console": _READ},
-    "read_models": {"projector": _READ, "console": _READ},
+    "read_models": {"gateway": _READ, "projector": _READ},
+    "read_model_jobs": {"gateway": _WRITE, "projector": "SELECT, UPDATE"},
     "feed_days": {"projector": _APPEND},
     # Judged live runs.
     "judging_position": {"judge": "SELECT, UPDATE"},

@@ -21,7 +21,28 @@ from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 _AGAIN_SECONDS = 1.0
 
 
-class Rebuilds(Watch):
+class LoggedBuild(Watch):
+    """A rebuild in the log of the process; `built` is called when a read model was swapped."""
+
+    def __init__(self, built: Callable[[], None]) -> None:
+        self._built = built
+        self._logger = get_logger("projector.rebuilds")
+
+    def parked(self, name: str, refused: RefusedEvent) -> None:
+        self._logger.error("event_parked", projection=name, **msgspec.structs.asdict(refused))
+
+    def resumed(self, name: str, position: int) -> None:
+        self._logger.info("rebuild_resumed", read_model=name, position=position)
+
+    def waits(self, name: str) -> None:
+        self._logger.warning("swap_waits", read_model=name)
+
+    def swapped(self, name: str, position: int) -> None:
+        self._logger.info("read_model_rebuilt", read_model=name, position=position)
+        self._built()
+
+
+class Rebuilds:
     """One look at start, and what it finds; `built` is called when read models may have been swapped."""
 
     def __init__(
@@ -60,17 +81,4 @@ class Rebuilds(Watch):
             open_pool(self._database_url, max_size=len(found) + CONNECTIONS) as pool,
             open_archive_log(self._database_url, self._archive, max_size=2) as log,
         ):
-            await rebuild(pool, log, found, self)
-
-    def parked(self, name: str, refused: RefusedEvent) -> None:
-        self._logger.error("event_parked", projection=name, **msgspec.structs.asdict(refused))
-
-    def resumed(self, name: str, position: int) -> None:
-        self._logger.info("rebuild_resumed", read_model=name, position=position)
-
-    def waits(self, name: str) -> None:
-        self._logger.warning("swap_waits", read_model=name)
-
-    def swapped(self, name: str, position: int) -> None:
-        self._logger.info("read_model_rebuilt", read_model=name, position=position)
-        self._built()
+            await rebuild(pool, log, found, LoggedBuild(self._built))

@@ -25,6 +25,7 @@ from conversations.projections.shards import SHARDS
 from conversations.queries.finding_approvals import runs_that_wait
 from conversations.shard_leases import ShardLeases
 from projector import erasure, feed_publisher
+from projector.job_runner import JobRunner
 from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings
@@ -100,6 +101,7 @@ class Projector:
         self._pool = pool
         self._follower = Follower(pool, log, PROJECTIONS, reset=False)
         self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt, archive=archive)
+        self._jobs = JobRunner(database_url, name, pool, PROJECTIONS, self._rebuilt, archive=archive)
         self._erasing = LogFollower(
             "erasures",
             erasure.ErasureStep(bus, pool).step,
@@ -164,6 +166,7 @@ class Projector:
             for following in (*self._followings, *others):
                 tasks.create_task(following.run())
             tasks.create_task(self._rebuilds.run())
+            tasks.create_task(self._jobs.run())
             tasks.create_task(self._measuring())
 
     async def _measuring(self) -> None:

@@ -92,9 +92,7 @@ class Build:
 
     async def drop(self) -> None:
         """Remove the shadows. Raises DatabaseUnavailable."""
-        for each in self._projections:
-            async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
-                await shadow.drop(conn, each, self._schema)
+        await _drop(self._pool, self._projections, self._schema)
 
     async def advance(self, until: int, *, only: Projection | None = None) -> None:
         """Bring them all, or one, up to `until`, a position of the log. Raises DatabaseUnavailable.
@@ -211,12 +209,27 @@ async def rebuild(
     return min(build.positions.values())
 
 
+async def discard(pool: Pool, projections: Sequence[Projection]) -> None:
+    """Remove what rebuilds of these have left that did not come to their end.
+
+    Raises RebuildUnderWay, DatabaseUnavailable.
+    """
+    async with alone(pool, "rebuilding", projections):
+        await _drop(pool, projections, "rebuilding")
+
+
 async def due(pool: Pool, projections: Sequence[Projection]) -> list[Projection]:
     """Those whose live tables are not of this version, or were never filled. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         cursor = await conn.execute("SELECT DISTINCT name, version FROM read_model_positions")
         stored = dict(await cursor.fetchall())
     return [each for each in projections if stored.get(each.name) != each.version]
+
+
+async def _drop(pool: Pool, projections: Sequence[Projection], schema: Schema) -> None:
+    for each in projections:
+        async with connection(pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+            await shadow.drop(conn, each, schema)
 
 
 @contextlib.asynccontextmanager

@@ -30,8 +30,10 @@ _WORDS: dict[str, Any] = {
     "name": "Acme",
     "outcome": "added",
     "plan": "Pro",
+    "projector": "projector-1",
     "provider": "anthropic",
     "provider_key": "<provider key>",
+    "read_models": ["usage"],
     "source_type": "markdown",
     "subject": "Pro",
     "system_prompt": "Answer briefly.",
@@ -58,8 +60,9 @@ def _fitting(schema: dict[str, Any], schemas: dict[str, Any], name: str = "") ->
     if kind == "object" and "properties" in schema:
         names = schema.get("required") or [*schema["properties"]][:2]
         return {each: _fitting(schema["properties"][each], schemas, each) for each in names}
-    if name in _WORDS and (kind is None or isinstance(_WORDS[name], _TYPES.get(kind, object))):
-        return _WORDS[name]
+    word = _WORDS.get(name)
+    if word is not None and _fits(word, schema):
+        return word
     if "anyOf" in schema:
         return _fitting(schema["anyOf"][0], schemas, name)
     if "default" in schema or "enum" in schema:
@@ -67,6 +70,11 @@ def _fitting(schema: dict[str, Any], schemas: dict[str, Any], name: str = "") ->
     if kind == "array":
         return [_fitting(schema["items"], schemas)] if schema.get("items") else []
     return _plain(schema, name)
+
+
+def _fits(word: Any, schema: dict[str, Any]) -> bool:
+    kind = schema.get("type")
+    return (kind is None or isinstance(word, _TYPES.get(kind, object))) and word in schema.get("enum", [word])
 
 
 def _plain(schema: dict[str, Any], name: str) -> Any:
