@@ -1,10 +1,14 @@
 """The page What if: recorded runs chosen, answered by a draft, and compared in the browser."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from evals.case_file import read_cases
+from evals.cases import Case
 from tests.console.pages import Browser, text_of
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
@@ -100,3 +104,21 @@ async def test_an_experiment_that_is_not_known_any_more_says_what_to_do(browser:
     response = await browser.get("/what-if/0123456789abcdef")
     assert response.status_code == 404
     assert "Start it again from the page What if." in text_of(response.text)
+
+
+@pytest.mark.requirement("EVAL-COLLECT")
+async def test_a_run_is_downloaded_as_a_redacted_case(
+    browser: Browser, agent: Caller, tmp_path: Path
+) -> None:
+    conversation = (await agent.chat("I am ada@example.org")).json()["conversation_id"]
+    page = (await browser.get(f"/conversations/{conversation}")).text
+    (link,) = re.findall(rf'href="(/conversations/{conversation}/case[^"]+)"', page)
+    downloaded = await browser.get(link)
+    file = tmp_path / "cases.jsonl"
+    file.write_bytes(downloaded.content)
+    (case,) = read_cases(file)
+    assert isinstance(case, Case)
+    assert (case.message, case.redacted) == ("I am person1@example.com", ("email",))
+    assert downloaded.headers["content-disposition"] == f'attachment; filename="{case.id}.jsonl"'
+    assert (await agent.delete(conversation)).status_code == 204
+    assert (await browser.get(link)).status_code == 410

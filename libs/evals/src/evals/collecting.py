@@ -1,6 +1,7 @@
 """Runs out of the log as cases, redacted before they leave."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -11,15 +12,15 @@ from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run, fold
 from conversations.chain.event_links import event_links
 from conversations.errors import UnreadableEvent
-from conversations.event_store.log import Log, LogEntry
+from conversations.event_store.log import Log, LogEntry, in_thread_if_large
 from directory.agents import AgentConfig, AgentSettings, load_agent
-from evals.case_file import MOST_LINE_BYTES
+from evals.case_file import MOST_LINE_BYTES, case_line
 from evals.cases import Case, Feedback, Origin
 from evals.choosing import slices_of
 from evals.errors import NotACase, SuiteError, ToolsNotListed
 from evals.redacted_case import redacted
-from evals.redaction_rules import ReadyRules
-from evals.suite import SuiteAgent
+from evals.redaction_rules import ReadyRules, ready
+from evals.suite import SuiteAgent, new_settings, settings_in
 from knowledge.search.search import load_passages
 from runtime.postgres import Pool
 
@@ -42,6 +43,19 @@ async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | No
     return SuiteAgent(
         agent_id=found.agent_id, account_id=found.account_id, version=found.version, settings=settings
     )
+
+
+async def line_for_new_suite(
+    pool: Pool, rpc: Rpc | None, run: Run, account_id: str, conversation_id: str
+) -> bytes:
+    """A run as a line of `cases.jsonl`, redacted by the rules that a new suite of its agent has.
+
+    Raises SuiteError, BusUnavailable, DatabaseUnavailable.
+    """
+    agent = await agent_of(pool, account_id, run.agent_id)
+    rules = ready(settings_in(new_settings(run.agent_id, account_id)).redact, Path())
+    reader = CaseReader(pool, Log(pool), rpc, agent, account_id, rules)
+    return case_line(await reader.read(conversation_id, run.trace_id))
 
 
 class CaseReader:
@@ -69,7 +83,9 @@ class CaseReader:
         if sum(len(entry.state) for entry in entries) > MOST_LINE_BYTES // 2:
             raise NotACase(trace_id, "its conversation is too large for a case")
         try:
-            conversation = fold(conversation_id, [entry.event for entry in entries])
+            conversation = await in_thread_if_large(
+                lambda page: fold(conversation_id, [entry.event for entry in page]), entries
+            )
         except UnreadableEvent as error:
             raise NotACase(trace_id, f"its conversation cannot be read: {error}") from None
         run, end = conversation.run(trace_id), _end_of(entries, trace_id)
@@ -92,7 +108,7 @@ class CaseReader:
                 Feedback(score=each.score, label=each.label, comment=each.comment) for each in run.feedback
             ),
         )
-        return redacted(case, self._rules)
+        return await in_thread_if_large(lambda _: redacted(case, self._rules), entries)
 
     async def _origin(self, last: LogEntry, trace_id: str) -> Origin:
         link = (await event_links(self._pool, [last])).get(last.position)

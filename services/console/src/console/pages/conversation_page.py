@@ -184,6 +184,30 @@ async def get_event(
     return Response(rows[0].state, media_type="application/json", headers={"cache-control": "no-store"})
 
 
+@get("/conversations/{conversation_id:str}/case", role=Role.VIEWER)
+async def get_case(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
+    """A run as a line for a suite's `cases.jsonl`, with what the rules of a new suite redact taken out."""
+    from evals.collecting import line_for_new_suite  # 2 MiB, for a page that few open
+    from evals.errors import SuiteError
+
+    found = await _look(request, conversation_id)
+    if not isinstance(found, ConversationView):
+        return found
+    if found.run is None:
+        return problem(request, 404, "The conversation has no run yet.")
+    await note_read(request, found.id, found.account_id)
+    services = services_of(request)
+    try:
+        line = await line_for_new_suite(
+            services.pool, services.bus.rpc, found.run, found.account_id, found.id
+        )
+    except SuiteError as error:
+        return problem(request, 409, f"No case can be made: {error}.")
+    name = f'attachment; filename="{found.run.trace_id}.jsonl"'
+    headers = {"cache-control": "no-store", "content-disposition": name}
+    return Response(line, media_type="application/jsonl", headers=headers)
+
+
 @get("/traces/{trace_id:str}", role=Role.VIEWER)
 async def get_trace(request: AnyRequest, trace_id: FromPath[str]) -> Redirect | Template:
     """The conversation that has a run."""
@@ -199,4 +223,4 @@ async def get_trace(request: AnyRequest, trace_id: FromPath[str]) -> Redirect | 
     return Redirect(f"/conversations/{found.conversation_id}?run={trace_id}")
 
 
-HANDLERS = (get_conversation, get_stream, get_events, get_event, get_trace)
+HANDLERS = (get_conversation, get_stream, get_events, get_event, get_case, get_trace)
