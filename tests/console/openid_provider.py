@@ -27,7 +27,8 @@ Answer = tuple[int, dict[str, str], bytes]
 class OpenIdProvider:
     """`claims` is what its tokens say of whoever signs in; `changed` goes over what every token has, None
     takes a claim away. `signing` and `published` are its keys. `document` goes over its document. Where it
-    `gives_refresh`, each refresh token is good once, and what it is asked for is in `refreshes`.
+    `gives_refresh`, each refresh token is good once, and what it is asked for is in `refreshes`; it sets
+    `was_asked`, and answers that once it `may_answer`.
     """
 
     def __init__(self, url: str) -> None:
@@ -42,6 +43,8 @@ class OpenIdProvider:
         self.token_requests: list[dict[str, str]] = []
         self.gives_refresh = False
         self.refreshes: list[str] = []
+        self.was_asked, self.may_answer = threading.Event(), threading.Event()
+        self.may_answer.set()
         self._refresh_tokens: set[str] = set()
         self._codes: dict[str, dict[str, str]] = {}
 
@@ -96,6 +99,8 @@ class OpenIdProvider:
 
     def _refreshed(self, token: str) -> Answer:
         self.refreshes.append(token)
+        self.was_asked.set()
+        self.may_answer.wait(10)
         if token not in self._refresh_tokens:
             return _json(400, {"error": "invalid_grant", "error_description": "the session is over"})
         self._refresh_tokens.remove(token)

@@ -117,6 +117,24 @@ async def test_consoles_share_what_was_confirmed(
     await there.http.aclose()
 
 
+async def test_one_console_asks_and_the_others_go_on(
+    person: Person, other: ConsoleProcess, provider: OpenIdProvider
+) -> None:
+    there = Person(other)
+    there.cookies = person.cookies
+    provider.was_asked.clear()
+    provider.may_answer.clear()
+    try:
+        waiting = asyncio.create_task(role_of(person))
+        await asyncio.to_thread(provider.was_asked.wait, 10)
+        assert await role_of(there) == "operator"
+        assert len(provider.refreshes) == 1, "a token that is used twice is taken for stolen"
+    finally:
+        provider.may_answer.set()
+    assert await waiting == "operator"
+    await there.http.aclose()
+
+
 async def test_a_session_that_was_signed_out_is_over_everywhere(
     person: Person, other: ConsoleProcess
 ) -> None:

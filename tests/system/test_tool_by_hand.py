@@ -40,6 +40,9 @@ async def test_over_the_api_it_is_called_audited_and_confirmed_where_it_may_do_h
     assert (got["is_error"], got["output"]["order_id"], got["version"]) == (False, "ORD-1027", 1)
     wrong = await admin.post(path, {"tool": "get_order", "input": {"order_id": "ORD-9999"}}, status=200)
     assert (wrong["is_error"], "ORD-9999" in wrong["output"]["error"]) == (True, True)
+    comment = {"ticket_id": "TCK-999", "message": "Where is it?"}
+    adds = await admin.post(path, {"tool": "add_ticket_comment", "input": comment}, status=200)
+    assert adds["is_error"] is True, "one that only adds need not be confirmed"
     cancel = {"tool": "cancel_order", "input": {"order_id": "ORD-9999", "reason": "other"}}
     assert await admin.refused("POST", path, cancel, status=400, code="invalid_request") == ["confirmed"]
     meant = await admin.post(path, cancel | {"confirmed": True}, status=200)
