@@ -17,7 +17,7 @@ from unittest.mock import patch
 import msgspec
 
 from administration import admin_values
-from administration.admin_canary import VersionFigures
+from administration.admin_canary import CanaryComparison, VersionFigures
 from administration.admin_usage import MonthUsage
 from administration.admin_usage import VerifiedUsage as VerifiedUsage
 from contracts import http
@@ -35,6 +35,7 @@ from conversations.queries.under_way import UnderWay
 from directory.agents import AgentSettings
 from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
+from evals.verdict.version_comparison import FigureComparison, FigureName, FigureState
 from experiments.comparison import ComparedRun, RunFigures, RunOutput
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
@@ -246,6 +247,80 @@ def _what_if(*, priced: bool) -> None:
     print_runs([run], priced=priced)
 
 
+_VERSIONS = (
+    VersionFigures(
+        version=12,
+        share=95,
+        runs=12_345,
+        completed=12_300,
+        failed=45,
+        completed_share=0.9964,
+        seconds=2.345,
+        tokens=812.4,
+        rated=321,
+        rating=0.62,
+    ),
+    VersionFigures(
+        version=13,
+        share=None,
+        runs=0,
+        completed=0,
+        failed=0,
+        completed_share=None,
+        seconds=None,
+        tokens=None,
+        rated=0,
+        rating=None,
+    ),
+)
+
+
+def _figure(
+    figure: FigureName,
+    state: FigureState,
+    before: float,
+    after: float,
+    low: float | None = None,
+    high: float | None = None,
+    tool: str = "",
+) -> FigureComparison:
+    return FigureComparison(
+        figure=figure,
+        dimension="tools" if tool else "",
+        value=tool,
+        state=state,
+        before_count=12_345,
+        after_count=650,
+        before=before,
+        after=after,
+        difference=after - before,
+        low=low,
+        high=high,
+        tolerated=0.05,
+    )
+
+
+_COMPARED = CanaryComparison(
+    agent_id=_AGENT_ID,
+    versions=_VERSIONS,
+    version=13,
+    against=12,
+    decision="worse",
+    reasons=("completed is worse in tools cancel_order",),
+    comparisons=(
+        _figure("completed", "same", 0.9964, 0.9923, -0.012, 0.004),
+        _figure("rating", "too_few", 0.62, 0.5),
+        _figure("tool_errors", "same", 0.012, 0.013, -0.004, 0.006),
+        _figure("seconds", "undecided", 2.345, 2.51, -0.101, 0.431),
+        _figure("tokens", "better", 1812.4, 1512.9, -400.2, -198.1),
+        _figure("cost", "better", 0.01234, 0.0101, -0.0031, -0.0014),
+        _figure("completed", "worse", 0.991, 0.702, -0.38, -0.21, tool="cancel_order"),
+        _figure("tokens", "same", 1812.4, 1812.9, -4.2, 4.1, tool="get_order"),
+    ),
+    promote=12,
+)
+
+
 TABLES: dict[str, Callable[[], object]] = {
     "accounts": _listed(
         admin_values.Account,
@@ -315,33 +390,8 @@ TABLES: dict[str, Callable[[], object]] = {
         ),
         json_too=False,
     ),
-    "agent-canary": _listed(
-        VersionFigures,
-        VersionFigures(
-            version=12,
-            share=95,
-            runs=12_345,
-            completed=12_300,
-            failed=45,
-            completed_share=0.9964,
-            seconds=2.345,
-            tokens=812.4,
-            rated=321,
-            rating=0.62,
-        ),
-        VersionFigures(
-            version=13,
-            share=None,
-            runs=0,
-            completed=0,
-            failed=0,
-            completed_share=None,
-            seconds=None,
-            tokens=None,
-            rated=0,
-            rating=None,
-        ),
-    ),
+    "agent-canary": _listed(VersionFigures, *_VERSIONS),
+    "agent-canary-compared": lambda: show_answer(CanaryComparison, _COMPARED, json_too=False),
     "agent-scores": _listed(
         DayScores,
         DayScores(

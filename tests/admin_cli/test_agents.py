@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.ids import new_id
 from tests.admin_cli.conftest import SECRET_KEY, Cli
 
 _KEY = "sk-provider-canary-0001"
@@ -121,18 +122,30 @@ def test_an_old_version_is_shown_and_restored(cli: Cli) -> None:
 
 
 @pytest.mark.requirement("ADMIN-CLI", "AGENT-CANARY")
-def test_versions_share_the_conversations_until_one_is_promoted(cli: Cli) -> None:
+def test_versions_share_the_conversations_until_one_is_promoted(cli: Cli, tmp_path: Path) -> None:
     agent = _agent(cli)
     cli.json("agents", "change", agent, "--model", "demo-load")
     shared = cli.json("agents", "canary", "set", agent, "--versions", '{"1": 95, "2": 5}')
     assert [(each["version"], each["share"], each["runs"]) for each in shared] == [(1, 95, 0), (2, 5, 0)]
-    assert cli.json("agents", "canary", "compare", agent) == shared
-    assert "95" in cli("agents", "canary", "compare", agent).out
+    compared = cli("agents", "canary", "compare", agent, "--json")
+    assert compared.code == 2
+    assert json.loads(compared.out)["versions"] == shared
+    assert json.loads(compared.out)["decision"] == "undecided"
+    table = tmp_path / "prices.json"
+    table.write_text('{"models": {"demo-load": {"input": 1, "output": 2}}}')
+    shown = cli("agents", "canary", "compare", agent, "--prices", str(table))
+    assert "95" in shown.out
+    assert "version 2 against 1: undecided" in shown.err
+    table.write_text("[]")
+    unfit = cli("agents", "canary", "compare", agent, "--prices", str(table))
+    assert (unfit.code, "prices: is no price table" in unfit.err) == (2, True)
+    assert cli("agents", "canary", "compare", new_id()).code == 2
     unknown = cli("agents", "canary", "set", agent, "--versions", '{"9": 1}')
     assert unknown.code == 2
     assert "versions.9: is no version of the agent" in unknown.err
     assert cli.json("agents", "promote", agent, "1")["version"] == 3
-    assert cli.json("agents", "canary", "compare", agent) == []
+    ended = cli("agents", "canary", "compare", agent, "--json")
+    assert (ended.code, json.loads(ended.out)["versions"]) == (2, [])
 
 
 @pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED")

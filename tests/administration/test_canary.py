@@ -1,6 +1,7 @@
 """Versions that share an agent's conversations: set, compared, promoted, and refused by name."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -13,10 +14,9 @@ from contracts.admin_errors import Invalid, NotFound
 from contracts.ids import new_id
 from contracts.values import Decider, Usage
 from conversations.aggregate.conversation import Conversation
-from conversations.database import server_now
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
-from conversations.projections import feedback_table, runs_table
+from conversations.projections import feedback_table, runs_table, tools_table
 from conversations.projections.follower import Follower
 from directory.agent_draft import AgentChanges
 from directory.agents import load_agent
@@ -71,7 +71,7 @@ async def test_one_command_goes_on_or_back(
     current = await admin_canary.promote(admin, agent, promoted)
     assert (current.version, current.model) == (version, model)
     assert {each.share for each in (await admin_agents.versions(admin, agent)).items} == {None}
-    assert await admin_canary.get(admin, agent) == ()
+    assert (await admin_canary.get(admin, agent)).versions == ()
     changes = [
         (row.before, row.after)
         for row in (await admin_audit.page(admin, subject=agent)).items
@@ -111,42 +111,151 @@ async def test_what_can_be_no_shares_is_refused_by_name(
         await admin_canary.get(admin, agent, since="yesterday")
 
 
-async def test_versions_are_compared_by_what_their_runs_came_to(
-    admin: Admin, account: Account, agent: str, pool: Pool, migrated_database_url: str
+class _Answered(NamedTuple):
+    """A conversation of runs by a version, with one tool call each; `failed` are the last ones of them."""
+
+    version: int
+    runs: int = 1
+    failed: int = 0
+    score: float | None = None
+    tokens: int = 10
+    tool: str = "find"
+    tool_failed: bool = False
+    day: int = 2
+
+
+def _events(agent: str, account_id: str, of: _Answered) -> Iterator[events.Event]:
+    for number in range(of.runs):
+        fields: dict[str, Any] = {
+            "trace_id": new_id().replace("-", ""),
+            "at": f"2026-11-{of.day:02}T10:00:00.000000Z",
+        }
+        asked = events.MessageSaved(**fields, message_id=new_id(), role="user", agent_id=agent, content="Hi")
+        usage = Usage(input_tokens=of.tokens)
+        if number == 0:
+            yield events.ConversationStarted(**fields, account_id=account_id)
+        yield asked
+        yield events.RunStarted(**fields, attempt=1, agent_version=of.version, model="m", form="json")
+        call: dict[str, Any] = fields | {"call_id": new_id(), "round": 1}
+        yield events.ToolCalled(**call, name=of.tool, input={})
+        yield events.ToolReturned(**call, output="", is_error=of.tool_failed, ms=5)
+        if number >= of.runs - of.failed:
+            yield events.RunFailed(**fields, code="provider_error", message="", usage=usage)
+            continue
+        reply = replace(asked, message_id=new_id(), role="assistant")
+        yield reply
+        yield events.RunCompleted(**fields, usage=usage, rounds=1)
+        if of.score is not None:
+            by = Decider(kind="account", id="key")
+            yield events.FeedbackGiven(**fields, message_id=reply.message_id, score=of.score, by=by)
+
+
+@pytest.fixture
+def answered(
+    account: Account, agent: str, pool: Pool, migrated_database_url: str
+) -> Callable[[Sequence[_Answered]], Awaitable[None]]:
+    """Stores these conversations, and brings the read models up to date."""
+
+    async def store_all(conversations: Sequence[_Answered]) -> None:
+        async with open_store(migrated_database_url) as store:
+            for each in conversations:
+                conversation = Conversation(conversation_id=new_id())
+                await store.append(conversation, list(_events(agent, account.id, each)))
+        projections = [runs_table.PROJECTION, feedback_table.PROJECTION, tools_table.PROJECTION]
+        follower = Follower(pool, Log(pool), projections)
+        while await follower.step():
+            pass
+
+    return store_all
+
+
+async def test_versions_are_shown_with_what_their_runs_came_to(
+    admin: Admin, agent: str, answered: Callable[[Sequence[_Answered]], Awaitable[None]]
 ) -> None:
     await share(admin, agent, v1=95, v2=5)
-    at = await server_now(pool)
-    async with open_store(migrated_database_url) as store:
-        for version, failed, score in ((1, False, 1.0), (1, True, None), (2, False, -1.0), (2, False, None)):
-            trace_id = new_id().replace("-", "")
-            fields: dict[str, Any] = {"trace_id": trace_id, "at": at}
-            asked = events.MessageSaved(
-                **fields, message_id=new_id(), role="user", agent_id=agent, content="Hi"
-            )
-            run: list[events.Event] = [
-                events.ConversationStarted(**fields, account_id=account.id),
-                asked,
-                events.RunStarted(**fields, attempt=1, agent_version=version, model="m", form="json"),
-            ]
-            if failed:
-                run.append(events.RunFailed(**fields, code="provider_error", message="", usage=Usage()))
-            else:
-                reply = replace(asked, message_id=new_id(), role="assistant")
-                run += [reply, events.RunCompleted(**fields, usage=Usage(input_tokens=10), rounds=1)]
-            if score is not None:
-                by = Decider(kind="account", id="key")
-                run.append(events.FeedbackGiven(**fields, message_id=reply.message_id, score=score, by=by))
-            await store.append(Conversation(conversation_id=new_id()), run)
-    follower = Follower(pool, Log(pool), [runs_table.PROJECTION, feedback_table.PROJECTION])
-    while await follower.step():
-        pass
-    one, two = await admin_canary.get(admin, agent)
+    await answered([_Answered(1, score=1.0), _Answered(1, failed=1), _Answered(2, score=-1.0), _Answered(2)])
+    found = await admin_canary.get(admin, agent, since="2026-11-01")
+    one, two = found.versions
     assert (one.version, one.share, one.runs, one.completed, one.failed) == (1, 95, 2, 1, 1)
-    assert (one.completed_share, one.tokens, one.rated, one.rating) == (0.5, 5, 1, 1)
+    assert (one.completed_share, one.tokens, one.rated, one.rating) == (0.5, 10, 1, 1)
     assert (two.version, two.share, two.runs, two.completed_share) == (2, 5, 2, 1)
     assert (two.seconds, two.tokens, two.rated, two.rating) == (0, 10, 1, -1)
+    assert (found.against, found.version, found.decision, found.promote) == (1, 2, "undecided", None)
+    assert found.reasons == (
+        "completed is known of 2 and 2 conversations, and 30 of each version are needed",
+    )
     later = await admin_canary.get(admin, agent, since="2999-01-01")
-    assert [(each.version, each.share, each.runs, each.rating) for each in later] == [
+    assert [(each.version, each.share, each.runs, each.rating) for each in later.versions] == [
         (1, 95, 0, None),
         (2, 5, 0, None),
     ]
+    assert (later.decision, later.comparisons[0].state) == ("undecided", "too_few")
+
+
+async def test_two_versions_are_compared_by_conversation_in_the_time_in_which_both_answer(
+    admin: Admin, agent: str, answered: Callable[[Sequence[_Answered]], Awaitable[None]]
+) -> None:
+    """The later version fails in half of the conversations that call `pay`, costs twice, and is disliked."""
+    await share(admin, agent, v1=95, v2=5)
+    await answered(
+        [
+            *[_Answered(1, runs=4, failed=4, day=1)] * 9,  # before the later version answered
+            *[_Answered(1, runs=1 + number % 3, score=0.5) for number in range(40)],
+            *[_Answered(1, tool="pay", score=0.5)] * 40,
+            *[_Answered(2, runs=1 + number % 3, tokens=20, score=-0.5) for number in range(40)],
+            *[_Answered(2, runs=2, failed=1 + number % 2, tool="pay", tokens=20) for number in range(40)],
+            *[_Answered(2, tool_failed=True, tokens=20)] * 20,
+        ]
+    )
+    prices = '{"models": {"m": {"input": 100000, "output": 1}}}'
+    found = await admin_canary.get(admin, agent, since="2026-11-01", prices=prices)
+    assert (found.against, found.version, found.decision, found.promote) == (1, 2, "worse", 1)
+    whole = {each.figure: each for each in found.comparisons if not each.dimension}
+    completed = whole["completed"]
+    assert (completed.before_count, completed.before) == (80, 1.0), "what was before counts for nobody"
+    assert (completed.after_count, completed.after) == (100, 0.7), "a conversation counts once"
+    assert completed.low is not None
+    assert completed.high is not None
+    assert completed.low < completed.difference < completed.high
+    assert {name: each.state for name, each in whole.items()} == {
+        "completed": "worse",
+        "rating": "worse",
+        "tool_errors": "worse",
+        "seconds": "same",
+        "tokens": "worse",
+        "cost": "worse",
+    }
+    assert (whole["rating"].after_count, whole["rating"].difference) == (40, -1.0)
+    assert (whole["cost"].before, whole["cost"].after) == (1.0, 2.0)
+    slices = {each.value: each.state for each in found.comparisons if each.figure == "completed"}
+    assert slices == {"": "worse", "find": "same", "pay": "worse"}
+    without = await admin_canary.get(admin, agent, since="2026-11-01")
+    assert "cost" not in {each.figure for each in without.comparisons}
+    back = await admin_canary.get(admin, agent, since="2026-11-01", version=1, against=2)
+    assert (back.against, back.version, back.decision, back.promote) == (2, 1, "better", 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"version": 9}, "version"),
+        ({"against": 9}, "against"),
+        ({"version": 1, "against": 1}, "version"),
+        ({"prices": "[]"}, "prices"),
+        ({"prices": "{"}, "prices"),
+    ],
+)
+async def test_what_cannot_be_compared_is_refused_by_name(
+    admin: Admin, agent: str, given: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        await admin_canary.get(admin, agent, **given)
+    assert refused.value.field == field
+
+
+async def test_without_shares_it_is_to_be_said_which_versions_are_compared(admin: Admin, agent: str) -> None:
+    found = await admin_canary.get(admin, agent)
+    assert (found.against, found.version, found.decision, found.promote) == (None, None, "undecided", None)
+    assert "name the version" in found.reasons[0]
+    named = await admin_canary.get(admin, agent, version=2, against=1)
+    assert (named.against, named.version, named.decision) == (1, 2, "undecided")

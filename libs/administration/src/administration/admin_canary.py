@@ -1,5 +1,6 @@
-"""Versions of an agent that share its conversations, what they came to, and the one that goes on alone."""
+"""Versions of an agent that share its conversations, how they compare, and the one that goes on alone."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -10,12 +11,14 @@ from administration.admin import Admin, outcomes
 from administration.admin_rows import fetch_all, record
 from administration.admin_values import Agent, Version
 from administration.agent_rows import AgentRow, found
+from administration.canary_comparison import compare, prices_of
 from administration.checked_input import checked, checked_time
-from administration.parameters import RunsSince
+from administration.parameters import Against, Compared, PriceTable, RunsSince
 from contracts.admin_errors import Conflict, Invalid
 from conversations.database import server_now
 from conversations.queries.time_travel import log_time
 from directory.canary import Shares
+from evals.verdict.version_comparison import Decision, FigureComparison
 from runtime.postgres import Connection
 
 MOST_SHARE = 10_000
@@ -60,15 +63,69 @@ class VersionFigures(msgspec.Struct, frozen=True, kw_only=True):
     rating: float | None
 
 
-async def get(admin: Admin, agent_id: str, *, since: RunsSince | None = None) -> tuple[VersionFigures, ...]:
-    """Compare the versions of an agent that have a share, or that have answered.
+class CanaryComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What the versions of an agent came to that have a share or have answered, and whether `version`
+    does better than the one it is compared `against`.
+
+    These two are None where it is not clear which to compare: that is `undecided`. `promote` is the version
+    to go on with by the decision, or to go back to; None while it is undecided. `more` conversations of
+    `version` would decide it, if the differences stay as they are; None: it is decided, or none is known.
+    """
+
+    agent_id: str
+    versions: tuple[VersionFigures, ...]
+    version: int | None
+    against: int | None
+    decision: Decision
+    reasons: tuple[str, ...]
+    comparisons: tuple[FigureComparison, ...] = ()
+    more: int | None = None
+    promote: int | None = None
+
+
+async def get(
+    admin: Admin,
+    agent_id: str,
+    *,
+    since: RunsSince | None = None,
+    version: Compared | None = None,
+    against: Against | None = None,
+    prices: PriceTable | None = None,
+) -> CanaryComparison:
+    """Compare two versions of an agent by the conversations that each answered: better, worse or undecided.
 
     Of the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.
     """
-    begin = await _since(admin, since)
+    begin, table = await _since(admin, since), prices_of(prices)
     async with admin.connection() as conn:
         row = await found(conn, agent_id)
-        return await _figures(conn, row, begin)
+        await _check_known(conn, row, {"version": version, "against": against})
+        figures = await _figures(conn, row, begin)
+        before, after = _chosen(figures, version, against)
+        if before is None or after is None:
+            return CanaryComparison(
+                agent_id=row.agent_id,
+                versions=figures,
+                version=None,
+                against=None,
+                decision="undecided",
+                reasons=("no two versions have a share: name the version, and against which",),
+            )
+        if before == after:
+            raise Invalid("version", "is compared with itself: name another one, or another one against it")
+        compared = await compare(conn, row, before=before, after=after, since=begin, prices=table)
+    goes_on = {"better": after, "same": after, "worse": before}
+    return CanaryComparison(
+        agent_id=row.agent_id,
+        versions=figures,
+        version=after,
+        against=before,
+        decision=compared.decision,
+        reasons=compared.reasons,
+        comparisons=compared.comparisons,
+        more=compared.more,
+        promote=goes_on.get(compared.decision),
+    )
 
 
 async def put(admin: Admin, agent_id: str, shares: CanaryShares) -> tuple[VersionFigures, ...]:
@@ -109,6 +166,27 @@ async def _since(admin: Admin, text: str | None) -> str:
             now = datetime.fromisoformat(await server_now(admin.pool))
         return log_time((now - timedelta(days=_DAYS)).isoformat())
     return checked_time("since", text)
+
+
+def _chosen(
+    figures: Sequence[VersionFigures], after: int | None, before: int | None
+) -> tuple[int | None, int | None]:
+    """Before and after. If unset: the version with the largest share, and the newest other one with any."""
+    shares = {each.version: each.share for each in figures if each.share is not None}
+    if before is None:
+        before = max((each for each in shares if each != after), key=shares.__getitem__, default=None)
+    if after is None:
+        after = max((each for each in shares if each != before), default=None)
+    return before, after
+
+
+async def _check_known(conn: Connection, row: AgentRow, named: Mapping[str, int | None]) -> None:
+    """Raises Invalid, with the name of a version that the agent does not have."""
+    cursor = await conn.execute(_KNOWN, [row.agent_id, [each for each in named.values() if each is not None]])
+    known = {version for (version,) in await cursor.fetchall()}
+    for name, version in named.items():
+        if version is not None and version not in known:
+            raise Invalid(name, "is no version of the agent")
 
 
 async def _check(conn: Connection, agent_id: str, versions: dict[str, Any]) -> None:

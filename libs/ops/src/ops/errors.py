@@ -8,6 +8,9 @@ StackError
 └── StoppedError      Ctrl-C
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class StackError(Exception):
     """The stack cannot do what was asked; ends the command with `exit_code`."""
@@ -41,3 +44,17 @@ class StoppedError(StackError):
     """Ctrl-C has ended the command; the text says what is left of it."""
 
     exit_code = 130
+
+
+@contextmanager
+def failures_as_unknown() -> Iterator[None]:
+    """For commands whose exit code 1 is a verdict: a failure has 2, as where too little is known.
+
+    Raises StackError.
+    """
+    try:
+        yield
+    except StackError as error:
+        if error.exit_code != 1:
+            raise
+        raise RefusedError(str(error), 2) from None

@@ -9,8 +9,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """`arguments` are fields of the body that are positional, `without` those that cannot be given.
 
     `body` is a constant one. `help` replaces the route's summary. `from_file`: the body can be given as JSON.
-    `most` is the default of `--limit`. `asks` is the question on a terminal before it runs. `at_version` is
-    the route that is called with `--version`.
+    `files` are options of the query that name a file, whose text is sent. `most` is the default of
+    `--limit`. `asks` is the question on a terminal before it runs. `at_version` is the route that is called
+    with `--version`. `is_verdict`: exit code 1 says what was found, and 2 that nothing is known, so a
+    failure is 2 too.
     """
 
     route: str
@@ -19,9 +21,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     without: tuple[str, ...] = ()
     body: dict[str, Any] | None = None
     from_file: bool = False
+    files: tuple[str, ...] = ()
     most: int | None = None
     asks: str = ""
     at_version: str = ""
+    is_verdict: bool = False
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -112,7 +116,12 @@ GROUPS: dict[str, Group] = {
     "agents canary": Group(
         "Versions of an agent that share its conversations. `agents promote` ends it: on, or back.",
         {
-            "compare": Command(route=f"GET {_AGENT}/canary"),
+            "compare": Command(
+                route=f"GET {_AGENT}/canary",
+                help="Compare two versions. Exit code 0: better or the same, 1: worse, 2: undecided.",
+                files=("prices",),
+                is_verdict=True,
+            ),
             "set": Command(route=f"PUT {_AGENT}/canary"),
         },
     ),

@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from ops.admin.database_commands import reseal, usage
 from ops.admin.fields import Field, Given, argument, body_of, fields_of, flag, option, read_file, read_object
 from ops.admin.options import AsJson, DryRun, Force, Most, Yes, confirm, group
 from ops.admin.printed_answers import show_answer
-from ops.errors import SetupError
+from ops.errors import SetupError, failures_as_unknown
 
 _METAVARS = {"key_id": "KEY_ID", "knowledge_base_id": "KB"}
 _KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
@@ -49,7 +50,11 @@ def _parameters(command: Command, route: Route, fields: Sequence[Field]) -> list
     made = [_argument(each) for each in route.path_parameters]
     made += [each for field in fields for each in field.options]
     query = [each for each in route.query if each.argument != "after"]
-    made += [_queried(each) for each in query if each.argument not in _COMMON]
+    made += [
+        _queried(each, is_file=each.argument in command.files)
+        for each in query
+        if each.argument not in _COMMON
+    ]
     made += [_common(each.argument, *_COMMON[each.argument]) for each in query if each.argument in _COMMON]
     if command.at_version:
         made.append(
@@ -79,13 +84,14 @@ def _argument(parameter: Parameter) -> inspect.Parameter:
     return argument(name, metavar, _KINDS[parameter.schema["type"]])
 
 
-def _queried(parameter: Parameter) -> inspect.Parameter:
+def _queried(parameter: Parameter, *, is_file: bool) -> inspect.Parameter:
     name = parameter.argument
     if parameter.required:
         return argument(name, name.upper())
     bounds = {"min": parameter.schema.get("minimum"), "max": parameter.schema.get("maximum")}
     kind = _KINDS[parameter.schema["type"]]
-    return option(name, kind, flag(name), help=parameter.description, **bounds)
+    metavar = "FILE" if is_file else None
+    return option(name, kind, flag(name), help=parameter.description, metavar=metavar, **bounds)
 
 
 def _called(command: Command, route: Route, fields: Sequence[Field], given: Given) -> None:
@@ -94,14 +100,16 @@ def _called(command: Command, route: Route, fields: Sequence[Field], given: Give
     if given.get("version") is not None and command.at_version:
         route = BY_NAME[command.at_version]
     arguments = _arguments(route, given)
+    arguments |= {name: read_file(arguments[name]) for name in command.files if name in arguments}
     if route.body is not None:
         arguments[route.body_argument] = _body(command, route, fields, given)
-    if route.many == "page":
-        answer: Any = every(route.name, given["limit"] or command.most, **arguments)
-    else:
-        answer = ask(route.name, **arguments)
-    if not show_answer(route.gives, answer, json_too=given["as_json"]):
-        sys.exit(1)
+    with failures_as_unknown() if command.is_verdict else nullcontext():
+        if route.many == "page":
+            answer: Any = every(route.name, given["limit"] or command.most, **arguments)
+        else:
+            answer = ask(route.name, **arguments)
+    if code := show_answer(route.gives, answer, json_too=given["as_json"]):
+        sys.exit(code)
 
 
 def _arguments(route: Route, given: Given) -> Given:

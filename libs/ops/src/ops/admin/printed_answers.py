@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from administration.admin_canary import CanaryComparison
 from administration.admin_usage import MonthUsage
 from administration.admin_values import (
     Account,
@@ -27,6 +28,7 @@ from conversations.projections.read_model_jobs import ReadModelJob
 from conversations.projections.usage_table import UsageLine
 from conversations.queries.finding_conversations import FoundConversation
 from directory.plans import Plan
+from evals.verdict.version_comparison import Decision
 from knowledge.search.explaining import Explanation, Reasons
 from knowledge.search.passages import Passage
 from ops import printing
@@ -52,8 +54,8 @@ _COLUMNS: dict[type, str] = {
 """Columns of lists; lists of other types have all fields. `show` and `--json` have the other fields."""
 
 
-def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
-    """False where a check has failed."""
+def show_answer(kind: type, answer: Any, *, json_too: bool) -> int:
+    """The exit code: of a check or a call that has failed 1, of a comparison its verdict's."""
     well = not answer.is_error if isinstance(answer, ToolCallOutcome) else True
     well = answer.ok if isinstance(answer, AgentCheck) else well
     if json_too:
@@ -64,7 +66,9 @@ def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
         printing.things(answer, _COLUMNS.get(kind, ""))
     else:
         printing.thing(answer)
-    return well
+    if isinstance(answer, CanaryComparison):
+        return _CODES[answer.decision]
+    return 0 if well else 1
 
 
 def show_lines(lines: Sequence[UsageLine]) -> None:
@@ -150,6 +154,50 @@ def _check(found: AgentCheck) -> None:
     printing.things([found.provider])
 
 
+_CODES: dict[Decision, int] = {"better": 0, "same": 0, "worse": 1, "undecided": 2}
+
+
+def _canary(found: CanaryComparison) -> None:
+    """The versions; the comparisons over all conversations, and those of slices that differ; what to do."""
+    printing.things(found.versions)
+    differing = ("worse", "better")
+    rows = [
+        [
+            each.figure.replace("_", " "),
+            each.where,
+            f"{each.before_count:,} / {each.after_count:,}",
+            *(each.shown(value) for value in (each.before, each.after)),
+            each.shown(each.difference, "+"),
+            each.interval,
+            each.state.replace("_", " "),
+        ]
+        for each in found.comparisons
+        if not each.dimension or each.state in differing
+    ]
+    if rows:
+        sys.stdout.write("\n")
+        headings = ["FIGURE", "WHERE", "CONVERSATIONS", "BEFORE", "AFTER", "DIFFERENCE", "95 %", "STATE"]
+        printing.table(headings, rows)
+    for reason in found.reasons:
+        printing.note(reason)
+    for line in _next_steps(found):
+        printing.note(line)
+
+
+def _next_steps(found: CanaryComparison) -> Iterator[str]:
+    if found.version is None:
+        return
+    command = f"agentchat admin agents promote {found.agent_id}"
+    yield f"version {found.version} against {found.against}: {found.decision}"
+    match found.decision:
+        case "better" | "same":
+            yield f"to let it answer all conversations: {command} {found.version}"
+        case "worse":
+            yield f"to go back: {command} {found.against}"
+        case "undecided" if found.more is not None:
+            yield f"some {found.more:,} more conversations of version {found.version} would decide it"
+
+
 _BY_TYPE: dict[type, Callable[[Any], None]] = {
     FoundConversation: _conversations,
     IssuedKey: _issued,
@@ -157,4 +205,5 @@ _BY_TYPE: dict[type, Callable[[Any], None]] = {
     Explanation: _explanation,
     AuditRow: _audit,
     AgentCheck: _check,
+    CanaryComparison: _canary,
 }

@@ -1,7 +1,5 @@
 """`agentchat eval run`: its options, and the agent that answers."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +19,7 @@ from experiments.prices import Prices
 from ops.admin import direct
 from ops.admin.fields import read_file
 from ops.admin.options import AsJson
-from ops.errors import RefusedError, SetupError, StackError
+from ops.errors import SetupError, failures_as_unknown
 from ops.evals.embedded_service import run_embedded
 from ops.evals.show_suite import SuiteFolder, suite_at, suite_errors
 from ops.evals.suite_report import (
@@ -32,7 +30,7 @@ from ops.evals.suite_report import (
     print_verdict,
     written,
 )
-from ops.evals.suite_session import COULD_NOT_RUN, RESULTS, STOPPED, SuiteSession
+from ops.evals.suite_session import RESULTS, STOPPED, SuiteSession
 from ops.replay.what_if_command import prices_in
 
 
@@ -110,7 +108,7 @@ def run(
     )
     results = output or found.folder / RESULTS
     session = SuiteSession(found, spending, results, keeps=not fresh)
-    with _failures_as_unknown():
+    with failures_as_unknown():
         if embedded:
             if agent is not None or agent_version is not None:
                 raise SetupError(
@@ -128,17 +126,6 @@ def run(
         print_verdict(verdict)
     if verdict.exit_code:
         raise typer.Exit(verdict.exit_code)
-
-
-@contextmanager
-def _failures_as_unknown() -> Iterator[None]:
-    """Exit code 1 is of a suite that has regressed, and of nothing else. Raises StackError."""
-    try:
-        yield
-    except StackError as error:
-        if error.exit_code != 1:
-            raise
-        raise RefusedError(str(error), COULD_NOT_RUN) from None
 
 
 async def _in_service(

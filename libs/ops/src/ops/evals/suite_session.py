@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 RESULTS = "results.jsonl"
 STOPPED = "stopped; what was answered is kept, and the next run does not pay for it again"
-COULD_NOT_RUN = 2
 
 
 class SuiteSession:

@@ -178,13 +178,13 @@ async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[
 
 async def _canary(request: AnyRequest, agent_id: str, refused: RefusedForm | None = None) -> Response[Any]:
     current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
-    figures = await administer(request, "GET /agents/{agent_id}/canary", agent_id=agent_id)
+    compared = await administer(request, "GET /agents/{agent_id}/canary", agent_id=agent_id)
     return page(
         request,
         "agent_canary.html",
         title=f"Versions of {current.name}",
         agent=current,
-        figures=figures,
+        compared=compared,
         refused=refused,
     )
 

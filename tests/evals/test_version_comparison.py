@@ -1,0 +1,216 @@
+"""Two versions compared without pairs: against simulations of known effect, and at the edges.
+
+Conversations have 1 to 6 runs that resemble each other: half of what decides is the conversation.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from evals.verdict.version_comparison import (
+    ALL,
+    FigureComparison,
+    FigureName,
+    Sample,
+    Slice,
+    VersionSample,
+    VersionVerdict,
+    compare_versions,
+)
+
+pytestmark = pytest.mark.requirement("AGENT-CANARY")
+
+_RUNS = 6
+Values = NDArray[np.float64]
+
+
+def _means(rng: np.random.Generator, conversations: int, values: Any) -> Values:
+    """Of each conversation's runs. `values` draws an array of a shape."""
+    own, chance = values((conversations, 1)), values((conversations, _RUNS))
+    runs = np.where(rng.random((conversations, _RUNS)) < 0.5, own, chance)
+    count = rng.integers(1, _RUNS + 1, conversations)
+    kept = np.arange(_RUNS) < count[:, None]
+    means: Values = (runs * kept).sum(axis=1) / count
+    return means
+
+
+def _shares(rng: np.random.Generator, conversations: int, share: float) -> Values:
+    return _means(rng, conversations, lambda shape: np.where(rng.random(shape) < share, 1.0, 0.0))
+
+
+def _amounts(rng: np.random.Generator, conversations: int, mean: float) -> Values:
+    """With a long tail, as seconds and tokens have."""
+    return _means(rng, conversations, lambda shape: mean * rng.lognormal(-0.32, 0.8, shape))
+
+
+def _sample(values: Values) -> Sample:
+    return Sample(count=len(values), mean=float(values.mean()), variance=float(values.var(ddof=1)))
+
+
+def _version(figures: Mapping[FigureName, Values]) -> VersionSample:
+    return VersionSample(
+        conversations=max(map(len, figures.values())),
+        figures={name: _sample(each) for name, each in figures.items()},
+    )
+
+
+def _compared(figure: FigureName, before: Values, after: Values) -> VersionVerdict:
+    return compare_versions({ALL: _version({figure: before})}, {ALL: _version({figure: after})})
+
+
+def _covers(found: FigureComparison, difference: float) -> bool:
+    return found.low is not None and found.high is not None and found.low <= difference <= found.high
+
+
+@pytest.mark.parametrize(
+    ("figure", "before", "after", "counts"),
+    [
+        ("completed", 0.9, 0.9, (1_000, 50)),
+        ("completed", 0.98, 0.9, (2_000, 100)),
+        ("completed", 0.7, 0.75, (400, 400)),
+        ("tokens", 1_000.0, 1_000.0, (1_000, 60)),
+        ("seconds", 2.0, 2.6, (500, 200)),
+    ],
+)
+def test_the_interval_covers_the_true_difference_of_95_in_100_samples(
+    figure: FigureName, before: float, after: float, counts: tuple[int, int]
+) -> None:
+    rng, tries, covered = np.random.default_rng(153), 400, 0
+    draw = _shares if figure == "completed" else _amounts
+    for _ in range(tries):
+        one, other = draw(rng, counts[0], before), draw(rng, counts[1], after)
+        (found,) = _compared(figure, one, other).comparisons
+        covered += _covers(found, after - before)
+    assert 0.92 <= covered / tries <= 0.99
+
+
+def test_counting_runs_instead_of_conversations_would_be_too_sure() -> None:
+    """That is why a conversation counts once; here with six runs as alike as can be."""
+    rng, tries, covered = np.random.default_rng(153), 300, Counter[str]()
+    for _ in range(tries):
+        for unit, times in (("conversations", 1), ("runs", _RUNS)):
+            one, other = (np.repeat((rng.random(each) < 0.8).astype(float), times) for each in (800, 80))
+            (found,) = _compared("completed", one, other).comparisons
+            covered[unit] += _covers(found, 0.0)
+    assert covered["conversations"] >= 0.92 * tries
+    assert covered["runs"] <= 0.75 * tries
+
+
+def _canary(rng: np.random.Generator, *, completed: float = 0.95, tokens: float = 1_000.0) -> VersionVerdict:
+    """Of 3,000 conversations before and 300 after, with figures of each kind and ten slices."""
+
+    def version(count: int, share: float, mean: float) -> dict[Slice, VersionSample]:
+        done, used = _shares(rng, count, share), _amounts(rng, count, mean)
+        tool = rng.integers(0, 10, count)
+        rated = _shares(rng, count // 4, 0.8) * 2 - 1
+        found = {ALL: _version({"completed": done, "tokens": used, "rating": rated})}
+        for each in range(10):
+            found["tools", str(each)] = _version(
+                {"completed": done[tool == each], "tokens": used[tool == each]}
+            )
+        return found
+
+    return compare_versions(version(3_000, 0.95, 1_000.0), version(300, completed, tokens))
+
+
+@pytest.mark.parametrize(
+    ("changes", "decision", "at_least", "at_most"),
+    [
+        ({}, "worse", 0.0, 0.05),
+        ({"completed": 0.80}, "worse", 0.9, 1.0),
+        ({"tokens": 1_500.0}, "worse", 0.9, 1.0),
+        ({"tokens": 700.0}, "worse", 0.0, 0.05),
+    ],
+    ids=["nothing changed", "fails", "dearer", "cheaper"],
+)
+def test_a_change_for_the_worse_is_found_and_no_other_one_is_taken_for_it(
+    changes: dict[str, float], decision: str, at_least: float, at_most: float
+) -> None:
+    rng, tries = np.random.default_rng(153), 60
+    found = Counter[str](_canary(rng, **changes).decision for _ in range(tries))
+    assert at_least <= found[decision] / tries <= at_most, found
+
+
+def test_as_many_more_conversations_as_are_named_decide_it_in_four_of_five_tries() -> None:
+    rng, decided, asked = np.random.default_rng(153), 0, 0
+    for _ in range(80):
+        before, after = _shares(rng, 4_000, 0.9), _shares(rng, 120, 0.9)
+        more = _compared("completed", before, after).more
+        if more is None or more > 5_000:
+            continue
+        # As is said: if the difference stays as it is.
+        before = np.concatenate([before, rng.choice(before, 4_000 * more // 120)])
+        again = _compared("completed", before, np.concatenate([after, rng.choice(after, more)]))
+        decided, asked = decided + (again.decision != "undecided"), asked + 1
+    assert asked >= 20
+    assert decided >= 0.7 * asked
+
+
+def _of(count: int, mean: float, variance: float = 0.0) -> Sample:
+    return Sample(count=count, mean=mean, variance=variance)
+
+
+@pytest.mark.parametrize(
+    ("figure", "before", "after", "state"),
+    [
+        ("completed", _of(29, 1.0), _of(5_000, 0.0), "too_few"),
+        ("completed", _of(30, 1.0), _of(30, 0.0), "worse"),
+        ("completed", _of(30, 1.0), _of(30, 1.0), "undecided"),
+        ("completed", _of(5_000, 1.0), _of(500, 1.0), "same"),
+        ("completed", _of(5_000, 0.96, 0.04), _of(5_000, 0.94, 0.05), "same"),
+        ("completed", _of(5_000, 0.94, 0.05), _of(5_000, 0.96, 0.04), "better"),
+        ("tool_errors", _of(500, 0.0), _of(500, 0.2, 0.16), "worse"),
+        ("rating", _of(500, 0.5, 0.5), _of(500, 0.9, 0.2), "better"),
+        ("seconds", _of(500, 2.0), _of(500, 2.0), "same"),
+        ("seconds", _of(500, 2.0), _of(500, 2.3), "worse"),
+        ("cost", _of(500, 2.0, 1.0), _of(500, 2.1, 1.0), "undecided"),
+        ("cost", _of(500, 0.0), _of(500, 0.0), "same"),
+        ("cost", _of(500, 0.0), _of(500, 0.1), "worse"),
+    ],
+)
+def test_a_figure_is_worse_better_the_same_or_not_decided(
+    figure: FigureName, before: Sample, after: Sample, state: str
+) -> None:
+    one, other = (
+        {ALL: VersionSample(conversations=each.count, figures={figure: each})} for each in (before, after)
+    )
+    (found,) = compare_versions(one, other).comparisons
+    assert found.state == state
+    assert (found.low is None) is (state == "too_few")
+    assert state == "too_few" or _covers(found, found.difference)
+    assert found.more is None or state == "undecided"
+
+
+def test_a_slice_that_is_worse_is_not_hidden_by_the_mean() -> None:
+    def version(share: float) -> dict[Slice, VersionSample]:
+        return {
+            place: VersionSample(conversations=each.count, figures={"completed": each})
+            for place, each in {
+                ALL: _of(4_000, 0.99, 0.01),
+                ("tools", "pay"): _of(40, share),
+                ("tools", "rare"): _of(3, share),
+            }.items()
+        }
+
+    found = compare_versions(version(1.0), version(0.0))
+    assert found.decision == "worse"
+    assert [(each.where, each.state) for each in found.comparisons] == [
+        ("all conversations", "same"),
+        ("tools pay", "worse"),
+        ("tools rare", "too_few"),
+    ]
+    assert found.reasons[0].startswith("completed is worse in tools pay: 100.0% to 0.0%, 95 % interval")
+
+
+def test_ratings_that_are_rare_decide_nothing_and_without_conversations_it_is_undecided() -> None:
+    def version(rating: Sample) -> dict[Slice, VersionSample]:
+        figures: dict[FigureName, Sample] = {"completed": _of(5_000, 0.99, 0.01), "rating": rating}
+        return {ALL: VersionSample(conversations=5_000, figures=figures)}
+
+    assert compare_versions(version(_of(300, 1.0)), version(_of(3, -1.0))).decision == "same"
+    nothing = compare_versions({}, {})
+    assert (nothing.decision, nothing.more) == ("undecided", 30)
