@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from typing import Literal, LiteralString, get_args
 
 import msgspec
 
@@ -16,6 +17,10 @@ _NOISE = 4.0
 """So many standard errors a mean may be lower by chance: with 3 a hundred agents would raise false alarms."""
 
 MOST_SERIES = 100
+
+Judged = Literal["failed", "passed"]
+JUDGED: tuple[Judged, ...] = get_args(Judged)
+"""Of a conversation: a run of it has a score that does not pass; it has scores, and all of them pass."""
 
 
 class RunScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +114,12 @@ SELECT to_char(judged_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, agent_version
  GROUP BY day, agent_version, evaluator ORDER BY day DESC, agent_version DESC, evaluator
 """
 """SQL for DayScores."""
+
+WITH_SCORES: LiteralString = """EXISTS (
+       SELECT FROM judged_runs JOIN run_scores USING (trace_id)
+        WHERE judged_runs.conversation_id = {conversation}.conversation_id
+       HAVING bool_and(passed) = ({judged} = 'passed'))"""
+"""SQL for whether a conversation is Judged so. What has no verdict says nothing."""
 
 _OF_RUNS = """
 SELECT trace_id, evaluator, value, passed, reason, unjudged, judged_at FROM run_scores
