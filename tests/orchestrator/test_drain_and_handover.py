@@ -163,16 +163,25 @@ async def _called(world: World, times: int) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.requirement("TOOL-BY-HAND")
-async def test_a_call_by_hand_ends_with_its_worker_which_says_that_nothing_is_known(world: World) -> None:
-    async def silence(_: ToolRequested) -> None: ...
+async def silence(_: ToolRequested) -> None: ...
 
+
+@pytest.mark.requirement("TOOL-BY-HAND")
+async def test_a_call_by_hand_ends_with_its_worker_or_its_time_and_says_that_nothing_is_known(
+    world: World,
+) -> None:
     tools = Toolbox(world.bus)
     tools.run = silence
+    short = Timings(tool_seconds=0.1, tool_slack_seconds=0.1)
     async with tools.open():
+        agent = await world.agent(mcp_servers=SHOP)
+        async with world.worker("short", timings=short):
+            late = await call(world, agent, "find")
         async with world.worker():
-            asking = asyncio.create_task(call(world, await world.agent(mcp_servers=SHOP), "find"))
-            await tools.until_requested(1)
-        answer = await asking
-    assert answer.outcome == "unavailable"
-    assert "not known whether it took effect" in answer.detail
+            asking = asyncio.create_task(call(world, agent, "find"))
+            await tools.until_requested(2)
+        stopped = await asking
+    assert (late.outcome, late.is_error) == ("called", True)
+    assert "timed out; its outcome is unknown" in late.output
+    assert stopped.outcome == "unavailable"
+    assert "not known whether it took effect" in stopped.detail

@@ -142,7 +142,16 @@ async def _called(
         attempt=1,
     )
     call = Call(call_id=_CALL_ID, at=now, name=spec.name, input=question.input, attempt=1)
-    calls = RunToolCalls(parts.bus, agent, run, clock, ends_at, no_run=True)
+    calls = RunToolCalls(
+        parts.bus,
+        agent,
+        run,
+        clock,
+        ends_at,
+        tool_seconds=parts.timings.tool_seconds,
+        slack_seconds=parts.timings.tool_slack_seconds,
+        no_run=True,
+    )
     try:
         (came,) = await calls.run(1, (call,), {spec.name: spec})
     finally:
