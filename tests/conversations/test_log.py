@@ -9,6 +9,7 @@ from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.database import listen, notifications, open_session
+from conversations.event_store import shared_log
 from conversations.event_store.log import PAGE_BYTES, Log
 from conversations.event_store.shared_log import SharedLog
 from conversations.event_store.store import ConversationStore
@@ -64,8 +65,9 @@ async def test_the_first_event_says_whose_a_conversation_is(store: ConversationS
 
 @pytest.mark.requirement("PROJECTION-FEED")
 async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_something_is_appended(
-    store: ConversationStore, log: Log, pool: Pool
+    store: ConversationStore, log: Log, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shared_log, "SHARED_SECONDS", 60.0)  # a read may take longer than a page is shared
     shared, start = SharedLog(pool), await log.head()
     told = await store.append(Conversation(conversation_id=new_id()), [began()])
     first, second = await asyncio.gather(shared.read(start, 10), shared.read(start, 10))

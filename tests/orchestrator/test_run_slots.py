@@ -156,7 +156,7 @@ async def test_a_run_begins_only_when_the_account_has_a_free_slot(
 async def test_a_message_without_a_slot_times_out(account: Account, provider: ScriptedProvider) -> None:
     provider.will(says("never"))
     await account.fill()
-    late = await account.ask("late", asked_ago=28.5)
+    late = await account.ask("late", asked_ago=26)  # a message that is read after 30 s is answered by nobody
     assert (await late.until(frames.Refused)).code == "rate_limited"
     assert not late.of(frames.Accepted)
 

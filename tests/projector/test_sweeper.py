@@ -25,7 +25,7 @@ from projector.sweeper import Sweeper
 from runtime.postgres import connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace, turn
-from tests.conversations.outages import away, there_for
+from tests.conversations.outages import away, there_for, there_for_long
 from tests.conversations.test_approvals import called, question
 from tests.harness import embedded_nats
 from tests.projector.conftest import Published, World
@@ -215,6 +215,8 @@ async def test_nothing_is_claimed_while_nats_is_away(world: World) -> None:
     with pytest.raises(BusUnavailable):
         await Sweeper(bus, world.log, world.pool).sweep()
     await connecting.__aexit__(None, None, None)
+    async with connection(world.pool) as conn:
+        await there_for_long(conn)  # nobody has noted so meanwhile
     assert [each.attempt for each in await claim_abandoned(world.pool)] == [2]
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from bus import Bus
@@ -34,6 +35,8 @@ from runtime.postgres import open_pool
 from tests.conversations.given import began, turn
 
 pytestmark = pytest.mark.requirement("BACKUP")
+
+_IS_FOLLOWED = "SELECT 1 FROM pg_replication_slots WHERE restart_lsn >= %s::pg_lsn"
 
 
 class World:
@@ -99,6 +102,15 @@ class World:
         assert code == 0, err
         return json.loads(out)
 
+    async def _received(self) -> None:
+        """Until the one who follows has stored all that is committed now."""
+        assert self._servers is not None
+        async with await psycopg.AsyncConnection.connect(self._servers.database_url, autocommit=True) as conn:
+            now = await (await conn.execute("SELECT pg_current_wal_flush_lsn()")).fetchone()
+            async with asyncio.timeout(60):
+                while await (await conn.execute(_IS_FOLLOWED, now)).fetchone() is None:  # noqa: ASYNC110 - of the server
+                    await asyncio.sleep(0.05)
+
     @contextlib.asynccontextmanager
     async def followed(self) -> AsyncIterator[None]:
         """A base backup, and the write-ahead log as it is written while the block runs."""
@@ -115,6 +127,7 @@ class World:
                 while not list((self.backups / "wal").glob("*.partial")):  # noqa: ASYNC110 - its own process
                     await asyncio.sleep(0.02)
             yield
+            await self._received()
         finally:
             running.send_signal(signal.SIGINT)
             assert await running.wait() == 0

@@ -237,7 +237,7 @@ async def test_a_write_that_a_wiped_queue_delivers_again_is_not_run_again(
 ) -> None:
     """A killed NATS may have lost the acknowledgement, and with it everything that it kept in memory."""
     scene.may_answer.set()
-    request = scene.agent.call("write", timeout_s=1.0)
+    request = scene.agent.call("write", timeout_s=4.0)
     env = scene.env | {"AGENTCHAT_NATS_URL": nats_server.url}
     async with Bus.connect(nats_server.url, name="test") as bus:
         calls = Calls(bus)
