@@ -177,3 +177,43 @@ async def test_structured_output_calls_tools_without_a_word(ask: Ask, tools: lis
 @pytest.mark.timeout(20)
 async def test_no_message_holds_the_server_up(ask: Ask, tools: list[dict[str, Any]], evil: str) -> None:
     assert (await ask(evil + " end", tools=tools))["stop_reason"] in ("end_turn", "tool_use")
+
+
+_RUBRIC = "You judge a reply by one rubric.\n\nRubric: {}\n\nWhat you judge is given as JSON."
+_PAIR = "You compare two replies.\n\nWhich one is better: {}\n\nWhat you judge is given as JSON."
+
+
+@pytest.mark.parametrize(
+    ("system", "material", "verdict"),
+    [
+        (_RUBRIC.format('it says "mug"'), {"reply": "Two MUGS."}, True),
+        (_RUBRIC.format('it says "mug" and "cup"'), {"message": "cup?", "reply": "Two mugs."}, False),
+        (_RUBRIC.format("it is polite"), {"reply": "Two mugs."}, True),
+        (_RUBRIC.format("it is polite"), {"reply": ""}, False),
+        (_PAIR.format('it says "mug"'), {"first": {"reply": "mug"}, "second": {"reply": "cup"}}, "first"),
+        (_PAIR.format('it says "mug"'), {"first": {"reply": "cup"}, "second": {"reply": "mug"}}, "second"),
+        (_PAIR.format("it is polite"), {"first": {"reply": "cup"}, "second": {"reply": "mug"}}, "tie"),
+    ],
+)
+async def test_it_judges_replies_by_what_the_rubric_quotes(
+    ask: Ask, system: str, material: dict[str, Any], verdict: bool | str
+) -> None:
+    name, kind = (
+        ("better", {"enum": ["first", "second", "tie"]})
+        if system.startswith("You compare")
+        else ("fulfilled", {"type": "boolean"})
+    )
+    schema = {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, name: kind},
+        "required": ["reason", name],
+        "additionalProperties": False,
+    }
+    answer = await talk(
+        ask,
+        json.dumps(material),
+        system=system,
+        output_config={"format": {"type": "json_schema", "schema": schema}},
+    )
+    jsonschema.validate(json.loads(answer), schema)
+    assert json.loads(answer)[name] == verdict

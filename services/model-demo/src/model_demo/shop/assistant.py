@@ -6,7 +6,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from model_demo.request_facts import ConversationFacts, text_of
-from model_demo.shop import documents, filled_inputs, intents, json_schemas, memory, talk, wording, words
+from model_demo.shop import (
+    documents,
+    filled_inputs,
+    intents,
+    json_schemas,
+    judging,
+    memory,
+    talk,
+    wording,
+    words,
+)
 from model_demo.shop.memory import Memory
 from model_demo.wire.replies import PlannedReply, PlannedToolCall
 from model_demo.wire.requests import ClientTool, Schema
@@ -63,6 +73,8 @@ class _Turn:
 
     def reply(self) -> PlannedReply:
         asked, choice = self._conversation, self._conversation.tool_choice
+        if (judged := judging.verdict(asked)) is not None:
+            return PlannedReply(msgspec.json.encode(judged).decode())
         if choice.type == "tool":
             return self._forced(str(choice.name))
         is_free = choice.type != "any"
