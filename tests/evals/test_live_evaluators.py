@@ -6,7 +6,11 @@ import pytest
 
 from conversations.judged.judged_runs import is_in_share
 from directory.live_judging import LiveJudging
+from evals.judging.evaluator_registry import KINDS
 from evals.judging.live_evaluators import UnfitEvaluator, live_evaluators
+from evals.judging.live_runs import live_scores
+from tests.conversations.given import given as given_events
+from tests.conversations.given import turn
 
 pytestmark = pytest.mark.requirement("EVAL-LIVE")
 
@@ -35,17 +39,31 @@ def test_what_a_live_run_cannot_be_judged_by_is_refused(given: dict[str, Any], p
     assert problem in f"{refused.value.field}: {refused.value}"
 
 
-def test_evaluators_that_need_no_recorded_run_are_taken() -> None:
-    alone: list[dict[str, Any]] = [
-        {"name": "language", "code": "en"},
-        {"name": "length", "at_most": 9},
-        {"name": "tool_calls", "recorded": "ignored", "forbidden": ["cancel"]},
-        {"name": "sources", "cited": 1},
-        {"name": "tokens", "at_most": 10_000},
-        _RUBRIC,
+async def test_all_others_judge_a_run_that_was_not_recorded() -> None:
+    alone: list[tuple[dict[str, Any], bool]] = [
+        ({"name": "equal", "text": "Your order was shipped yesterday."}, True),
+        ({"name": "contains", "text": "shipped"}, True),
+        ({"name": "not_contains", "text": "shipped"}, False),
+        ({"name": "regex", "pattern": "refund"}, False),
+        ({"name": "json_schema", "schema": {}}, False),
+        ({"name": "language", "code": "en"}, True),
+        ({"name": "length", "at_most": 9}, False),
+        ({"name": "tool_calls", "recorded": "ignored", "forbidden": ["cancel"]}, True),
+        ({"name": "sources", "cited": 1}, False),
+        ({"name": "seconds", "at_most": 10_000}, True),
+        ({"name": "tokens", "at_most": 0}, False),
     ]
-    made = live_evaluators(LiveJudging(share=1, evaluators=tuple(alone), tokens_per_day=1))
-    assert [each.evaluation_name for each in made] == [each["name"] for each in alone]
+    given = tuple(settings for settings, _ in alone)
+    made = live_evaluators(LiveJudging(share=1, evaluators=(*given, _RUBRIC), tokens_per_day=1))[:-1]
+    told = given_events(*turn("a", "Where is it?", "Your order was shipped yesterday."))
+    (run,) = told.runs
+    found = await live_scores(told, run, made)
+    assert [(each.evaluator, each.passed) for each in found.known] == [
+        ("completed", True),
+        *((settings["name"], passed) for settings, passed in alone),
+    ]
+    of_a_recorded_run = {"cost", "overlap", "phrases", "facts", "pairwise"}
+    assert {each["name"] for each in given} == KINDS.keys() - of_a_recorded_run - {"rubric"}
 
 
 def test_a_share_is_of_the_runs_by_their_ids_and_a_larger_one_has_them_too() -> None:

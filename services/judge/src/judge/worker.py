@@ -17,7 +17,7 @@ from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from runtime.worker import until_stopped
 
 _CONNECTIONS = 4
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 5.0
 _UNHEALTHY_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 
