@@ -8,7 +8,7 @@ from administration import Admin, admin_audit, admin_read_models
 from administration.admin_read_models import NewReadModelJob
 from contracts.admin_errors import Conflict, Invalid, NotFound
 from contracts.ids import new_id
-from conversations.projections.read_model_jobs import KEPT, claim
+from conversations.projections.read_model_jobs import KEPT, Progress, claim
 from conversations.projections.read_models import PROJECTIONS
 from runtime.postgres import Pool, connection
 from tests.conversations.read_models import no_jobs
@@ -72,6 +72,14 @@ async def test_one_whose_projector_is_silent_says_so_and_ends_when_it_is_stopped
         await conn.execute("UPDATE read_model_jobs SET seen_at = seen_at - interval '1 minute'")
     silent = await admin_read_models.get(admin, job.id)
     assert silent.reason == "projector-7 has noted nothing for 60 s; the next one goes on with it"
+    again = await claim(pool, "projector-8")
+    assert again is not None
+    assert not await claimed.note(Progress(position=5)), "it is another's now"
+    await claimed.end("failed", Progress(reason="too late"))
+    taken = await admin_read_models.get(admin, job.id)
+    assert (taken.state, taken.projector, taken.position, taken.attempts) == ("running", "projector-8", 0, 2)
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE read_model_jobs SET seen_at = seen_at - interval '1 minute'")
     assert (await admin_read_models.stop(admin, job.id)).state == "stopped"
 
 
