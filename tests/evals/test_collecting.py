@@ -95,15 +95,15 @@ async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
         await moving.bring(store, mine, await moving.planned(pool, mine))
     for word, account in (("failed", shop.account), ("other", shop.other_account)):
         await _append(store, account, shop.agent, *_failed(word))
-    asked = [("german", "Wo ist meine Bestellung? Ich warte schon lange darauf.")]
-    asked += [(f"english{number}", "Where is my order? I have waited for it.") for number in range(30)]
-    for word, text in asked:
-        await _append(store, shop.account, shop.agent, *given.turn(word, text, "It is on its way."))
-    both = (
-        given.turn("early", "Wann kommt mein Paket an?", "Bald."),
-        given.turn("short", "ORD-1001", "Morgen."),
+    german = given.turn(
+        "german", "Wo ist meine Bestellung? Ich warte schon lange darauf.", "It is on its way."
     )
-    await _append(store, shop.account, shop.agent, *both[0], *both[1])
+    await _append(store, shop.account, shop.agent, *german, *given.turn("short", "ORD-1001", "Yes."))
+    for number in range(30):
+        waited = given.turn(
+            f"english{number}", "Where is my order? I have waited for it.", "It is on its way."
+        )
+        await _append(store, shop.account, shop.agent, *waited)
     for word, score in (("bad", -0.5), ("neutral", 0.0)):
         rated = events.FeedbackGiven(
             trace_id=given.trace(word),
@@ -304,8 +304,8 @@ def test_what_cannot_be_a_case_is_named_and_nothing_is_added(
         (["collect", "-o", "{}", "--agent", "a", "--end", "lost"], "--end: 'lost' is none of"),
         (["collect", "-o", "{}", "--agent", "a", "--cost", "1"], "--cost needs --prices"),
         (["collect", "-o", "{}", "--agent", "a", "--from", "soon"], "--from: 'soon' is no time"),
-        (["add", "{}", FAILED], "suite.yaml: cannot be read"),
-        (["sync", "{}"], "suite.yaml: cannot be read"),
+        (["add", "{}", FAILED], "is no suite: it has no suite.yaml"),
+        (["sync", "{}"], "is no suite: it has no suite.yaml"),
     ],
 )
 def test_a_wrong_command_writes_nothing(
@@ -315,6 +315,13 @@ def test_a_wrong_command_writes_nothing(
     assert done.code == 2
     assert named in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_suite_that_cannot_be_written_is_a_wrong_command(shop: ShopLog, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = shop("collect", "-o", file, "--agent", shop.agent, "--text", "Bestellung")
+    assert (done.code, "file: no folder can be made there" in done.err) == (2, True)
 
 
 def test_tools_are_listed_or_nothing_is_collected(shop: ShopLog, tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ async def test_what_was_not_run_and_what_is_damaged_is_no_verdict(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "results.judged.jsonl: cannot be read: No such file or directory"),
+        (None, "results.jsonl does not exist: `agentchat eval run` writes it"),
+        (b"", "results.judged.jsonl: cannot be read: No such file or directory"),
         (b"{}\n", "results.judged.jsonl: holds something else than judgements"),
     ],
 )
@@ -91,11 +92,20 @@ def test_results_that_were_not_judged_are_a_wrong_command(
 ) -> None:
     made_suite(tmp_path)
     if content is not None:
+        (tmp_path / "results.jsonl").touch()
+    if content:
         (tmp_path / "results.judged.jsonl").write_bytes(content)
-    for command in ("report", "baseline") if content is None else ("report",):
+    for command in ("report",) if content else ("report", "baseline"):
         shown = _run(command, tmp_path)
         assert isinstance(shown.exception, SetupError)
         assert reason in str(shown.exception)
+
+
+def test_a_baseline_that_is_missing_is_known_before_anything_is_run(tmp_path: Path) -> None:
+    made_suite(tmp_path, settings="baseline: main.jsonl\n")
+    shown = _run("run", tmp_path)
+    assert isinstance(shown.exception, SetupError)
+    assert "has no main.jsonl; run the suite without the line" in str(shown.exception)
 
 
 def test_cases_go_to_no_other_provider_than_the_agents_unless_the_suite_names_it(tmp_path: Path) -> None:

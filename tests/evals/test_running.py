@@ -121,6 +121,8 @@ async def test_what_was_paid_for_is_not_asked_again(worker: Worker, suite: Suite
     other = msgspec.structs.replace(suite.agent.settings, system_prompt="Be brief.")
     changed = msgspec.structs.replace(suite, agent=msgspec.structs.replace(suite.agent, settings=other))
     assert [each.cached for each in await done(run_of(worker, changed), cases(1))] == [False]
+    checked = [msgspec.structs.replace(each, checks={"contains": {}}, sha256="e" * 64) for each in cases(1)]
+    assert [each.cached for each in await done(run_of(worker, suite), checked)] == [True]
     cached = suite.folder / FOLDER
     assert (cached / ".gitignore").read_text() == "*\n"
     for path in cached.rglob("*.json"):

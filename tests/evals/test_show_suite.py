@@ -46,7 +46,7 @@ def test_a_folder_without_a_suite_is_a_wrong_command(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["eval", "show", str(tmp_path)])
 
     assert isinstance(shown.exception, SetupError)
-    assert "suite.yaml: cannot be read" in str(shown.exception)
+    assert "is no suite: it has no suite.yaml" in str(shown.exception)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,7 @@ def test_a_case_gets_a_check_of_its_own(given: list[str], stored: dict[str, obje
     done = CliRunner().invoke(app, ["eval", "check", str(tmp_path), case.id, *given])
 
     assert done.exit_code == 0, done.exception
+    assert f"its own checks: {', '.join(sorted(stored)) or 'none'}" in done.stderr
     found = {each.id: each for each in read_cases(suite.cases) if isinstance(each, Case)}
     assert found[case.id].checks == stored
     assert replace(found[other.id], sha256="") == other
@@ -76,7 +77,7 @@ def test_a_case_gets_a_check_of_its_own(given: list[str], stored: dict[str, obje
         (["nobody", "contains", "x"], "run nobody: the suite has no such case"),
         (["{}", "no_such", "x"], "no evaluator is called 'no_such'"),
         (["{}", "contains", "words: x"], "contains has no option 'words'"),
-        (["{}", "contains", "[x"], "OPTIONS: not YAML"),
+        (["{}", "contains", "[x"], "EXPECTED: not YAML"),
     ],
 )
 def test_a_check_that_cannot_be_is_refused(given: list[str], named: str, tmp_path: Path) -> None:

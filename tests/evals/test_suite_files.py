@@ -85,6 +85,7 @@ def test_the_settings_in_the_documentation_are_read(tmp_path: Path) -> None:
         ("budget: {money: -1}", "budget.money: Expected `float` > 0.0"),
         ("redact: [{name: x}]", "redact[0]: Expected one of `pattern`, `field` and `function`"),
         ("redact: [{pattern: a, field: b}]", "redact[0]: Expected one of"),
+        ("judge: {provider: acme}", "judge: Expected `provider` to be one of anthropic, openai"),
         ("evaluators: [{text: x}]", "Expected `evaluators[0]` to have a `name`"),
         ("evaluators: equal", "evaluators: Expected `array`"),
         ("evaluator: []", "unknown field `evaluator`"),
@@ -102,7 +103,7 @@ def test_what_is_wrong_in_the_settings_is_named_by_its_field(added: str, named: 
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_does_not_fit_is_named(tmp_path: Path) -> None:
     suite = made_suite(tmp_path)
     suite.cases.unlink()
     with pytest.raises(UnfitSuite, match=r"cases\.jsonl: cannot be read"):
@@ -110,6 +111,11 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 
     (tmp_path / AGENT).write_text('{"agent_id": 1}')
     with pytest.raises(UnfitSuite, match=r"agent\.json: agent_id: Expected `str`"):
+        read_suite(tmp_path)
+
+    made_suite(tmp_path)
+    (tmp_path / SETTINGS).write_text("agent: agent-2\naccount: account-1")
+    with pytest.raises(UnfitSuite, match=r"agent\.json: is agent agent-1 .* suite\.yaml names another one"):
         read_suite(tmp_path)
 
     (tmp_path / SETTINGS).unlink()

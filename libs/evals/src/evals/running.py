@@ -53,12 +53,15 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuiteRun:
-    """One run of a suite; `outcomes` counts its results, `cached` those that had been paid for."""
+    """One run of a suite; `outcomes` counts its results, `cached` those that had been paid for. `first` has
+    the first result of each outcome.
+    """
 
     def __init__(
         self, reruns: Reruns, plan: RunPlan, cache: AnswerCache, spending: Spending, is_erased: Known | None
     ) -> None:
         self.outcomes: Counter[CaseOutcome] = Counter()
+        self.first: dict[CaseOutcome, CaseResult] = {}
         self.cached = 0
         self.spending = spending
         self._reruns = reruns
@@ -118,6 +121,7 @@ class SuiteRun:
         else:
             result = await self._one(case, attempt)
         self.outcomes[result.outcome] += 1
+        self.first.setdefault(result.outcome, result)
         self.cached += result.cached
         return result
 

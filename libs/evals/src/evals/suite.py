@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from directory.agents import AgentSettings
+from directory.parameters import PROVIDERS
 from evals.errors import UnfitSuite
 
 SETTINGS = "suite.yaml"
@@ -78,6 +79,10 @@ class JudgeModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     model: _Text | None = None
     base_url: _Text | None = None
 
+    def __post_init__(self) -> None:
+        if self.provider not in (None, *PROVIDERS):
+            raise ValueError(f"Expected `provider` to be one of {', '.join(PROVIDERS)}")
+
 
 class SuiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`suite.yaml`. `agent` and `account` are ids.
@@ -129,7 +134,11 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_suite(folder: Path) -> Suite:
     """Raises UnfitSuite, with the field that is wrong."""
-    return Suite(folder=folder, settings=read_settings(folder), agent=_agent(folder))
+    settings, agent = read_settings(folder), _agent(folder)
+    if (agent.agent_id, agent.account_id) != (settings.agent, settings.account):
+        named = f"agent {agent.agent_id} of account {agent.account_id}"
+        raise UnfitSuite(AGENT, f"is {named}, and {SETTINGS} names another one: collect again")
+    return Suite(folder=folder, settings=settings, agent=agent)
 
 
 def read_settings(folder: Path) -> SuiteSettings:
@@ -150,6 +159,14 @@ def settings_in(data: bytes) -> SuiteSettings:
 def new_settings(agent_id: str, account_id: str) -> bytes:
     """The text of a first `suite.yaml`, for its owner to edit. What it redacts is what most logs have."""
     return _NEW_SETTINGS.format(agent=agent_id, account=account_id).encode()
+
+
+def make_folder(folder: Path) -> None:
+    """Raises UnfitSuite where it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnfitSuite(str(folder), f"no folder can be made there: {error.strerror or error}") from None
 
 
 def write_agent(folder: Path, agent: SuiteAgent) -> None:
@@ -239,7 +256,7 @@ redact:
   - name: phone
     pattern: '(?<![\w+])\+[0-9][0-9 ()./-]{{6,}}[0-9]'
   - name: card
-    pattern: '(?<![\w-])[0-9]{{4}}([ -]?)[0-9]{{4}}\1[0-9]{{4}}\1[0-9]{{1,7}}(?![\w-])'
+    pattern: '(?<![\w-])[2-6][0-9]{{3}}([ -]?)[0-9]{{4}}\1[0-9]{{4}}\1[0-9]{{1,7}}(?![\w-])'
   - name: iban
     pattern: '(?<!\w)[A-Z]{{2}}[0-9]{{2}}( ?[A-Z0-9]{{4}}){{3,7}}( ?[A-Z0-9]{{1,3}})?(?!\w)'
 """

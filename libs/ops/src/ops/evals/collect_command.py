@@ -25,7 +25,9 @@ from evals.stratified import StratifiedSample
 from evals.suite import (
     SETTINGS,
     Suite,
+    make_folder,
     new_settings,
+    read_file,
     settings_in,
     write_agent,
     write_file,
@@ -104,11 +106,12 @@ def collect(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make cases of recorded runs: all that fit, or a sample in which rare kinds are kept.
+    """Make cases of recorded runs: all that fit, or a sample.
 
     A new suite gets a suite.yaml with rules that redact e-mail addresses, phone and card numbers. Edit it,
-    and collect again: every case is redacted by the rules before it is written. Kinds are told apart by how
-    the run ended, the tools that it called, the language of the question and the length of the conversation.
+    and collect again: every case is redacted by the rules before it is written. A sample keeps what is rare:
+    how a run ended, the tools that it called, the language of the question, the length of the conversation,
+    the rating.
 
     Exit code 1: some runs could not be collected; they are reported.
     """
@@ -130,7 +133,7 @@ def collect(
         raise SetupError(f"{output} has no {SETTINGS}: name the agent whose runs are collected by --agent")
 
     async def work(admin: Admin) -> _Collected:
-        data = (output / SETTINGS).read_bytes() if is_there else await _first_settings(admin, agent or "")
+        data = read_file(output / SETTINGS) if is_there else await _first_settings(admin, agent or "")
         settings = settings_in(data)
         suite = Suite(
             folder=output,
@@ -148,7 +151,7 @@ def collect(
             seed=seed,
         )
         chosen = await _chosen(candidates, sample, seed, done)
-        output.mkdir(parents=True, exist_ok=True)
+        make_folder(output)
         with writing_cases(suite.cases, keep=not fresh) as file, progress("collecting") as bar:
             for trace_id, conversation_id in bar.track(sorted(chosen.items())):
                 try:
@@ -174,10 +177,10 @@ def add(
     runs: Annotated[list[str], typer.Argument(metavar="TRACE_ID...", help="The runs, by their traces.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make cases of these runs, such as one that failed or that somebody rated badly.
+    """Make cases of named runs.
 
-    They are redacted by the suite's rules. Exit code 2: one is no run of the suite's account that has ended;
-    then none is added.
+    Such as one that failed, or that somebody rated badly. They are redacted by the suite's rules. Exit code
+    2: one is no run of the suite's account that has ended; then none is added.
     """
     suite = suite_at(folder)
 

@@ -25,7 +25,8 @@ app = typer.Typer(
 
 @app.callback()
 def evals() -> None:
-    """Make regression suites of recorded runs, run them against another version of an agent, and judge.
+    """Try another version of an agent on recorded runs.
 
-    Works on the running stack, or on AGENTCHAT_DATABASE_URL.
+    A suite is a folder: collect it, run it, read the report. Works on the running stack, or on
+    AGENTCHAT_DATABASE_URL with AGENTCHAT_SECRET_KEY and, to run, AGENTCHAT_NATS_URL.
     """

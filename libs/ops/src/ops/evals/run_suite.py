@@ -81,11 +81,12 @@ def run(
     html: HtmlOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a suite's cases again with another version of its agent, prompt or model, and judge the results.
+    """Answer the cases again, and judge the replies.
 
-    Tools answer as they did; a call that was never recorded stops the case, is played by the model, or is
-    made, as the suite says. Answers are kept in the suite's folder .eval-cache: a run that was stopped goes
-    on where it was. Nothing is stored in the service, published or counted against any limit.
+    By the suite's agent as it is now, or by another version, prompt or model of it. Tools answer as they did;
+    a call that was never recorded stops the case, is played by the model, or is made, as the suite says.
+    Answers are kept in the suite's folder .eval-cache: a run that was stopped goes on where it was. Nothing
+    is stored in the service, published or counted against any limit.
 
     Exit code 1: something regressed. Exit code 2: too little could be run or judged.
     """
@@ -95,7 +96,9 @@ def run(
     given = Overrides(
         system_prompt=None if prompt is None else read_file(prompt), model=model, provider=provider
     )
-    budget = SuiteBudget(money=money or settings.budget.money, tokens=tokens or settings.budget.tokens)
+    budget = SuiteBudget(
+        money=settings.budget.money if money is None else money, tokens=tokens or settings.budget.tokens
+    )
     spending = Spending(budget, Prices() if prices is None else prices_in(prices))
     plan = RunPlan(
         agent=found.agent,

@@ -11,7 +11,7 @@ import typer
 from evals.case_file import DamagedCase, read_cases
 from evals.cases import Case
 from evals.errors import NotACase, SuiteError, UnfitSuite
-from evals.suite import Suite, read_suite
+from evals.suite import SETTINGS, Suite, read_suite
 from ops import printing
 from ops.admin.options import AsJson
 from ops.errors import RefusedError, SetupError
@@ -33,14 +33,17 @@ def suite_errors() -> Iterator[None]:
 
 def suite_at(folder: Path) -> Suite:
     """Raises SetupError."""
+    if not (folder / SETTINGS).is_file():
+        raise SetupError(f"{folder} is no suite: it has no {SETTINGS}, which `agentchat eval collect` makes")
     with suite_errors():
         return read_suite(folder)
 
 
 def show(suite: SuiteFolder, as_json: AsJson = False) -> None:
-    """Print how many cases a suite has of each kind: agent, end, tools, language, length.
+    """Count a suite's cases, and verify them.
 
-    Verifies every case. Exit code 1: some are damaged, which is reported. Exit code 2: a file is no suite's.
+    By kind: agent, end, tools, language, length and rating. Exit code 1: some are damaged, which is reported.
+    Exit code 2: a file is no suite's.
     """
     found = suite_at(suite)
     slices: Counter[tuple[str, str]] = Counter()

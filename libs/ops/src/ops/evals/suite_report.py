@@ -9,6 +9,7 @@ import typer
 from evals.suite import Suite, read_file, write_file
 from ops import printing
 from ops.admin.options import AsJson
+from ops.errors import SetupError
 from ops.evals.show_suite import SuiteFolder, suite_at, suite_errors
 from ops.evals.suite_session import RESULTS
 from ops.output import counted
@@ -42,12 +43,13 @@ def report(
     html: HtmlOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the verdict on the last run of a suite, and write it for CI, a pull request or a browser.
+    """Print the verdict on the last run.
 
+    It can be written for CI, a pull request or a browser too.
     Nothing is run or judged again. Exit code 1: something regressed. Exit code 2: too little is known.
     """
     found = suite_at(suite)
-    verdict = written(found, results or found.folder / RESULTS, junit=junit, markdown=markdown, html=html)
+    verdict = written(found, _results(found, results), junit=junit, markdown=markdown, html=html)
     if as_json:
         printing.as_json(verdict)
     else:
@@ -57,25 +59,42 @@ def report(
 
 
 def baseline(suite: SuiteFolder, results: ResultsOption = None) -> None:
-    """Keep the scores of a suite's last run, to compare later runs with instead of the recorded runs.
+    """Keep the last run's scores as the baseline.
 
-    The file has no replies of the agent. It counts once `baseline` in suite.yaml names it.
+    Later runs are compared with it instead of the recorded runs, once `baseline` in suite.yaml names it. The
+    file has no replies of the agent.
     """
     from evals.judging.suite_judging import judged_file
 
     found = suite_at(suite)
-    name = found.settings.baseline or BASELINE
+    name, judged = found.settings.baseline or BASELINE, judged_file(_results(found, results))
     with suite_errors():
-        write_file(found.folder / name, read_file(judged_file(results or found.folder / RESULTS)))
+        write_file(found.folder / name, read_file(judged))
     hint = "" if found.settings.baseline else f"; add `baseline: {name}` to suite.yaml to compare with it"
     printing.note(f"{found.folder / name} is the baseline{hint}")
 
 
+def _results(suite: Suite, given: Path | None) -> Path:
+    """Of the suite's last run, if none are given. Raises SetupError where there are none."""
+    found = given or suite.folder / RESULTS
+    if not found.is_file():
+        raise SetupError(f"{found} does not exist: `agentchat eval run` writes it")
+    return found
+
+
 def check_judging(suite: Suite) -> None:
-    """Before anything is paid for. Raises SetupError where an evaluator or a threshold is none."""
+    """Before anything is paid for. Raises SetupError where an evaluator or a threshold is none, or where the
+    baseline is missing.
+    """
     from evals.judging.evaluator_registry import evaluators_of
     from evals.verdict.verdict import thresholds_of
 
+    name = suite.settings.baseline
+    if name is not None and not (suite.folder / name).is_file():
+        raise SetupError(
+            f"suite.yaml: baseline: {suite.folder} has no {name}; run the suite without the line, and keep"
+            " that run by `agentchat eval baseline`"
+        )
     with suite_errors():
         thresholds_of(suite.settings.thresholds, evaluators_of(suite.settings.evaluators))
 

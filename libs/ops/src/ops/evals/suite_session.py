@@ -79,6 +79,9 @@ class SuiteSession:
             )
         else:
             printing.table(("OUTCOME", "RUNS"), sorted(outcomes.items()))
+        for outcome, first in sorted(run.first.items()):
+            if outcome != "completed":
+                printing.note(f"{outcome}, such as {first.case_id}: {first.detail or first.diverged_at}")
         cached = f", {run.cached:,} of them paid for before" if run.cached else ""
         printing.note(f"{counted(outcomes.total(), 'run')}{cached}: {self._spent()}; {self._output}")
 

@@ -15,7 +15,7 @@ from runtime.postgres import Pool
 
 
 def sync(folder: SuiteFolder, as_json: AsJson = False) -> None:
-    """Remove the cases whose conversations were erased, and name those that are not what the log has.
+    """Remove erased cases, and name changed ones.
 
     Exit code 1: the log has another event at a case's place, or not its conversation, or it is of another
     account, or a line is damaged. These stay, and are reported. Exit code 2: a file is no suite's.
