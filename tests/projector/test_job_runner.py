@@ -13,7 +13,6 @@ from administration.admin_read_models import NewReadModelJob
 from conversations.projections.read_model_jobs import DifferentRow, JobKind, ReadModelJob
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import alone
-from conversations.projections.shadow import Schema
 from projector.job_runner import MOST_ATTEMPTS, JobRunner
 from runtime.postgres import connection
 from tests.administrator import administrator
@@ -187,13 +186,11 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 """
 
 
-@pytest.mark.parametrize("kind", ["rebuild", "verify"])
-async def test_it_waits_for_a_command_that_builds_the_same(world: World, kind: JobKind) -> None:
+async def test_it_waits_for_a_command_that_builds_the_same(world: World) -> None:
     await filled(world)
-    schema: Schema = "rebuilding" if kind == "rebuild" else "verifying"
     async with running(world):
-        async with alone(world.pool, schema, PROJECTIONS[:1]):
-            job = await requested(world, kind, PROJECTIONS[0].name)
+        async with alone(world.pool, "rebuilding", PROJECTIONS[:1]):
+            job = await requested(world, "rebuild", PROJECTIONS[0].name)
             waits = await until(world, job, hindered)
             assert waits.reason == f"{PROJECTIONS[0].name} is being built by another process"
         assert (await until(world, job)).state == "completed"
@@ -208,9 +205,22 @@ async def test_one_that_no_projector_survives_is_not_taken_up_for_ever(world: Wo
     assert (ended.state, ended.reason) == ("failed", f"it was interrupted {MOST_ATTEMPTS} times")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_projector_that_leads_no_more_leaves_the_job_to_the_next(world: World) -> None:
+    await filled(world)
+    async with in_use(world, "usage"):
+        async with running(world):
+            job = await requested(world, "rebuild", "usage")
+            await until(world, job, hindered)
+        left = await admin_read_models.get(administrator(world.pool), job.id)
+        assert (left.state, left.projector) == ("running", "projector-1")
+        assert await world.shadows() != [], "the next one goes on there"
+    async with running(world, "projector-2"):
+        ended = await until(world, job)
+    assert (ended.state, ended.projector, ended.attempts) == ("completed", "projector-2", 2)
+
+
 async def test_a_projector_that_dies_in_the_middle_leaves_the_job_to_the_next(
-    projectors: Projectors, world: World, number: signal.Signals
+    projectors: Projectors, world: World
 ) -> None:
     leader, other = await projectors.two()
     await world.many(3)
@@ -219,7 +229,7 @@ async def test_a_projector_that_dies_in_the_middle_leaves_the_job_to_the_next(
         job = await requested(world, "rebuild", "messages", "usage")
         seen = await until(world, job, lambda job: len(job.results) == 1 and hindered(job))
         assert (seen.state, seen.projector, seen.attempts) == ("running", leader, 1)
-        projectors.signal(leader, number)
+        projectors.signal(leader, signal.SIGKILL)
         taken = await until(world, job, lambda job: job.attempts == 2)
         assert (taken.projector, [each.name for each in taken.results]) == (other, ["messages"])
     ended = await until(world, job)
