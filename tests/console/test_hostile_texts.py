@@ -18,7 +18,7 @@ _MARK = "hostile"
 _HOSTILE = (
     f"{_MARK} <script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
     " [a](javascript:alert(4)) ![b](https://elsewhere.example/pixel) <style>*{display:none}</style>"
-    " {{ 7 * 7 }} \u202etxt.exe\u2066 </textarea></script></title>"
+    " {{ 7919 * 6101 }} \u202etxt.exe\u2066 </textarea></script></title>"
 )
 _NAME = f'{_MARK} <script>a()</script>"><img src=x onerror=a()>'
 _OURS = "/static/"
@@ -120,7 +120,7 @@ async def test_no_text_runs_or_loads_anything(browser: Browser, pages: list[str]
     for path in pages:
         html = (await browser.get(path)).text
         assert harm_in(html) == [], path
-        assert "49" not in text_of(html).partition(_MARK)[2][:40], "no text is a template"
+        assert "48313819" not in html, "no text is a template"
         shown += _MARK in text_of(html)
     assert shown > len(pages) - 4, "the others are without texts"
 
