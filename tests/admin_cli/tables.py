@@ -35,7 +35,7 @@ from conversations.queries.under_way import UnderWay
 from directory.agents import AgentSettings
 from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
-from evals.verdict.version_comparison import FigureComparison, FigureName, FigureState
+from evals.verdict.version_comparison import FigureComparison, FigureState
 from experiments.comparison import ComparedRun, RunFigures, RunOutput
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
@@ -276,7 +276,7 @@ _VERSIONS = (
 
 
 def _figure(
-    figure: FigureName,
+    figure: str,
     state: FigureState,
     before: float,
     after: float,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from evals.verdict.version_comparison import (
     ALL,
     FigureComparison,
-    FigureName,
     Sample,
     Slice,
     VersionSample,
@@ -51,14 +50,14 @@ def _sample(values: Values) -> Sample:
     return Sample(count=len(values), mean=float(values.mean()), variance=float(values.var(ddof=1)))
 
 
-def _version(figures: Mapping[FigureName, Values]) -> VersionSample:
+def _version(figures: Mapping[str, Values]) -> VersionSample:
     return VersionSample(
         conversations=max(map(len, figures.values())),
         figures={name: _sample(each) for name, each in figures.items()},
     )
 
 
-def _compared(figure: FigureName, before: Values, after: Values) -> VersionVerdict:
+def _compared(figure: str, before: Values, after: Values) -> VersionVerdict:
     return compare_versions({ALL: _version({figure: before})}, {ALL: _version({figure: after})})
 
 
@@ -77,7 +76,7 @@ def _covers(found: FigureComparison, difference: float) -> bool:
     ],
 )
 def test_the_interval_covers_the_true_difference_of_95_in_100_samples(
-    figure: FigureName, before: float, after: float, counts: tuple[int, int]
+    figure: str, before: float, after: float, counts: tuple[int, int]
 ) -> None:
     rng, tries, covered = np.random.default_rng(153), 400, 0
     draw = _shares if figure == "completed" else _amounts
@@ -173,7 +172,7 @@ def _of(count: int, mean: float, variance: float = 0.0) -> Sample:
     ],
 )
 def test_a_figure_is_worse_better_the_same_or_not_decided(
-    figure: FigureName, before: Sample, after: Sample, state: str
+    figure: str, before: Sample, after: Sample, state: str
 ) -> None:
     one, other = (
         {ALL: VersionSample(conversations=each.count, figures={figure: each})} for each in (before, after)
@@ -208,7 +207,7 @@ def test_a_slice_that_is_worse_is_not_hidden_by_the_mean() -> None:
 
 def test_ratings_that_are_rare_decide_nothing_and_without_conversations_it_is_undecided() -> None:
     def version(rating: Sample) -> dict[Slice, VersionSample]:
-        figures: dict[FigureName, Sample] = {"completed": _of(5_000, 0.99, 0.01), "rating": rating}
+        figures: dict[str, Sample] = {"completed": _of(5_000, 0.99, 0.01), "rating": rating}
         return {ALL: VersionSample(conversations=5_000, figures=figures)}
 
     assert compare_versions(version(_of(300, 1.0)), version(_of(3, -1.0))).decision == "same"

@@ -8,7 +8,6 @@ from administration.admin_rows import fetch_all
 from administration.agent_rows import AgentRow
 from contracts.admin_errors import Invalid
 from evals.verdict.version_comparison import (
-    FigureName,
     Sample,
     Slice,
     VersionSample,
@@ -17,6 +16,9 @@ from evals.verdict.version_comparison import (
 )
 from experiments.prices import Prices
 from runtime.postgres import Connection
+
+MOST_RUNS = 10_000
+"""Of a version, about. Of more, a share of its conversations is compared: a statement may take 5 s."""
 
 
 async def compare(
@@ -29,6 +31,7 @@ async def compare(
         "account": row.account_id,
         "since": since,
         "versions": [before, after],
+        "most": MOST_RUNS,
         "prices": msgspec.json.encode(priced).decode(),
     }
     found = await fetch_all(conn, _Row, _SAMPLES, named)
@@ -52,14 +55,14 @@ class _Row(msgspec.Struct, frozen=True):
     dimension: str
     value: str
     conversations: int
-    figure: FigureName
+    figure: str
     count: int
     mean: float | None
     variance: float | None
 
 
 def _samples(found: Sequence[_Row], version: int) -> dict[Slice, VersionSample]:
-    figures: dict[Slice, dict[FigureName, Sample]] = {}
+    figures: dict[Slice, dict[str, Sample]] = {}
     conversations: dict[Slice, int] = {}
     for each in found:
         if each.version == version:
@@ -75,18 +78,25 @@ def _samples(found: Sequence[_Row], version: int) -> dict[Slice, VersionSample]:
 
 
 _SAMPLES = """
-WITH both_answer AS (
-    SELECT max(first) AS first, min(last) AS last
-      FROM (SELECT min(requested_at) AS first, max(requested_at) AS last FROM runs
-             WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
-               AND ended_at IS NOT NULL AND agent_version = ANY (%(versions)s)
-             GROUP BY agent_version) AS each_answers
-    HAVING count(*) = 2
+WITH answers AS (
+    SELECT agent_version, min(requested_at) AS first, max(requested_at) AS last, count(*) AS number
+      FROM runs
+     WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
+       AND ended_at IS NOT NULL AND agent_version = ANY (%(versions)s)
+     GROUP BY agent_version
+), both_answer AS (
+    SELECT max(first) AS first, min(last) AS last FROM answers HAVING count(*) = 2
+), sampled AS (
+    SELECT runs.* FROM both_answer, answers
+      JOIN runs USING (agent_version)
+     WHERE account_id = %(account)s AND agent_id = %(agent)s AND ended_at IS NOT NULL
+       AND requested_at BETWEEN both_answer.first AND both_answer.last
+       AND (hashtext(conversation_id) & 2147483647) %% (1 + answers.number / %(most)s) = 0
 ), ran AS (
-    SELECT agent_version AS version, conversation_id, (state = 'completed')::integer AS completed,
-           (SELECT avg(score) FROM feedback WHERE feedback.trace_id = runs.trace_id) AS rating,
+    SELECT agent_version AS version, conversation_id, trace_id, (state = 'completed')::integer AS completed,
+           (SELECT avg(score) FROM feedback WHERE feedback.trace_id = sampled.trace_id) AS rating,
            coalesce(failed, 0) AS tool_errors,
-           CASE WHEN NOT EXISTS (SELECT FROM approvals WHERE approvals.trace_id = runs.trace_id)
+           CASE WHEN NOT EXISTS (SELECT FROM approvals WHERE approvals.trace_id = sampled.trace_id)
                 THEN extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) END AS seconds,
            input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens AS tokens,
            (price.input * input_tokens + price.output * output_tokens
@@ -94,14 +104,12 @@ WITH both_answer AS (
             + CASE WHEN cache_creation_tokens > 0 THEN price.cache_write * cache_creation_tokens ELSE 0 END)
            / 1e6 AS cost,
            names
-      FROM both_answer, runs
+      FROM sampled
       LEFT JOIN json_to_recordset(%(prices)s) AS price (model text, input float8, output float8,
                                                        cache_read float8, cache_write float8) USING (model)
       LEFT JOIN LATERAL (SELECT array_agg(DISTINCT name) AS names,
                                 max(coalesce(is_error, false)::integer) AS failed
-                           FROM tools WHERE tools.trace_id = runs.trace_id) AS called ON tool_calls > 0
-     WHERE account_id = %(account)s AND agent_id = %(agent)s AND ended_at IS NOT NULL
-       AND agent_version = ANY (%(versions)s) AND requested_at BETWEEN first AND last
+                           FROM tools WHERE tools.trace_id = sampled.trace_id) AS called ON tool_calls > 0
 ), sliced AS (
     SELECT '' AS dimension, '' AS value, ran.* FROM ran
     UNION ALL
@@ -128,4 +136,13 @@ SELECT version, dimension, value, conversations, figure, known, mean, variance
        ('tool_errors', errors_n, errors, errors_var), ('seconds', seconds_n, seconds, seconds_var),
        ('tokens', tokens_n, tokens, tokens_var), ('cost', cost_n, cost, cost_var)
        ) AS figures (figure, known, mean, variance)
+ UNION ALL
+SELECT version, dimension, value, min(conversations), evaluator, count(*), avg(score), var_samp(score)
+  FROM (SELECT version, dimension, sliced.value, conversation_id, 'score: ' || evaluator AS evaluator,
+               avg(run_scores.value) AS score
+          FROM sliced JOIN run_scores USING (trace_id)
+         WHERE run_scores.value IS NOT NULL AND evaluator <> 'completed'
+         GROUP BY 1, 2, 3, 4, 5) AS scored
+  JOIN added_up USING (version, dimension, value)
+ GROUP BY version, dimension, value, evaluator
 """

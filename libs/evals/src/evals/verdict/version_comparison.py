@@ -6,7 +6,7 @@ so each conversation counts once, with the mean of its runs. Means and variances
 that a database adds up what is compared. No other package is loaded: gateways do this.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from math import ceil, inf, sqrt
 from statistics import NormalDist
 from typing import Literal
@@ -23,7 +23,8 @@ _TWO_SIDED = _NORMAL.inv_cdf(0.975)
 _POWER = _NORMAL.inv_cdf(0.8)
 _MOST_NEEDED = 1_000_000
 
-FigureName = Literal["completed", "rating", "tool_errors", "seconds", "tokens", "cost"]
+SCORE = "score: "
+"""Begins the name of a figure that is the score of an evaluator of live runs, from 0 to 1."""
 FigureState = Literal["worse", "better", "same", "undecided", "too_few"]
 Decision = Literal["worse", "better", "same", "undecided"]
 Slice = tuple[str, str]
@@ -32,11 +33,11 @@ ALL: Slice = ("", "")
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """What is compared. `bounds` are the least and the greatest value, where there are such. `tolerated` is
-    in its own unit, or without bounds a share of the mean before.
+    """What is compared of runs. `bounds` are the least and the greatest value, where there are such.
+    `tolerated` is in its own unit, or without bounds a share of the mean before.
     """
 
-    name: FigureName
+    name: str
     higher_is_better: bool
     tolerated: float
     bounds: tuple[float, float] | None = None
@@ -52,6 +53,9 @@ FIGURES = (
 )
 
 
+_SCORE_TOLERATED = 0.05
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """Of the conversations of a version of which a figure is known: `variance` is that of their values."""
 
@@ -64,7 +68,7 @@ class VersionSample(msgspec.Struct, frozen=True, kw_only=True):
     """Of a version within a slice. A figure that is missing is not compared."""
 
     conversations: int
-    figures: Mapping[FigureName, Sample]
+    figures: Mapping[str, Sample]
 
 
 class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +80,7 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
     version would decide it, if the difference stays as it is; None: it is decided, or too many are needed.
     """
 
-    figure: FigureName
+    figure: str
     dimension: str
     value: str
     state: FigureState
@@ -89,6 +93,10 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     tolerated: float
     more: int | None = None
+
+    @property
+    def title(self) -> str:
+        return self.figure if self.figure.startswith(SCORE) else self.figure.replace("_", " ")
 
     @property
     def where(self) -> str:
@@ -104,14 +112,14 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
     def shown(self, value: float, sign: Literal["", "+"] = "") -> str:
         """A value of the figure, or with a sign a difference."""
         match self.figure:
-            case "completed" | "tool_errors":
-                return f"{value:{sign}.1%}"
             case "tokens":
                 return f"{value:{sign},.0f}"
             case "cost":
                 return f"{value:{sign}.4g}"
             case "rating" | "seconds":
                 return f"{value:{sign}.2f}"
+            case _:
+                return f"{value:{sign}.1%}"
 
 
 class VersionVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,8 +186,7 @@ def _family(
     compared = [
         (figure, where, before, after)
         for where, before, after in samples
-        for figure in FIGURES
-        if figure.name in before.figures and figure.name in after.figures
+        for figure in _figures(before.figures.keys() & after.figures.keys())
     ]
     found = {
         place: _difference(figure, before.figures[figure.name], after.figures[figure.name])
@@ -200,6 +207,12 @@ def _family(
         else:
             state = "same" if difference.is_no_worse else "undecided"
         yield _comparison(figure, where, state, difference, before, after)
+
+
+def _figures(names: Set[str]) -> Iterator[Figure]:
+    yield from (each for each in FIGURES if each.name in names)
+    for name in sorted(each for each in names if each.startswith(SCORE)):
+        yield Figure(name=name, higher_is_better=True, bounds=(0, 1), tolerated=_SCORE_TOLERATED)
 
 
 def _difference(figure: Figure, before: Sample, after: Sample) -> _Difference:
@@ -309,12 +322,11 @@ def _most(needed: list[int | None]) -> int | None:
 
 
 def _reason(each: FigureComparison) -> str:
-    name = each.figure.replace("_", " ")
     if each.state == "too_few":
         counts = f"{each.before_count:,} and {each.after_count:,} conversations"
-        return f"{name} is known of {counts}, and {LEAST} of each version are needed"
+        return f"{each.title} is known of {counts}, and {LEAST} of each version are needed"
     changed = {"worse": "worse", "better": "better"}.get(each.state, "undecided")
     return (
-        f"{name} is {changed} in {each.where}: {each.shown(each.before)} to "
+        f"{each.title} is {changed} in {each.where}: {each.shown(each.before)} to "
         f"{each.shown(each.after)}, 95 % interval of the difference {each.interval}"
     )

@@ -163,7 +163,7 @@ def _canary(found: CanaryComparison) -> None:
     differing = ("worse", "better")
     rows = [
         [
-            each.figure.replace("_", " "),
+            each.title,
             each.where,
             f"{each.before_count:,} / {each.after_count:,}",
             *(each.shown(value) for value in (each.before, each.after)),
