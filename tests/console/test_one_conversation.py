@@ -56,7 +56,7 @@ async def test_the_thread_is_next_to_the_run_as_a_timeline(browser: Browser, app
 async def test_the_slider_shows_the_conversation_as_it_was(browser: Browser, approvals: str) -> None:
     past = await browser.page(f"/conversations/{approvals}?at=7")
     assert "event 7 of 27 · ApprovalRequested" in past or "event 7 of" in past
-    assert "cancel_order waits for a person" in past
+    assert "cancel_order ‖ waits for a person" in past
     assert "run 1 of 1" in past
     assert "completed" not in past
     assert "eval add" not in past, "a run that has not ended is no case"
