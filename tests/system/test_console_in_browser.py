@@ -82,7 +82,7 @@ async def test_now_shows_runs_as_they_stream(watched: WatchedPage, make_agent: M
         await page.locator("#tail").wait_for()
         await watched.judge()
         await slow.cancel(running.headers["x-trace-id"])
-    await page.get_by_text("cancelled by the caller").wait_for()
+    await page.locator(".turn").get_by_text("cancelled").wait_for()
 
 
 async def test_a_conversation_is_found_by_what_was_said(watched: WatchedPage, conversation: str) -> None:
@@ -141,11 +141,11 @@ async def test_a_draft_is_tried_in_the_playground(watched: WatchedPage) -> None:
     await watched.judge()
     await page.get_by_label("Agent").select_option(demo.AGENT_ID)
     await page.get_by_label("System prompt").fill("You are a pirate.")
-    await page.get_by_label("Message").fill(_ORDER)
+    await page.get_by_label("Message", exact=True).fill(_ORDER)
     await page.reload()
-    assert await page.get_by_label("Message").input_value() == _ORDER
+    assert await page.get_by_label("Message", exact=True).input_value() == _ORDER
     assert await page.get_by_label("System prompt").input_value() == "You are a pirate."
-    await page.get_by_label("Message").press("Enter")
+    await page.get_by_label("Message", exact=True).press("Enter")
     await page.get_by_role("link", name="fork from here").wait_for()
     await page.locator("details.tool summary").first.click()
     await watched.judge()

@@ -6,7 +6,6 @@ Pure: the same text gives the same chunks, and costs time in proportion to its l
 from typing import Literal, assert_never
 
 from knowledge.documents.chunks import Chunk, chunks_of
-from knowledge.documents.html import parse_html
 from knowledge.documents.markdown import parse_markdown
 from knowledge.documents.sections import Parsed, Section, plain_title, tidy, trimmed, web_address
 
@@ -35,6 +34,8 @@ def parse(text: str, kind: Kind) -> Parsed:
         case "markdown":
             return parse_markdown(tidy(text))
         case "html" | "pdf" | "docx":
+            from knowledge.documents.html import parse_html  # lxml: 1 MiB, which most processes never need
+
             return parse_html(text)
         case _:
             assert_never(kind)
