@@ -10,6 +10,14 @@ VALUES (%s, %s, 'account', %s, %s, '2026-11-27T10:00:00Z', now() - interval '1 y
 """
 
 
+async def to_judge(
+    pool: Pool, trace_id: str, conversation_id: str | None = None, agent_id: str = "agent", version: int = 1
+) -> None:
+    """It is the first that is due."""
+    async with connection(pool) as conn:
+        await conn.execute(_TO_JUDGE, [trace_id, conversation_id or new_id(), agent_id, version])
+
+
 async def score(
     pool: Pool,
     trace_id: str,
@@ -18,9 +26,7 @@ async def score(
     agent_id: str = "agent",
     version: int = 1,
 ) -> None:
-    row = [trace_id, conversation_id or new_id(), agent_id, version]
-    async with connection(pool) as conn:
-        await conn.execute(_TO_JUDGE, row)
+    await to_judge(pool, trace_id, conversation_id, agent_id, version)
     (run,) = await lease_runs(pool, 1, seconds=60)
     assert run.trace_id == trace_id
     assert await store(pool, Judgement(run=run, scores=scores))

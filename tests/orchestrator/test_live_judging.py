@@ -169,14 +169,17 @@ async def test_an_evaluator_that_raises_is_named_and_the_others_judge(judges: Ju
 
 
 async def test_a_provider_that_refuses_is_tried_again_within_limits(judges: Judges) -> None:
-    run = await judges.run(fails(529, "overloaded_error"), judging=judging(_POLITE, _SIGNS_OFF))
+    brief = {"name": "rubric", "label": "brief", "rubric": "It is brief."}
+    answers = _FULFILLED, fails(529, "overloaded_error")
+    run = await judges.run(*answers, judging=judging(brief, _POLITE, _SIGNS_OFF))
     await judges.judge()
-    assert set(await judges.scores(run)) == {"completed", "signs off"}  # known, and not judged again
+    assert set(await judges.scores(run)) == {"completed", "brief", "signs off"}
 
     await judges.execute(f"UPDATE judged_runs SET due_at = now(), tries = {MOST_TRIES - 1}")
     await judges.judge()
     found = (await judges.scores(run))["polite"]
     assert (found.unjudged, found.value, found.passed) == ("refused", None, None)
+    assert sum("brief" in each.system for each in judges.world.calls) == 1  # what is known is not asked again
     assert await judges.execute("SELECT FROM judged_runs WHERE due_at IS NOT NULL") == []
 
 
