@@ -300,7 +300,7 @@ def _figure(
     )
 
 
-_COMPARED = CanaryComparison(
+COMPARED = CanaryComparison(
     agent_id=_AGENT_ID,
     versions=_VERSIONS,
     version=13,
@@ -391,7 +391,7 @@ TABLES: dict[str, Callable[[], object]] = {
         json_too=False,
     ),
     "agent-canary": _listed(VersionFigures, *_VERSIONS),
-    "agent-canary-compared": lambda: show_answer(CanaryComparison, _COMPARED, json_too=False),
+    "agent-canary-compared": lambda: show_answer(CanaryComparison, COMPARED, json_too=False),
     "agent-scores": _listed(
         DayScores,
         DayScores(

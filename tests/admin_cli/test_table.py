@@ -1,13 +1,17 @@
 """Tables on terminals of any width, and where there is none."""
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
+from administration.admin_canary import CanaryComparison
 from administration.routes import BY_NAME
+from evals.verdict.version_comparison import Decision
 from ops.admin.admin_commands import GROUPS
+from ops.admin.printed_answers import show_answer
 from ops.printing import cell, laid_out
-from tests.admin_cli.tables import GOLDEN, LISTED, TABLES, drawn, golden
+from tests.admin_cli.tables import COMPARED, GOLDEN, LISTED, TABLES, drawn, golden
 
 _HEADINGS = ["ID", "NAME", "MODEL", "CREATED"]
 _ROW = ["0" * 36, "n" * 60, "日本" * 20, "2026-11-21 10:00:00Z"]
@@ -76,3 +80,22 @@ def test_cells_drive_no_terminal() -> None:
     assert cell(None) == "-"
     assert cell(True) == "yes"
     assert cell(12345) == "12,345"
+
+
+@pytest.mark.requirement("ADMIN-CLI", "AGENT-CANARY")
+@pytest.mark.parametrize(
+    ("decision", "more", "code", "step"),
+    [
+        ("better", None, 0, "to let it answer all conversations: agentchat admin agents promote {agent} 13"),
+        ("same", None, 0, "to let it answer all conversations: agentchat admin agents promote {agent} 13"),
+        ("worse", None, 1, "to go back: agentchat admin agents promote {agent} 12"),
+        ("undecided", 1_300, 2, "some 1,300 more conversations of version 13 would decide it"),
+        ("undecided", None, 2, "version 13 against 12: undecided"),
+    ],
+)
+def test_a_comparison_ends_with_what_to_do_and_its_exit_code(
+    decision: Decision, more: int | None, code: int, step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = replace(COMPARED, decision=decision, more=more)
+    assert show_answer(CanaryComparison, found, json_too=False) == code
+    assert capsys.readouterr().err.splitlines()[-1] == f"agentchat: {step.format(agent=found.agent_id)}"
