@@ -148,7 +148,7 @@ async def suite_of(pool: Pool, bus: Bus, folder: Path, agent_id: str, conversati
     folder.mkdir(parents=True)  # noqa: ASYNC240 - of a test
     write_file(folder / SETTINGS, f"agent: {agent.agent_id}\naccount: {account_id}\n".encode())
     write_agent(folder, agent)
-    reader = CaseReader(pool, log, bus.rpc, agent, account_id, ready((), folder))
+    reader = CaseReader(pool, bus.rpc, agent, ready((), folder))
     with writing_cases(folder / CASES) as file:
         for trace_id, conversation_id in sorted(runs):
             file.add(await reader.read(conversation_id, trace_id))

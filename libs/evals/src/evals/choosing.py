@@ -67,13 +67,11 @@ class CandidateRuns:
     newest where a tool or a text is looked for. `unreadable` are those that this release cannot decode.
     """
 
-    def __init__(
-        self, pool: Pool, log: Log, account_id: str, wanted: CaseFilter, *, prices: Prices, seed: int
-    ) -> None:
+    def __init__(self, pool: Pool, account_id: str, wanted: CaseFilter, *, prices: Prices, seed: int) -> None:
         self.looked_through = 0
         self.unreadable: list[str] = []
         self._pool = pool
-        self._log = log
+        self._log = Log(pool)
         self._account_id = account_id
         self._wanted = wanted
         self._prices = prices

@@ -54,24 +54,21 @@ async def line_for_new_suite(
     """
     agent = await agent_of(pool, account_id, run.agent_id)
     rules = ready(settings_in(new_settings(run.agent_id, account_id)).redact, Path())
-    reader = CaseReader(pool, Log(pool), rpc, agent, account_id, rules)
-    return case_line(await reader.read(conversation_id, run.trace_id))
+    return case_line(await CaseReader(pool, rpc, agent, rules).read(conversation_id, run.trace_id))
 
 
 class CaseReader:
-    """Reads runs of an account. The tools of each version of an agent are listed once, by a tool-runner.
-
-    A run whose agent is not there any more has the tools of `agent`. Every call raises DatabaseUnavailable.
+    """Reads runs of the agent's account. The tools of each version of an agent are listed once, by a
+    tool-runner; a run whose agent is not there any more has those of `agent`. Every call raises
+    DatabaseUnavailable.
     """
 
-    def __init__(
-        self, pool: Pool, log: Log, rpc: Rpc | None, agent: SuiteAgent, account_id: str, rules: ReadyRules
-    ) -> None:
+    def __init__(self, pool: Pool, rpc: Rpc | None, agent: SuiteAgent, rules: ReadyRules) -> None:
         self._pool = pool
-        self._log = log
+        self._log = Log(pool)
         self._rpc = rpc
         self._agent = agent
-        self._account_id = account_id
+        self._account_id = agent.account_id
         self._rules = rules
         self._agents: dict[tuple[str, int], tuple[AgentConfig | None, tuple[ToolSpec, ...]]] = {}
 

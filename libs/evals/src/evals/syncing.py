@@ -37,9 +37,9 @@ class SyncedCase(msgspec.Struct, frozen=True, kw_only=True):
 class CaseSync:
     """Of the cases of one account. Every call raises DatabaseUnavailable."""
 
-    def __init__(self, pool: Pool, log: Log, account_id: str) -> None:
+    def __init__(self, pool: Pool, account_id: str) -> None:
         self._pool = pool
-        self._log = log
+        self._log = Log(pool)
         self._account_id = account_id
 
     async def compare(self, path: Path) -> AsyncIterator[SyncedCase]:

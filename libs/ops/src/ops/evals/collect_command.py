@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from administration import Admin, admin_agents
 from administration.admin import outcomes
 from contracts.admin_errors import NotFound
-from conversations.event_store.log import Log
 from conversations.projections.feedback_table import Rating
 from conversations.queries.find_run import find_run
 from evals.case_file import writing_cases
@@ -20,7 +19,7 @@ from evals.cases import Case
 from evals.choosing import CandidateRuns, CaseFilter
 from evals.collecting import CaseReader, agent_of
 from evals.errors import NotACase
-from evals.redaction_rules import ReadyRules, ready
+from evals.redaction_rules import ready
 from evals.stratified import StratifiedSample
 from evals.suite import (
     SETTINGS,
@@ -53,10 +52,6 @@ class _Collected(msgspec.Struct, kw_only=True):
     fitting: int = 0
     left_out: list[str] = []
     slices: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-
-    @classmethod
-    def by(cls, rules: ReadyRules) -> "_Collected":
-        return cls(rules=dict.fromkeys(rules.labels, 0))
 
     def count(self, case: Case) -> None:
         self.cases += 1
@@ -135,21 +130,11 @@ def collect(
     async def work(admin: Admin) -> _Collected:
         data = read_file(output / SETTINGS) if is_there else await _first_settings(admin, agent or "")
         settings = settings_in(data)
-        suite = Suite(
-            folder=output,
-            settings=settings,
-            agent=await agent_of(admin.pool, settings.account, settings.agent),
-        )
-        rules = ready(settings.redact, output)
-        reader, done = _reader(admin, suite, rules), _Collected.by(rules)
-        candidates = CandidateRuns(
-            admin.pool,
-            Log(admin.pool),
-            settings.account,
-            replace(wanted, agent_id=wanted.agent_id or settings.agent),
-            prices=table,
-            seed=seed,
-        )
+        current = await agent_of(admin.pool, settings.account, settings.agent)
+        suite = Suite(folder=output, settings=settings, agent=current)
+        reader, done = _begun(admin, suite)
+        fitting = replace(wanted, agent_id=wanted.agent_id or settings.agent)
+        candidates = CandidateRuns(admin.pool, settings.account, fitting, prices=table, seed=seed)
         chosen = await _chosen(candidates, sample, seed, done)
         make_folder(output)
         with writing_cases(suite.cases, keep=not fresh) as file, progress("collecting") as bar:
@@ -185,8 +170,7 @@ def add(
     suite = suite_at(folder)
 
     async def work(admin: Admin) -> _Collected:
-        rules = ready(suite.settings.redact, folder)
-        reader, done = _reader(admin, suite, rules), _Collected.by(rules)
+        reader, done = _begun(admin, suite)
         with writing_cases(suite.cases, keep=True) as file:
             for trace_id in sorted({each.strip().lower() for each in runs}):
                 found = await find_run(admin.pool, trace_id)
@@ -210,9 +194,10 @@ def _run(work: Callable[[Admin], Awaitable[_Collected]]) -> _Collected:
         return direct.run(reported, bus="if known", stopped="stopped; the suite is as it was")
 
 
-def _reader(admin: Admin, suite: Suite, rules: ReadyRules) -> CaseReader:
+def _begun(admin: Admin, suite: Suite) -> tuple[CaseReader, _Collected]:
+    rules = ready(suite.settings.redact, suite.folder)
     rpc = None if admin.bus is None else admin.bus.rpc
-    return CaseReader(admin.pool, Log(admin.pool), rpc, suite.agent, suite.settings.account, rules)
+    return CaseReader(admin.pool, rpc, suite.agent, rules), _Collected(rules=dict.fromkeys(rules.labels, 0))
 
 
 async def _first_settings(admin: Admin, agent_id: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from conversations.event_store.log import Log
 from evals.case_file import remove_lines
 from evals.syncing import FINE, CaseSync, SyncedCase
 from ops import printing
@@ -23,7 +22,7 @@ def sync(folder: SuiteFolder, as_json: AsJson = False) -> None:
     suite = suite_at(folder)
 
     async def work(_: str, pool: Pool) -> list[SyncedCase]:
-        synced = CaseSync(pool, Log(pool), suite.settings.account)
+        synced = CaseSync(pool, suite.settings.account)
         return [each async for each in synced.compare(suite.cases) if each.state != "same"]
 
     with suite_errors():
