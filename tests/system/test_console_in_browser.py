@@ -32,9 +32,12 @@ _HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-async def stack() -> AsyncIterator[RunningStack]:
+async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningStack]:
     """One of its own: its accounts, agents and plans are changed."""
-    async with running_stack(Counts(), {"AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:*"}, forked=True) as running:
+    prices = tmp_path_factory.mktemp("prices") / "prices.json"
+    prices.write_text('{"currency": "$", "models": {"demo-echo": {"input": 1000000, "output": 1000000}}}')
+    environ = {"AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:*", "AGENTCHAT_PRICES": str(prices)}
+    async with running_stack(Counts(), environ, forked=True) as running:
         yield running
 
 
@@ -83,6 +86,27 @@ async def test_now_shows_runs_as_they_stream(watched: WatchedPage, make_agent: M
         await watched.judge()
         await slow.cancel(running.headers["x-trace-id"])
     await page.locator(".turn").get_by_text("cancelled").wait_for()
+
+
+async def test_now_counts_what_comes_out_of_sight_and_what_it_costs(
+    watched: WatchedPage, make_agent: MakeAgent
+) -> None:
+    slow, priced = await make_agent("demo-load?deltas=300&delay_ms=100"), await make_agent("demo-echo")
+    page = watched.page
+    await watched.open("/now")
+    await page.locator("[data-live]", has_text="live").wait_for()
+    await page.set_viewport_size({"width": 360, "height": 80})
+    async with slow.opened("One") as one:
+        await page.locator("tr.run").first.wait_for()
+        await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        async with slow.opened("Two") as two:
+            button = page.get_by_role("button", name="1 new")
+            await button.click()
+            await button.wait_for(state="hidden")
+            await slow.cancel(two.headers["x-trace-id"])
+        await slow.cancel(one.headers["x-trace-id"])
+    await priced.chat("Hello")
+    await page.get_by_text(re.compile(r"\$[0-9.]+ in ")).wait_for()
 
 
 async def test_a_conversation_is_found_by_what_was_said(watched: WatchedPage, conversation: str) -> None:

@@ -3,7 +3,7 @@ const button = document.querySelector(".new-rows button");
 const rows = () => [...document.querySelectorAll(".runs tbody tr")];
 let seen = new Set(rows().map((row) => row.id));
 
-const isAway = () => document.getElementById("runs").getBoundingClientRect().top < 0;
+const isAway = () => document.getElementById("runs").getBoundingClientRect().top < -1;
 
 function count() {
   if (!isAway()) seen = new Set(rows().map((row) => row.id));
@@ -13,8 +13,9 @@ function count() {
 }
 
 button.addEventListener("click", () => {
-  document.querySelector(".new-rows").scrollIntoView();
-  document.getElementById("runs").querySelector("a")?.focus({ preventScroll: true });
+  const runs = document.getElementById("runs"); // the button is sticky, and always in view
+  runs.scrollIntoView();
+  runs.querySelector("a")?.focus({ preventScroll: true });
 });
 document.addEventListener("htmx:after:swap", count);
 addEventListener("scroll", count, { passive: true });
