@@ -35,7 +35,7 @@ _PROOFS = (
     "tests/orchestrator/test_canned_provider.py",
     "tests/conversations/test_labels.py",
     "tests/conversations/test_histories.py",
-    "tests/contracts",
+    *("tests/contracts/test_wire.py", "tests/contracts/test_asyncapi.py", "tests/contracts/test_released.py"),
     "tests/gateway/test_plain.py",
     "tests/gateway/test_openapi.py",
     "tests/requirements",
