@@ -67,7 +67,8 @@ def run_schemathesis(
     config.write_text(_CONFIG.read_text() + (_PEERS if peers else _ONE_CALLER))
     (folder / "peers.json").write_text(json.dumps(_peers(target)))
     described = folder / f"openapi-{seed}.json"
-    described.write_text(json.dumps(_with_event_schemas(httpx.get(f"{target.base_url}/openapi.json").json())))
+    served = httpx.get(f"{target.base_url}/openapi.json", timeout=60)  # the first request has it made
+    described.write_text(json.dumps(_with_event_schemas(served.json())))
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
         *("run", str(described), "--url", target.base_url, "--checks", "all", "--no-color"),
