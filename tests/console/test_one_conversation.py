@@ -124,7 +124,7 @@ async def test_what_is_not_there_is_said_in_words(browser: Browser, storage: Sto
     stored = await storage.told(*turn("e", "Hello", "Hi"))
     await storage.erase(stored)
     for path, status, words in [
-        (f"/conversations/{stored.conversation_id}", 410, "was erased at 2026-"),
+        (f"/conversations/{stored.conversation_id}", 410, "Erased This conversation was erased at 2026-"),
         (f"/conversations/{new_id()}", 404, "There is no conversation"),
         ("/conversations/nonsense", 404, "search for words"),
         (f"/traces/{'9' * 32}", 404, "No run has the trace id"),

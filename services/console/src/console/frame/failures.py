@@ -23,6 +23,7 @@ _TITLES = {
     404: "Not found",
     405: "Not found",
     409: "That has changed meanwhile",
+    410: "Erased",
     413: "Too large",
     429: "Too many at once",
     503: "A part of the service does not answer",
