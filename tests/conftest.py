@@ -5,6 +5,7 @@ import atexit
 import contextlib
 import gc
 import itertools
+import logging
 import os
 import shlex
 import signal
@@ -18,6 +19,7 @@ import certifi
 import hypothesis
 import psycopg
 import pytest
+import structlog
 from execnet import XSpec
 from psycopg.conninfo import make_conninfo
 
@@ -110,6 +112,15 @@ async def no_task_outlives_the_session() -> AsyncIterator[None]:
         for task in left:
             task.cancel()
         await asyncio.wait(left, timeout=0.5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A command that a test runs in this process says what is logged, and what others capture later."""
+    configured, level = structlog.get_config(), logging.getLogger().level
+    yield
+    structlog.configure(**configured)
+    logging.getLogger().setLevel(level)
 
 
 @pytest.fixture(scope="session")
