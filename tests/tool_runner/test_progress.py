@@ -69,10 +69,18 @@ async def test_a_call_that_reports_progress_goes_on_past_its_time(connect: Conne
 
 @pytest.mark.requirement("TOOLS-TIMEOUT")
 async def test_a_server_that_reports_progress_for_ever_ends_at_the_upper_limit(connect: Connect) -> None:
-    async with serving(for_ever) as scripted:
+    async def on_call(call: Call) -> None:
+        if len(scripted.calls()) == 1:
+            await call.text("The session is open.")
+        else:
+            await for_ever(call)
+
+    async with serving(on_call) as scripted:
+        server = connect(scripted)
+        await call_tool(server, TimeLimit(now() + SECONDS, seconds=SECONDS, latest=now() + SECONDS))
         limit = TimeLimit(now() + 2.0, seconds=SECONDS, latest=now() + 3.0)
         with pytest.raises(ToolFailed, match="timeout"):
-            await call_tool(connect(scripted), limit)
+            await call_tool(server, limit)
         assert limit.until == limit.latest
         await scripted.arrived("notifications/cancelled")
 
