@@ -17,8 +17,8 @@ from conversations.aggregate.rounds import Call
 from conversations.database import server_now
 from directory.agents import AgentConfig
 from directory.approval_policy import needs_approval
-from net_guard.addresses import looking_up_for
 from orchestrator.orchestrator_services import Parts
+from orchestrator.rpc.stoppable_answers import serving_stoppable
 from orchestrator.run.interruption import Interrupted, Interruption
 from orchestrator.run.run_clock import RunClock
 from orchestrator.tools.requested import MAX_INPUT_BYTES
@@ -34,29 +34,15 @@ _NO_RUNNER = "No tool-runner answers just now, so the tool was not called."
 @asynccontextmanager
 async def serving_tool_calls(parts: Parts) -> AsyncIterator[None]:
     """Answer CallTool while the block runs, as one of all orchestrators; calls under way are then left."""
-    running: set[Interruption] = set()
 
-    async def answer(data: bytes) -> bytes:
-        question = wire.decode_message(CallTool, data)
-        interruption = Interruption()
-        running.add(interruption)
+    async def answer(question: CallTool, interruption: Interruption) -> bytes:
         try:
-            with (
-                logs.bound(trace_id=question.trace_id, account_id=question.account_id),
-                looking_up_for(question.account_id),
-            ):
-                return wire.encode(await interruption.allowed(lambda: answered(parts, question)))
+            return wire.encode(await interruption.allowed(lambda: answered(parts, question)))
         except Interrupted:
             return wire.encode(ToolCallAnswered(outcome="unavailable", detail=_STOPPED))
-        finally:
-            running.discard(interruption)
 
-    async with parts.bus.rpc.serving(subjects.TOOLS_CALL, "orchestrator", answer):
-        try:
-            yield
-        finally:
-            for interruption in running:
-                interruption.interrupt("shutdown")
+    async with serving_stoppable(parts.bus.rpc, subjects.TOOLS_CALL, CallTool, answer):
+        yield
 
 
 async def answered(parts: Parts, question: CallTool) -> ToolCallAnswered:

@@ -12,17 +12,16 @@ from msgspec.structs import replace
 from contracts import subjects, wire
 from contracts.replay_messages import WhatIf, WhatIfAnswered
 from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent
-from net_guard.addresses import looking_up_for
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
 from orchestrator.rerun.rerun import Rerun, prepared
 from orchestrator.rerun.unrecorded_calls import Diverged
+from orchestrator.rpc.stoppable_answers import serving_stoppable
 from orchestrator.run.interruption import Interrupted, Interruption
 from orchestrator.tools.listed_tools import ToolsUnavailable
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable
 
-QUEUE = "orchestrator"
 MOST_BYTES = 4 * 1024 * 1024
 """Of an answer: the bus carries 8 MiB."""
 
@@ -30,36 +29,21 @@ MOST_BYTES = 4 * 1024 * 1024
 @asynccontextmanager
 async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
     """Answer WhatIf while the block runs, as one of all orchestrators; those under way are then given up."""
-    running: set[Interruption] = set()
 
-    async def answer(data: bytes) -> bytes:
-        question = wire.decode_message(WhatIf, data)
-        interruption = Interruption()
-        running.add(interruption)
-        try:
-            with (
-                logs.bound(trace_id=question.trace_id, account_id=question.account_id),
-                looking_up_for(question.account_id),
-                parts.loads.loading_for(question.account_id),
-            ):
-                done = await answered(parts, question, interruption)
-                logs.get_logger("what_if").info(
-                    "what_if_answered",
-                    outcome=done.outcome,
-                    code=done.code,
-                    tokens=done.usage.total,
-                    ms=done.ms,
-                )
-                return _fitting(replace(done, unrecorded=question.unrecorded))
-        finally:
-            running.discard(interruption)
+    async def answer(question: WhatIf, interruption: Interruption) -> bytes:
+        with parts.loads.loading_for(question.account_id):
+            done = await answered(parts, question, interruption)
+            logs.get_logger("what_if").info(
+                "what_if_answered",
+                outcome=done.outcome,
+                code=done.code,
+                tokens=done.usage.total,
+                ms=done.ms,
+            )
+            return _fitting(replace(done, unrecorded=question.unrecorded))
 
-    async with parts.bus.rpc.serving(subjects.WHAT_IF, QUEUE, answer):
-        try:
-            yield
-        finally:
-            for interruption in running:
-                interruption.interrupt("shutdown")
+    async with serving_stoppable(parts.bus.rpc, subjects.WHAT_IF, WhatIf, answer):
+        yield
 
 
 async def answered(parts: Parts, question: WhatIf, interruption: Interruption) -> WhatIfAnswered:
