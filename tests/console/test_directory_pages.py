@@ -9,7 +9,7 @@ import pytest
 from console.frame.sessions import LOCAL
 from console.pages.accounts import bars_of
 from console.pages.agents import differences
-from console.pages.tool_calls import ShownOutput, shown_output
+from console.pages.calling_tools import ShownOutput, shown_output
 from contracts.webhooks import NewEndpoint
 from conversations.judged.judged_runs import StoredScore
 from conversations.projections.usage_table import UsageLine

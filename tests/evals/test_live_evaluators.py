@@ -8,7 +8,7 @@ from conversations.judged.judged_runs import is_in_share
 from directory.live_judging import LiveJudging
 from evals.judging.evaluator_registry import KINDS
 from evals.judging.live_evaluators import UnfitEvaluator, live_evaluators
-from evals.judging.live_runs import live_scores
+from evals.judging.live_scoring import live_scores
 from tests.conversations.given import given as given_events
 from tests.conversations.given import turn
 

@@ -14,7 +14,7 @@ from conversations.judged.run_scores import RunScore, scores_of
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
 from directory.live_judging import LiveJudge, LiveJudging
-from evals.judging.live_runs import live_judge
+from evals.judging.live_scoring import live_judge
 from experiments.reruns import Reruns
 from judge.judge_runs import MOST_TRIES, RunJudging
 from runtime.postgres import connection

@@ -25,7 +25,7 @@ from conversations.judged.run_scores import changes
 from directory.agents import load_agent
 from directory.live_judging import LiveJudging
 from evals.judging.live_evaluators import UnfitEvaluator, live_evaluators
-from evals.judging.live_runs import LiveScores, asked_live, live_judge, live_scores, unjudged
+from evals.judging.live_scoring import LiveScores, asked_live, live_judge, live_scores, unjudged
 from evals.judging.model_judges import ModelJudge
 from experiments.reruns import Reruns
 from runtime import metrics
