@@ -46,7 +46,7 @@ _LONG = (
     *("tests/conversations/test_store_outages.py", "tests/tool_runner/test_authorization.py"),
     *("tests/system/test_approvals.py", "tests/orchestrator/test_approvals.py"),
     "tests/orchestrator/test_elicitation.py",
-    *("tests/gateway/test_timeouts.py", "tests/stack/test_dist.py", "tests/workspace/test_recipes.py"),
+    *("tests/gateway/test_timeouts.py", "tests/stack/test_dist.py"),
     *("tests/stack/test_database_users.py", "tests/simulator/test_seeds_1.py"),
     *("tests/simulator/test_seeds_2.py", "tests/stack/test_postgres.py", "tests/stack/test_users.py"),
     *("tests/stack/test_supervisor.py", "tests/stack/test_up_refuses.py"),

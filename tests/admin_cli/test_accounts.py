@@ -3,12 +3,10 @@
 import hashlib
 
 import psycopg
-import pytest
 
 from tests.admin_cli.conftest import Cli
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_an_account_from_its_making_to_its_end(cli: Cli) -> None:
     made = cli.json("accounts", "create", "Ada", "--plan", "Pro")
     assert (made["name"], made["plan"], made["disabled"]) == ("Ada", "Pro", False)
@@ -25,7 +23,6 @@ def test_an_account_from_its_making_to_its_end(cli: Cli) -> None:
     assert "\x1b" not in cli.printed
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_tables_are_for_people_and_hold_the_same(cli: Cli) -> None:
     accounts = [cli.account(f"name {number} " * 3) for number in range(3)]
     done = cli("accounts", "list")
@@ -38,7 +35,6 @@ def test_tables_are_for_people_and_hold_the_same(cli: Cli) -> None:
     assert accounts[0] in cli("accounts", "show", accounts[0]).out
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_plans_numbers_change_one_by_one(cli: Cli) -> None:
     made = cli.json("plans", "create", "Team", "--requests-per-minute", "5", "--form2-streaming")
     assert (made["requests_per_minute"], made["concurrent_runs"]) == (5, None)
@@ -59,7 +55,6 @@ def test_a_plans_numbers_change_one_by_one(cli: Cli) -> None:
     assert "Team" not in [plan["name"] for plan in cli.json("plans", "list")]
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_key_is_on_stdout_alone_and_once(cli: Cli) -> None:
     account = cli.account()
     made = cli("keys", "create", account, "--name", "web")
@@ -72,7 +67,6 @@ def test_a_key_is_on_stdout_alone_and_once(cli: Cli) -> None:
     assert cli.printed.count(key) == 1
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_key_is_renamed_disabled_and_enabled(cli: Cli) -> None:
     key_id, _ = _key(cli)
     assert cli.json("keys", "rename", key_id, "site")["name"] == "site"
@@ -80,7 +74,6 @@ def test_a_key_is_renamed_disabled_and_enabled(cli: Cli) -> None:
     assert cli.json("keys", "enable", key_id)["disabled"] is False
 
 
-@pytest.mark.requirement("ADMIN-CLI", "KEYS-HASHED")
 def test_a_rotated_key_is_shown_once_and_kept_as_a_hash(cli: Cli, migrated_database_url: str) -> None:
     key_id, key = _key(cli)
     rotated = cli.json("keys", "rotate", key_id)
@@ -93,7 +86,6 @@ def test_a_rotated_key_is_shown_once_and_kept_as_a_hash(cli: Cli, migrated_datab
     assert cli.printed.count(key) == 1
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_revoked_key_is_neither_rotated_nor_enabled(cli: Cli) -> None:
     key_id, _ = _key(cli)
     assert cli.json("keys", "revoke", key_id, "--dry-run")["dry_run"] is True
@@ -112,7 +104,6 @@ def _key(cli: Cli) -> tuple[str, str]:
     return listed["id"], key
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_what_would_be_orphaned_is_named_and_needs_force(cli: Cli) -> None:
     account = cli.account()
     cli("keys", "create", account, "--name", "web")
@@ -127,7 +118,6 @@ def test_what_would_be_orphaned_is_named_and_needs_force(cli: Cli) -> None:
     assert cli.json("accounts", "show", account)["id"] == account
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_every_change_names_the_user_in_the_audit(cli: Cli) -> None:
     account = cli.account("Before")
     cli.json("accounts", "change", account, "--name", "After")

@@ -21,7 +21,6 @@ def _agent(cli: Cli, *arguments: str) -> str:
     return str(made["id"])
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path) -> None:
     given = {"account_id": cli.account(), "name": "Bot", "model": "demo-echo", "max_tool_rounds": 3}
     made = cli.json(
@@ -42,7 +41,6 @@ def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path)
     assert "Be brief." in cli("agents", "show", made["id"]).out
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
@@ -66,7 +64,6 @@ def test_what_is_wrong_is_said_by_its_name(
     assert cli.json("agents", "list", "--limit", "1000") == [] or "x" not in done.out
 
 
-@pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED", "TOOLS-HEADERS-ORIGIN")
 def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> None:
     agent = _agent(cli)
     file = tmp_path / "header"
@@ -104,7 +101,6 @@ def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> No
     assert "canary" not in cli.printed
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_an_old_version_is_shown_and_restored(cli: Cli) -> None:
     agent = _agent(cli)
     cli.json("agents", "change", agent, "--model", "demo-load", "--provider-key", "none")
@@ -121,7 +117,6 @@ def test_an_old_version_is_shown_and_restored(cli: Cli) -> None:
     assert cli("agents", "show", agent).code == 1
 
 
-@pytest.mark.requirement("ADMIN-CLI", "AGENT-CANARY")
 def test_versions_share_the_conversations_until_one_is_promoted(cli: Cli, tmp_path: Path) -> None:
     agent = _agent(cli)
     cli.json("agents", "change", agent, "--model", "demo-load")
@@ -148,7 +143,6 @@ def test_versions_share_the_conversations_until_one_is_promoted(cli: Cli, tmp_pa
     assert (ended.code, json.loads(ended.out)["versions"]) == (2, [])
 
 
-@pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED")
 def test_secrets_are_sealed_again_under_another_key(cli: Cli) -> None:
     agent = _agent(cli)
     new = base64.b64encode(bytes(32)).decode()

@@ -1,13 +1,10 @@
 """The commands with a stack that runs here."""
 
-import pytest
-
 from agentchat_client import AgentChat
 from tests.admin_cli.conftest import SECRET_KEY, Cli
 from tests.harness import RunningStack
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_running_stack_is_found_checked_counted_and_cleared(stack: RunningStack) -> None:
     found = stack.environment
     cli = Cli({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})

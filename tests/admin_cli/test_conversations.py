@@ -9,8 +9,6 @@ import pytest
 from tests.admin_cli.conftest import Cli
 from tests.conversations.replay_commands import Commands, mine_file
 
-pytestmark = pytest.mark.requirement("ADMIN-FIND")
-
 
 class Imported(NamedTuple):
     """A recorded history of an account of its own."""
@@ -94,7 +92,6 @@ def test_a_wrong_filter_is_named(cli: Cli, arguments: tuple[str, ...], reason: s
     assert reason in done.err
 
 
-@pytest.mark.requirement("ADMIN-CLI", "READ-MODEL-JOBS")
 def test_a_verification_of_read_models_is_requested_listed_and_stopped(cli: Cli) -> None:
     wrong = cli("read-models", "start", "verify", "--read-model", "nothing")
     assert (wrong.code, "read_models[0]: must be one of approvals, " in wrong.err) == (2, True)

@@ -20,7 +20,6 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.requirement("ADMIN-CLI", "KNOWLEDGE-FILES")
 def test_pdf_and_docx_are_imported_and_what_is_wrong_with_one_is_said(
     cli: Cli, base: str, tmp_path: Path
 ) -> None:
@@ -50,7 +49,6 @@ def base(cli: Cli) -> str:
     return str(cli.json("knowledge", "create", cli.account(), "Docs")["id"])
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_folders_are_imported_and_what_cannot_be_read_is_named_and_counted(
     cli: Cli, base: str, docs: Path
 ) -> None:
@@ -75,7 +73,6 @@ def test_folders_are_imported_and_what_cannot_be_read_is_named_and_counted(
     assert nothing.code == 1
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize("direct", [False, True], ids=["over HTTP", "on the database"])
 def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(
     cli: Cli, base: str, docs: Path, *, direct: bool
@@ -102,7 +99,6 @@ def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(
     assert importing("knowledge", "import", ids.new_id(), str(docs)).code == 1
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_base_that_an_agent_answers_from_needs_force(cli: Cli, docs: Path) -> None:
     account = cli.account()
     base = cli.json("knowledge", "create", account, "Docs")["id"]
@@ -124,7 +120,6 @@ def test_a_base_that_an_agent_answers_from_needs_force(cli: Cli, docs: Path) -> 
     assert base not in [each["id"] for each in cli.json("knowledge", "list")]
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_an_embedder_that_is_set_embeds_what_is_imported(cli: Cli, base: str, docs: Path) -> None:
     assert cli("knowledge", "embed", base).code == 2
     cli.json("knowledge", "import", base, str(docs))

@@ -12,7 +12,6 @@ from tests.terminal.terminal import Terminal
 _VERIFY = ("usage", "--verify")
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize(
     ("environ", "code", "message"),
     [
@@ -33,14 +32,12 @@ def test_a_database_that_cannot_be_used_is_one_line(
     assert "short" not in done.err
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_database_without_tables_is_reported(cli: Cli, database_url: str) -> None:
     done = cli(*_VERIFY, AGENTCHAT_DATABASE_URL=database_url)
     assert done.code == 2
     assert "agentchat migrate" in done.err
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
     heavy = {"anthropic", "httpx", "msgspec", "nats", "prompt_toolkit", "psycopg", "redis", "rich"}
     code = f"import sys, ops.main; print(sorted({heavy!r} & set(sys.modules)))"
@@ -50,7 +47,6 @@ def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize(
     ("environ", "code", "message"),
     [
@@ -70,7 +66,6 @@ def test_a_gateway_that_cannot_be_used_is_one_line(
     assert "canary" not in done.err
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_gateway_elsewhere_is_named_by_an_option_and_no_database_is_needed(
     cli: Cli, tmp_path: Path
 ) -> None:
@@ -92,7 +87,6 @@ def test_a_gateway_elsewhere_is_named_by_an_option_and_no_database_is_needed(
     assert "set AGENTCHAT_DATABASE_URL" in direct.err
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_deleting_asks_on_a_terminal(cli: Cli, tmp_path: Path) -> None:
     cli.json("plans", "create", "Doomed")
     environ = cli.environ

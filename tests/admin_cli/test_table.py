@@ -24,7 +24,6 @@ def _lines(width: int) -> list[str]:
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_line_fits_and_no_id_is_cut() -> None:
     for width in range(60, 240):
         lines = _lines(width)
@@ -34,31 +33,26 @@ def test_a_line_fits_and_no_id_is_cut() -> None:
             assert set(text) <= set("".join(lines)), "nothing is left out"
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_a_row_that_does_not_fit_is_a_block_of_fields() -> None:
     assert [line.split()[0] for line in _lines(100)[:2]] == ["ID", "NAME"]
     assert _lines(110)[0].split() == _HEADINGS
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_laid_out_as_its_golden_file_has_it(name: str) -> None:
     assert golden(name) == (GOLDEN / f"{name}.txt").read_text()
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", TABLES)
 def test_no_table_is_wider_than_its_terminal(name: str, width: int) -> None:
     assert max(map(cell_len, drawn(name, width).splitlines())) <= width
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_every_golden_file_is_of_a_table() -> None:
     assert {file.stem for file in GOLDEN.iterdir()} == set(TABLES)
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_every_list_that_a_command_prints_has_a_golden_file() -> None:
     called = [BY_NAME[command.route] for group in GROUPS.values() for command in group.commands.values()]
     lists = {route.gives: route.name for route in called if route.many != "one"}
@@ -66,14 +60,12 @@ def test_every_list_that_a_command_prints_has_a_golden_file() -> None:
     assert [name for kind, name in lists.items() if kind not in LISTED] == []
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_without_a_terminal_a_long_text_ends_in_an_ellipsis() -> None:
     line = drawn("accounts", None).splitlines()[1]
     assert line.split("  ")[1].endswith("…")
     assert len(line) < 200
 
 
-@pytest.mark.requirement("ADMIN-CLI")
 def test_cells_drive_no_terminal() -> None:
     assert cell("a\x1b[2J\nb") == "a␛[2J b"
     assert cell({"a": "\x9b"}) == '{"a": "\ufffd"}'
@@ -82,7 +74,6 @@ def test_cells_drive_no_terminal() -> None:
     assert cell(12345) == "12,345"
 
 
-@pytest.mark.requirement("ADMIN-CLI", "AGENT-CANARY")
 @pytest.mark.parametrize(
     ("decision", "more", "code", "step"),
     [

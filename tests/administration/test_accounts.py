@@ -21,10 +21,7 @@ from conversations.projections import conversations_table as threads
 from conversations.projections.follower import Follower
 from runtime.postgres import Pool
 
-pytestmark = pytest.mark.requirement("ADMIN-API")
 
-
-@pytest.mark.requirement("ADMIN-AUDIT")
 async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, account: Account) -> None:
     changes = AccountChanges(name="Acme 2", plan="Starter")
     await admin_accounts.change(admin, account.id, changes)
@@ -98,7 +95,6 @@ async def test_pages_of_accounts_hold_each_one_once(admin: Admin) -> None:
     assert made <= set(seen)
 
 
-@pytest.mark.requirement("ADMIN-DISABLE", "ADMIN-AUDIT")
 async def test_a_key_is_disabled_and_enabled_until_it_is_revoked(admin: Admin, account: Account) -> None:
     issued = await admin_keys.create(admin, account.id, NewKey(name="one"))
     changed = await admin_keys.change(admin, issued.id, KeyChanges(name="two", disabled=True))
@@ -116,7 +112,6 @@ async def test_a_key_is_disabled_and_enabled_until_it_is_revoked(admin: Admin, a
     assert rows[2].after == {"disabled": True}
 
 
-@pytest.mark.requirement("ADMIN-ORPHANS")
 async def test_conversations_are_not_left_behind(
     admin: Admin, account: Account, pool: Pool, migrated_database_url: str
 ) -> None:

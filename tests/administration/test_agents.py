@@ -44,8 +44,6 @@ from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.tools.listing import Checking
 
-pytestmark = pytest.mark.requirement("AGENT-VERSIONS")
-
 HEADERS = {"Authorization": "Bearer canary-header"}
 SHOP = McpServer(name="shop", url="https://shop.example/mcp", headers=HEADERS)
 
@@ -103,7 +101,6 @@ async def test_a_version_that_looked_where_nothing_is_any_more_is_not_restored(
         await admin_agents.restore(admin, agent, 1)
 
 
-@pytest.mark.requirement("ADMIN-AUDIT")
 async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: Account) -> None:
     agent = await make(admin, account)
     await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(headers={"X-Key": "canary-two"}))
@@ -118,7 +115,6 @@ async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: A
     assert "canary" not in repr((SHOP, ServerBody(url="https://x", headers=HEADERS)))
 
 
-@pytest.mark.requirement("TOOLS-HEADERS-ORIGIN", "AGENT-CHECK")
 async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the_one_before(
     admin: Admin, account: Account, pool: Pool
 ) -> None:
@@ -198,7 +194,6 @@ async def test_an_agent_takes_only_a_knowledge_base_of_its_account(admin: Admin,
     assert (await admin_agents.get(admin, agent)).version == 1
 
 
-@pytest.mark.requirement("ADMIN-ORPHANS")
 async def test_a_knowledge_base_never_goes_while_an_agent_comes_to_it(admin: Admin, account: Account) -> None:
     for _ in range(8):
         base = await admin_knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
@@ -211,7 +206,6 @@ async def test_a_knowledge_base_never_goes_while_an_agent_comes_to_it(admin: Adm
         assert outcomes in ((True, False), (False, True)), (made, gone)
 
 
-@pytest.mark.requirement("ADMIN-ORPHANS")
 async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
     admin: Admin, account: Account, pool: Pool, migrated_database_url: str
 ) -> None:
@@ -248,7 +242,6 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
         await admin_agents.get(admin, agent)
 
 
-@pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-API")
 async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
     admin: Admin, account: Account, pool: Pool, migrated_database_url: str
 ) -> None:
@@ -276,7 +269,6 @@ async def test_a_check_needs_a_bus(admin: Admin, account: Account) -> None:
         await admin_agents.check(admin, await make(admin, account))
 
 
-@pytest.mark.requirement("MODEL-ADDRESS")
 async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
     admin: Admin, account: Account, pool: Pool
 ) -> None:
@@ -295,7 +287,6 @@ async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
         await admin_agents.restore(admin, agent, 2)
 
 
-@pytest.mark.requirement("TOOLS-GUARD")
 async def test_a_tool_server_is_saved_only_with_an_address_that_may_be_called(
     admin: Admin, account: Account
 ) -> None:
@@ -315,7 +306,6 @@ async def test_a_tool_server_is_saved_only_with_an_address_that_may_be_called(
     assert changed.url == local.url
 
 
-@pytest.mark.requirement("TOOLS-GUARD", "MODEL-ADDRESS")
 async def test_names_are_resolved_when_an_address_is_saved(admin: Admin, account: Account) -> None:
     async def inner(host: str, port: int, account_id: str) -> list[str]:
         return ["10.0.0.7"]
@@ -334,7 +324,6 @@ async def test_names_are_resolved_when_an_address_is_saved(admin: Admin, account
         await admin_agents.restore(inside, agent, 1)
 
 
-@pytest.mark.requirement("MODEL-ADDRESS")
 async def test_a_key_is_given_again_where_it_would_go_elsewhere(admin: Admin, account: Account) -> None:
     agent = await make(admin, account)
     with pytest.raises(Invalid, match="provider_key"):

@@ -23,8 +23,6 @@ from directory.agents import load_agent
 from directory.canary import version_for
 from runtime.postgres import Pool, connection
 
-pytestmark = pytest.mark.requirement("AGENT-CANARY")
-
 
 @pytest.fixture
 async def agent(admin: Admin, account: Account) -> str:

@@ -8,8 +8,6 @@ from administration.admin_values import Account, DocumentBody, KnowledgeBase, Ne
 from contracts.admin_errors import Invalid, NotFound
 from tests.knowledge.made_files import pdf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL", "ADMIN-API")
-
 
 @pytest.fixture
 async def base(admin: Admin, account: Account) -> KnowledgeBase:
@@ -56,7 +54,6 @@ async def test_a_document_that_cannot_be_one_is_named(admin: Admin, base: Knowle
         await admin_knowledge.search(admin, base.id, "a", top_k=51)
 
 
-@pytest.mark.requirement("KNOWLEDGE-FILES")
 async def test_a_file_is_read_cut_and_found_with_its_page_and_a_broken_one_changes_nothing(
     admin: Admin, base: KnowledgeBase
 ) -> None:

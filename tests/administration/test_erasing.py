@@ -74,7 +74,6 @@ async def listed(pool: Pool, account: Account, created_at: str) -> str:
     return stray
 
 
-@pytest.mark.requirement("ADMIN-ORPHANS")
 async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
     eraser: tuple[Eraser, Admin], account: Account, pool: Pool, migrated_database_url: str
 ) -> None:
@@ -101,7 +100,6 @@ async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
         await admin_accounts.get(admin, account.id)
 
 
-@pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-API")
 async def test_conversations_that_no_list_shows_go_with_their_account(
     eraser: tuple[Eraser, Admin], account: Account, pool: Pool, migrated_database_url: str
 ) -> None:

@@ -15,8 +15,6 @@ from directory.agent_draft import AgentChanges
 from directory.live_judging import LiveJudging
 from tests.conversations.scored import score
 
-pytestmark = pytest.mark.requirement("EVAL-LIVE")
-
 _RUBRIC = {"name": "rubric", "rubric": "It is polite."}
 
 

@@ -15,7 +15,7 @@ from tests.conversations.read_models import no_jobs
 
 __all__ = ["no_jobs"]
 
-pytestmark = [pytest.mark.requirement("READ-MODEL-JOBS"), pytest.mark.usefixtures("no_jobs")]
+pytestmark = pytest.mark.usefixtures("no_jobs")
 
 VERIFY = NewReadModelJob(kind="verify")
 

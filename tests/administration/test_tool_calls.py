@@ -7,7 +7,6 @@ import pytest
 from administration.admin_tool_calls import without_secrets
 
 
-@pytest.mark.requirement("TOOL-BY-HAND")
 @pytest.mark.parametrize(
     ("given", "kept"),
     [

@@ -6,8 +6,6 @@ import pytest
 
 from bench.client import Connection, Reply
 
-pytestmark = pytest.mark.requirement("BENCH")
-
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 

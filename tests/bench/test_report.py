@@ -1,11 +1,7 @@
 """How the benchmark compares."""
 
-import pytest
-
 from bench.measuring import Measured
 from bench.report import CPU_CHATS, Machine, Report, Spread, ratio, tables
-
-pytestmark = pytest.mark.requirement("BENCH")
 
 
 def _measured(subject: str, number: int, cpu: float) -> Measured:

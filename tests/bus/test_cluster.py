@@ -16,8 +16,6 @@ from contracts import examples, ids, messages, wire
 from ops.ports import Ports
 from tests.bus.nats_server import NatsServer
 
-pytestmark = pytest.mark.requirement("NATS-REPLICAS")
-
 NAMES = ("a", "b", "c")
 REQUEST = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
 

@@ -13,8 +13,6 @@ from contracts.messages import ChatRequested, DeadLettered, EraseAnswered
 from contracts.tool_messages import ToolFinished, ToolRequested
 from tests.bus.nats_server import NatsServer
 
-pytestmark = pytest.mark.requirement("ERASE")
-
 SAID = frames.Delta(seq=1, attempt=1, round=1, text="secret", offset=0)
 CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ChatRequested))
 TOOL = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ToolRequested))

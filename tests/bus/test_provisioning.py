@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import nats
-import pytest
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 
@@ -37,7 +36,6 @@ def new_result() -> tool_messages.ToolFinished:
     return tool_messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
 
 
-@pytest.mark.requirement("RESULTS-APART")
 async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alone(
     nats_server: NatsServer,
 ) -> None:
@@ -60,7 +58,6 @@ async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alo
         assert await bus.traces.is_cancelled(result.trace_id)
 
 
-@pytest.mark.requirement("PROVISION-OURS")
 async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set(
     nats_server: NatsServer,
 ) -> None:
@@ -76,7 +73,6 @@ async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set
     assert (found.max_bytes, found.description) == (3 * MIB, "kept by the operator")
 
 
-@pytest.mark.requirement("STORE-ROOM")
 def test_the_bounded_streams_leave_the_queues_their_room_in_the_configured_file_store() -> None:
     configured = re.search(r"max_file_store: (\d+)GB", CONFIGURATION.read_text())
     assert configured is not None

@@ -50,7 +50,6 @@ class Worker:
             await self.task
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> None:
     worker = Worker(bus)
     request = chat()
@@ -63,7 +62,6 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
     assert delivery.headers["nats-msg-id"] == f"{request.trace_id}:1"
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_the_last_message_of_a_worker_that_stops_leaves_the_queue_before_it_would_come_again(
     nats_server: NatsServer,
 ) -> None:
@@ -78,7 +76,6 @@ async def test_the_last_message_of_a_worker_that_stops_leaves_the_queue_before_i
                 await asyncio.sleep(0.02)
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_a_message_leaves_the_queue_though_none_follows_it(bus: Bus) -> None:
     worker = Worker(bus)
     await bus.queues.request_chat(chat())
@@ -89,7 +86,6 @@ async def test_a_message_leaves_the_queue_though_none_follows_it(bus: Bus) -> No
     await worker.ended()
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_a_duplicate_publication_is_one_request(bus: Bus) -> None:
     request, other = chat(), chat()
     await bus.queues.request_chat(request)
@@ -102,7 +98,6 @@ async def test_a_duplicate_publication_is_one_request(bus: Bus) -> None:
     assert worker.deliveries.empty()
 
 
-@pytest.mark.requirement("BUS-CONSUME")
 async def test_no_more_messages_are_in_work_than_there_are_slots(bus: Bus) -> None:
     free = asyncio.Event()
     worker = Worker(bus, lambda _: _forever(free))
@@ -118,7 +113,6 @@ async def test_no_more_messages_are_in_work_than_there_are_slots(bus: Bus) -> No
     await worker.ended()
 
 
-@pytest.mark.requirement("BUS-CONSUME")
 async def test_a_handler_that_frees_its_slot_makes_room_and_is_waited_for(bus: Bus) -> None:
     free = asyncio.Event()
 
@@ -138,7 +132,6 @@ async def test_a_handler_that_frees_its_slot_makes_room_and_is_waited_for(bus: B
     await worker.ended()
 
 
-@pytest.mark.requirement("BUS-CONSUME")
 async def test_a_message_whose_handler_failed_is_redelivered(bus: Bus) -> None:
     attempts = []
 
@@ -155,7 +148,6 @@ async def test_a_message_whose_handler_failed_is_redelivered(bus: Bus) -> None:
     assert attempts == [1, 2]
 
 
-@pytest.mark.requirement("BUS-CONSUME")
 async def test_a_nak_with_a_delay_redelivers_after_it(bus: Bus) -> None:
     loop = asyncio.get_running_loop()
     times = []
@@ -173,7 +165,6 @@ async def test_a_nak_with_a_delay_redelivers_after_it(bus: Bus) -> None:
     assert 0.45 < times[1] - times[0] < 3
 
 
-@pytest.mark.requirement("BUS-CONSUME")
 async def test_shutdown_leaves_the_next_message_to_others(bus: Bus) -> None:
     first = Worker(bus)
     await first.ended()
@@ -184,7 +175,6 @@ async def test_shutdown_leaves_the_next_message_to_others(bus: Bus) -> None:
     await second.ended()
 
 
-@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
 async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_when_it_is(bus: Bus) -> None:
     readiness = ReadinessFlag()
     worker = Worker(bus, readiness=readiness)
@@ -203,7 +193,6 @@ async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_w
     await worker.ended()
 
 
-@pytest.mark.requirement("BUS-CONSUME")
 async def test_shutdown_drains_the_handlers(bus: Bus) -> None:
     free = asyncio.Event()
     worker = Worker(bus, lambda _: _forever(free))
@@ -216,7 +205,6 @@ async def test_shutdown_drains_the_handlers(bus: Bus) -> None:
     await worker.ended()
 
 
-@pytest.mark.requirement("BUS-CONSUME")
 async def test_heartbeats_keep_the_message_of_a_long_handler(bus: Bus) -> None:
     free = asyncio.Event()
     worker = Worker(bus, lambda _: _forever(free))
@@ -228,7 +216,6 @@ async def test_heartbeats_keep_the_message_of_a_long_handler(bus: Bus) -> None:
     await worker.ended()
 
 
-@pytest.mark.requirement("BUS-CONSUME", "BUS-STREAMS")
 @pytest.mark.parametrize("wiped", [False, True])
 async def test_consumers_reconnect_after_nats_was_killed_or_wiped(
     nats_server: NatsServer, wiped: bool
@@ -246,7 +233,6 @@ async def test_consumers_reconnect_after_nats_was_killed_or_wiped(
         await worker.ended()
 
 
-@pytest.mark.requirement("BUS-CONSUME", "BUS-REQUEST")
 async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: NatsServer) -> None:
     loop = asyncio.get_running_loop()
     async with Bus.connect(nats_server.url, name="test") as bus:
@@ -276,7 +262,6 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
         await worker.ended()
 
 
-@pytest.mark.requirement("BUS-STREAMS")
 async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:
     await nats_server.kill(wipe=True)
 
@@ -291,7 +276,6 @@ async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:
         await connecting
 
 
-@pytest.mark.requirement("BUS-DEAD")
 async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_server: NatsServer) -> None:
     exhausted = asyncio.Queue()  # type: ignore[var-annotated]
 

@@ -12,8 +12,6 @@ from contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy, proxied
 
-pytestmark = pytest.mark.requirement("FOLLOW-AGAIN")
-
 
 @pytest.fixture
 async def link(shared_nats: NatsServer) -> AsyncIterator[Proxy]:

@@ -19,7 +19,6 @@ ASK = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.L
 LISTED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolsListed))
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
     async def answer(data: bytes) -> bytes:
         assert wire.decode_message(tool_messages.ListTools, data) == ASK
@@ -33,14 +32,12 @@ async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
     assert answers == [LISTED] * 20
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_nobody_serving_is_said_at_once(bus: Bus) -> None:
     async with asyncio.timeout(15):
         with pytest.raises(BusUnavailable, match="nobody serves"):
             await bus.rpc.ask("chat.test.nobody", ASK, tool_messages.ToolsListed, timeout=30)
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_a_failed_answer_is_said_at_once(bus: Bus) -> None:
     async def fail(_: bytes) -> bytes:
         raise ValueError("no")
@@ -52,7 +49,6 @@ async def test_a_failed_answer_is_said_at_once(bus: Bus) -> None:
     await serving.close()
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_a_request_that_no_message_can_hold_is_sent_compressed(
     bus: Bus, shared_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +72,6 @@ async def test_a_request_that_no_message_can_hold_is_sent_compressed(
     await serving.close()
 
 
-@pytest.mark.requirement("BUS-REQUEST")
 async def test_a_reply_that_comes_too_late_is_nobody_elses(bus: Bus) -> None:
     let_go = asyncio.Event()
 
@@ -98,7 +93,6 @@ async def test_a_reply_that_comes_too_late_is_nobody_elses(bus: Bus) -> None:
     await quick.close()
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         assert await bus.feed.end() == FeedEnd(sequence=0, position=0)
@@ -110,7 +104,6 @@ async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsSer
         assert await bus.feed.end() == FeedEnd(sequence=2, position=12)
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_an_event_whose_acknowledgement_was_lost_may_be_repeated(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         assert await _append(bus, position=11, after=0) == 1
@@ -118,7 +111,6 @@ async def test_an_event_whose_acknowledgement_was_lost_may_be_repeated(nats_serv
         assert await bus.feed.end() == FeedEnd(sequence=1, position=11)
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_many_events_may_be_under_way_in_order(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         appended = await asyncio.gather(*(_append(bus, position=n, after=n) for n in range(200)))
@@ -141,7 +133,6 @@ async def _positions(bus: Bus) -> list[int]:
     return [position_of(message) async for message in stored]
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_events_of_a_batch_are_stored_in_order_and_once_however_often_it_is_repeated(
     nats_server: NatsServer,
 ) -> None:
@@ -154,7 +145,6 @@ async def test_events_of_a_batch_are_stored_in_order_and_once_however_often_it_i
         assert await _positions(bus) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_no_event_of_a_batch_is_stored_behind_one_that_was_refused(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         start = await bus.feed.end()
@@ -166,7 +156,6 @@ async def test_no_event_of_a_batch_is_stored_behind_one_that_was_refused(nats_se
         assert await bus.feed.publish_events([_event(3)], behind) == FeedEnd(sequence=3, position=3)
 
 
-@pytest.mark.requirement("BUS-STREAMS")
 async def test_the_streams_are_those_of_the_design(bus: Bus, shared_nats: NatsServer) -> None:
     await bus.ping()
     client = await nats.connect(shared_nats.url)
@@ -203,7 +192,6 @@ async def test_the_streams_are_those_of_the_design(bus: Bus, shared_nats: NatsSe
     assert (requests.config.max_ack_pending, requests.config.ack_wait) == (-1, 10)
 
 
-@pytest.mark.requirement("BUS-STREAMS")
 async def test_many_services_may_provision_at_once(nats_server: NatsServer) -> None:
     async def connect(number: int) -> None:
         async with Bus.connect(nats_server.url, name=f"test-{number}") as bus:
@@ -223,7 +211,6 @@ async def _append(bus: Bus, *, position: int, after: int) -> int:
     )
 
 
-@pytest.mark.requirement("PROJECTION-FEED", "FEED-TOO-LARGE")
 async def test_an_event_that_no_message_can_hold_is_told_by_reference_and_the_feed_goes_on(
     nats_server: NatsServer,
 ) -> None:

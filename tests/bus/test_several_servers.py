@@ -15,8 +15,6 @@ from runtime.settings import SettingsError
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy
 
-pytestmark = pytest.mark.requirement("NATS-NODES")
-
 _NO_QUORUM = (
     'server_name: alone\ncluster { name: tests, listen: "127.0.0.1:-1", routes: ["nats://127.0.0.1:1"] }\n'
 )

@@ -10,7 +10,6 @@ from ops.certificates import Authority
 from runtime.settings import SettingsError
 from tests.bus.nats_server import NatsServer
 
-pytestmark = pytest.mark.requirement("NATS-REPLICAS")
 _TLS = (
     'tls {{ cert_file: "{0}/server.crt", key_file: "{0}/server.key", handshake_first: auto, timeout: 5 }}\n'
 )

@@ -50,7 +50,6 @@ class Reader:
                 await self._changed.wait()
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
     subscription = bus.traces.follow_trace(trace_id, reader.deliver)
@@ -62,7 +61,6 @@ async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
     assert await kept(bus, trace_id, len(reader.frames)) == reader.frames
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
     subscription = bus.traces.follow_trace(trace_id, reader.deliver)
@@ -75,7 +73,6 @@ async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
     assert await kept(bus, trace_id, len(sent)) == sent
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
     trace_id, closed, open_one = new_trace(), Reader(), Reader()
     first = bus.traces.follow_trace(trace_id, closed.deliver)
@@ -87,7 +84,6 @@ async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
     assert closed.frames == []
 
 
-@pytest.mark.requirement("FRAMES", "TELEMETRY")
 async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_recorded(
     bus: Bus, shared_nats: NatsServer
 ) -> None:
@@ -113,7 +109,6 @@ async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_
     assert wire.decode_frame(unrecorded.data) == begun
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) -> None:
     trace_id, reader = new_trace(), Reader()
     subscription = bus.traces.follow_trace(trace_id, reader.deliver)
@@ -126,7 +121,6 @@ async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) ->
     assert reader.frames == await kept(bus, trace_id, 1) == [delta(1)]
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_subscriptions_reconnect_after_a_restart_of_nats(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         trace_id, reader = new_trace(), Reader()
@@ -141,7 +135,6 @@ async def test_subscriptions_reconnect_after_a_restart_of_nats(nats_server: Nats
         await reader.until(1)
 
 
-@pytest.mark.requirement("FRAMES-SMALL")
 async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
     subscription = bus.traces.follow_trace(trace_id, reader.deliver)
@@ -153,7 +146,6 @@ async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) ->
     assert reader.frames == sent
 
 
-@pytest.mark.requirement("FRAMES-SMALL")
 async def test_frames_that_cannot_be_sent_are_warned_of_once_in_a_while(
     nats_server: NatsServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,7 +159,6 @@ async def test_frames_that_cannot_be_sent_are_warned_of_once_in_a_while(
     assert "count=1 " in warnings[0]
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         await nats_server.freeze()
@@ -180,7 +171,6 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
         nats_server.thaw()
 
 
-@pytest.mark.requirement("TOOLS-IDEMPOTENT", "BUS-REQUEST")
 async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     trace_id = new_trace()
     got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
@@ -197,7 +187,6 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     assert await bus.traces.tool_results_of(new_trace()) == {}
 
 
-@pytest.mark.requirement("TOOLS-PROGRESS")
 async def test_progress_is_followed_and_kept_next_to_the_result(bus: Bus) -> None:
     trace_id = new_trace()
     got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
@@ -219,7 +208,6 @@ async def test_progress_is_followed_and_kept_next_to_the_result(bus: Bus) -> Non
     assert await bus.traces.tool_results_of(trace_id) == {finished.call_id: finished}
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     subscription = await bus.traces.follow_cancels(got.put_nowait)
@@ -232,7 +220,6 @@ async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
     assert await bus.traces.is_cancelled(request.trace_id)
 
 
-@pytest.mark.requirement("RESULTS-SHARE")
 async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> None:
     async def held() -> int:
         info = await bus._connection.client.jetstream().stream_info(subjects.RESULTS)
@@ -248,7 +235,6 @@ async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> No
     assert (short.call_id, short.recorded, short.output) == (finished.call_id, True, "")
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_a_reader_that_breaks_down_stops_no_other(bus: Bus) -> None:
     def break_down(_: frames.Frame) -> None:
         raise RuntimeError("broken")
@@ -263,7 +249,6 @@ async def test_a_reader_that_breaks_down_stops_no_other(bus: Bus) -> None:
     await following.close()
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_a_subject_that_is_no_text_ends_no_connection(bus: Bus, shared_nats: NatsServer) -> None:
     trace_id, reader = new_trace(), Reader()
     reconnected = asyncio.Event()

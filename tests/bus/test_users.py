@@ -25,8 +25,6 @@ from ops.servers.server_files import nats_server, settings_file
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 
-pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
-
 KEY = "a-key"
 EVENT = "chat.events.account.RunCompleted"
 PUBLISHES = {

@@ -38,8 +38,6 @@ from tests.administrator import SEALER, administrator, plan_with, put_plan
 from tests.conversations.given import AT, ERASED, asked, began, started, turn
 from webhooks import endpoints
 
-pytestmark = pytest.mark.requirement("CELLS")
-
 
 class Cell:
     """One of two databases, with the projector's work done in this process."""

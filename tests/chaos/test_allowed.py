@@ -9,8 +9,6 @@ from tests.chaos.checker.view import View
 from tests.chaos.people import asked_in, decision_about
 from tests.chaos.records import Event, Exchange, History, ToolRun
 
-pytestmark = pytest.mark.requirement("CHAOS-CHECKER")
-
 ASK = "00000000-0000-4000-8000-00000000000a"
 TEXT = f"[[u:{ASK}]] note it"
 EDITED = {"text": f"{TEXT} (edited)"}

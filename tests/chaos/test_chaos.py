@@ -10,17 +10,6 @@ from tests.chaos.run import OUTPUT
 SEED = 8361
 """Fills each disk, and shifts a gateway's clock."""
 
-pytestmark = [
-    pytest.mark.requirement("CHAOS-FAULTS"),
-    pytest.mark.requirement(
-        "CHAOS-I1", "CHAOS-I2", "CHAOS-I3", "CHAOS-I4", "CHAOS-I5", "CHAOS-I6", "CHAOS-I7"
-    ),
-    pytest.mark.requirement(
-        "CHAOS-I7", "CHAOS-I8", "CHAOS-I9", "CHAOS-I10", "CHAOS-I11", "CHAOS-I12", "CHAOS-I13"
-    ),
-    pytest.mark.requirement("CHAOS-I14", "CHAOS-I15", "CHAOS-I16"),
-]
-
 
 @pytest.mark.timeout(240)
 async def test_no_invariant_is_violated_while_processes_links_disks_and_clocks_fail() -> None:

@@ -3,7 +3,6 @@
 import uuid
 
 import msgspec
-import pytest
 
 from tests.chaos.checker.view import View
 from tests.chaos.cluster import seen_of
@@ -12,8 +11,6 @@ from tests.chaos.upgrade import Step
 
 STEP = Step(phase="leader killed", of="REQUESTS", began=100.0, ended=110.0)
 BODY = 'data: {"type":"meta"}\n\ndata: {"type":"delta","content":"x"}\n\ndata: {"type":"done"}\n\n'
-
-pytestmark = pytest.mark.requirement("CHAOS-CLUSTER")
 
 
 def _sent(ask: str, began: float, *arrivals: float, status: int = 200) -> Exchange:

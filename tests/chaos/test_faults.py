@@ -10,8 +10,6 @@ import pytest
 
 from tests.chaos.wall_clock import set_offset
 
-pytestmark = pytest.mark.requirement("CHAOS-FAULTS")
-
 _FILL = """
 import errno, os, sys
 from pathlib import Path

@@ -29,14 +29,12 @@ def _with(**changes: object) -> Exchange:
     return msgspec.structs.replace(STREAM, **changes)
 
 
-@pytest.mark.requirement("DRAIN-LOAD")
 def test_a_stream_that_was_held_for_8_s_may_be_cut_off_and_none_before() -> None:
     assert _outcomes(_with(body=SHUTDOWN)) == (["cut off 8 s after the signal"], 0)
     assert _outcomes(_with(body=SHUTDOWN, ended=106.0)) == (["server_shutdown"], 1)
     assert _outcomes(_with(body=SHUTDOWN, gateway="gateway-2")) == (["server_shutdown"], 1)
 
 
-@pytest.mark.requirement("DRAIN-LOAD")
 def test_a_gateway_that_stops_may_refuse_what_comes_later_but_owes_an_answer_to_what_came_before() -> None:
     nothing = _with(status=None, end="reset", ended=100.2)
     assert _outcomes(msgspec.structs.replace(nothing, began=100.1)) == (["refused by a stopped gateway"], 0)
@@ -46,7 +44,6 @@ def test_a_gateway_that_stops_may_refuse_what_comes_later_but_owes_an_answer_to_
     assert _outcomes(msgspec.structs.replace(refused, began=98.0)) == (["server_shutdown"], 1)
 
 
-@pytest.mark.requirement("DRAIN-LOAD")
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [
@@ -62,7 +59,6 @@ def test_every_other_end_is_an_error(change: dict[str, object], outcome: str) ->
     assert _outcomes(_with(**change)) == ([outcome], 1)
 
 
-@pytest.mark.requirement("DRAIN-LOAD")
 def test_what_a_client_asked_for_is_no_error() -> None:
     done = DELTA + 'data: {"type":"done"}\n\n'
     cancelled = DELTA + 'data: {"type":"error","code":"cancelled"}\n\n'
@@ -74,7 +70,6 @@ def test_what_a_client_asked_for_is_no_error() -> None:
     assert _outcomes(refused, ask=msgspec.structs.replace(asked, limited=True))[1] == 0
 
 
-@pytest.mark.requirement("DRAIN-LOAD")
 def test_an_exit_after_10_s_or_with_an_error_is_found() -> None:
     fine = Restart(target="gateway-1", open_streams=9, exit_seconds=8.7, ready_seconds=2.0, code=0)
     late, failed = (msgspec.structs.replace(fine, exit_seconds=10.2), msgspec.structs.replace(fine, code=1))
@@ -84,7 +79,6 @@ def test_an_exit_after_10_s_or_with_an_error_is_found() -> None:
     ]
 
 
-@pytest.mark.requirement("DRAIN-LOAD")
 def test_a_run_in_which_few_streams_were_open_does_not_count() -> None:
     restart = Restart(target="gateway-1", open_streams=99, exit_seconds=8.7, ready_seconds=2.0, code=0)
     assert too_few_streams([restart], 198) == []
@@ -115,7 +109,6 @@ def _result(*cycles: Cycle) -> Result:
     return Result(sizes=Sizes(), alone=_paced(5.0), at_first=_gateway(), cycles=[*cycles])
 
 
-@pytest.mark.requirement("HOSTILE-CROWD")
 def test_deltas_that_are_lost_or_always_late_are_found() -> None:
     assert _result(_cycle(), _cycle(p99=20.0)).problems() == []
     late = "p99 of the delay is 1.30 times that next to readers who read, at best"
@@ -123,19 +116,16 @@ def test_deltas_that_are_lost_or_always_late_are_found() -> None:
     assert _result(_cycle(lost=3), _cycle()).problems() == ["3 deltas were lost"]
 
 
-@pytest.mark.requirement("HOSTILE-CROWD")
 @pytest.mark.parametrize("kept", [{"mib": 110.1}, {"files": 45}, {"sockets": 35}, {"tasks": 25}])
 def test_what_the_gateway_keeps_is_found(kept: dict[str, float]) -> None:
     assert len(_result(_cycle(), _cycle(after=_gateway(**kept))).problems()) == 1
 
 
-@pytest.mark.requirement("HOSTILE-CROWD")
 def test_a_crowd_that_was_not_there_proves_nothing() -> None:
     assert _result(_cycle()).why_invalid() == []
     assert _result(_cycle(there=6299)).why_invalid() == ["6299 of 7000 connections were there"]
 
 
-@pytest.mark.requirement("HOSTILE-CROWD")
 def test_the_crowd_is_scaled_to_the_files_that_may_be_open() -> None:
     assert fitting(Sizes(), 20_000) == Sizes()
     assert fitting(Sizes(), 4500) == Sizes(readers=500, heads=500, idle=2500)
@@ -158,24 +148,20 @@ def _problems(samples: list[Sample]) -> list[str]:
     return [problem for growth in growths(samples) for problem in growth.problems()]
 
 
-@pytest.mark.requirement("CHAOS-SOAK")
 def test_what_is_flat_is_no_problem() -> None:
     assert _problems(_samples()) == []
     assert _problems(_samples(mib=0.4)) == []
 
 
-@pytest.mark.requirement("CHAOS-SOAK")
 def test_memory_that_grows_with_the_requests_is_named() -> None:
     assert _problems(_samples(mib=0.6)) == ["gateway-1: memory grew by 1.20 MiB each 10,000 requests"]
 
 
-@pytest.mark.requirement("CHAOS-SOAK")
 @pytest.mark.parametrize("kind", ["files", "sockets", "tasks", "subscriptions"])
 def test_what_is_left_behind_is_named(kind: str) -> None:
     assert _problems(_samples(**{kind: 1})) == [f"gateway-1: {kind} grew from 19 to 29"]
 
 
-@pytest.mark.requirement("CHAOS-SOAK")
 def test_a_pool_that_has_closed_what_it_opened_is_no_growth() -> None:
     samples = [
         Sample(name="orchestrator-1", requests=5000 * number, sockets=30 + 20 * (number % 3 == 1))
@@ -184,19 +170,16 @@ def test_a_pool_that_has_closed_what_it_opened_is_no_growth() -> None:
     assert _problems(samples) == []
 
 
-@pytest.mark.requirement("CHAOS-SOAK")
 def test_what_fills_in_the_first_quarter_is_no_growth() -> None:
     early = [Sample(name="gateway-1", requests=5000 * number, mib=20.0 * number) for number in range(5)]
     assert _problems([*early, *_samples()[5:]]) == []
 
 
-@pytest.mark.requirement("CHAOS-SOAK")
 def test_a_slope_is_that_of_the_straight_line() -> None:
     assert slope([(0, 1), (10, 3), (20, 5)]) == pytest.approx(0.2)
     assert slope([(5, 1)]) == 0
 
 
-@pytest.mark.requirement("CHAOS-FAULTS")
 @pytest.mark.parametrize(("slowest", "told"), [(3.0, "met"), (3.1, "MISSED")])
 def test_a_goal_is_missed_when_the_slowest_of_thirty_took_too_long(slowest: float, told: str) -> None:
     measured = Measured(goal=3.0, seconds=[1.0] * 29 + [slowest])
@@ -207,7 +190,6 @@ def test_a_goal_is_missed_when_the_slowest_of_thirty_took_too_long(slowest: floa
 _META = 'data: {"type":"meta","conversation_id":"c"}\n\n'
 
 
-@pytest.mark.requirement("EVENT-STORE-PROMOTION")
 @pytest.mark.parametrize(("listed", "found"), [("c", ["a"]), ("another", [])])
 def test_a_lost_message_counts_as_found_where_the_lost_events_are_of_its_conversation(
     listed: str, found: list[str]
@@ -220,7 +202,6 @@ def test_a_lost_message_counts_as_found_where_the_lost_events_are_of_its_convers
     assert any("I1 a: accepted" in each for each in loss.unexplained) is (not found)
 
 
-@pytest.mark.requirement("EVENT-STORE-PROMOTION")
 @pytest.mark.parametrize(
     ("at", "held_back", "explained"),
     [(9.0, 1.5, True), (8.0, 1.5, False), (10.1, 1.5, False), (9.0, 0.0, False)],

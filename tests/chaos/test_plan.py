@@ -1,10 +1,6 @@
 """The plan is a pure function of the seed."""
 
-import pytest
-
 from tests.chaos.plan import DISKS, LINK_FAULTS, SERVERS, SERVICES, WRONG_BY, Blow, make_plan
-
-pytestmark = pytest.mark.requirement("CHAOS-PLAN")
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:

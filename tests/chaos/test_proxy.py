@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.proxy import Proxy
 
-pytestmark = pytest.mark.requirement("CHAOS-FAULTS")
 _SECONDS = 2.0
 _NOTHING_SECONDS = 0.1
 

@@ -1,7 +1,6 @@
 """What the rig of upgrades finds in the records of a step."""
 
 import msgspec
-import pytest
 
 from tests.chaos.records import Ask, Exchange, Fault, History
 from tests.chaos.upgrade import KILLS, Step, figures_of, unexplained
@@ -9,8 +8,6 @@ from tests.chaos.upgrade import KILLS, Step, figures_of, unexplained
 STEP = Step(phase="forward", of="gateway-1", began=100.0, ended=110.0)
 DELTA = 'data: {"type":"meta"}\n\ndata: {"type":"delta","content":"x"}\n\n'
 DONE = DELTA + 'data: {"type":"done"}\n\n'
-
-pytestmark = pytest.mark.requirement("UPGRADE-ROLLING")
 
 
 def _stream(ask: str, began: float, delta: float, **changes: object) -> Exchange:

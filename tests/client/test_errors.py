@@ -53,7 +53,6 @@ CLASSES = {
 }
 
 
-@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 @pytest.mark.parametrize(
     ("status", "code"),
     [
@@ -83,14 +82,12 @@ def test_a_refusal_is_its_class_with_code_trace_and_detail(
     assert len(server.requests) == 1
 
 
-@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 def test_a_refused_stream_is_raised_on_entering(serve: Serve, connect: Connect) -> None:
     with pytest.raises(PlanUpgradeRequired) as raised:
         connect(serve(problem(403, "plan_upgrade_required"))).read("Hello", form=2)
     assert raised.value.trace_id == TRACE
 
 
-@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 def test_the_wrong_fields_are_named(serve: Serve, connect: Connect) -> None:
     wrong = {"field": "message", "message": "must not be empty"}
     with pytest.raises(InvalidRequest) as raised:
@@ -99,7 +96,6 @@ def test_the_wrong_fields_are_named(serve: Serve, connect: Connect) -> None:
     assert "400 invalid_request: message: must not be empty" in str(raised.value)
 
 
-@pytest.mark.requirement("CLIENT", "ERROR-TABLE")
 def test_every_code_of_the_table_has_its_class() -> None:
     assert {row.status for row in ERRORS.values()} <= CLASSES.keys()
     for row in ERRORS.values():
@@ -107,7 +103,6 @@ def test_every_code_of_the_table_has_its_class() -> None:
         assert class_of(row.status, row.code) is kind, row.code
 
 
-@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 @pytest.mark.parametrize(
     ("status", "body", "kind", "detail"),
     [
@@ -130,7 +125,6 @@ def test_a_refusal_of_something_in_between_has_no_code(
     assert str(raised.value) == f"{status}: {detail}"
 
 
-@pytest.mark.requirement("CLIENT")
 def test_a_redirect_is_not_followed_and_the_key_stays_here(serve: Serve, connect: Connect) -> None:
     other = serve(as_json(REPLY))
     with pytest.raises(ApiError) as raised:
@@ -139,7 +133,6 @@ def test_a_redirect_is_not_followed_and_the_key_stays_here(serve: Serve, connect
     assert other.requests == []
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON")
 @pytest.mark.parametrize(
     "body",
     [b"<html>", b"", b'{"conversation_id":1}', b"[" * 9999],
@@ -155,7 +148,6 @@ def test_a_success_that_is_not_the_apis_is_an_invalid_response(
     assert len(server.requests) == 1
 
 
-@pytest.mark.requirement("CLIENT")
 def test_an_answer_that_trickles_past_the_timeout_is_a_failed_connection(
     serve: Serve, connect: Connect
 ) -> None:
@@ -165,7 +157,6 @@ def test_an_answer_that_trickles_past_the_timeout_is_a_failed_connection(
         client.chat("Hello")
 
 
-@pytest.mark.requirement("CLIENT")
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
@@ -185,14 +176,12 @@ def test_retry_after_is_seconds_or_unknown(headers: dict[str, str], seconds: flo
     assert retry_after(headers) == seconds
 
 
-@pytest.mark.requirement("CLIENT", "TRACE-ID")
 def test_the_trace_of_a_problem_body_stands_in_for_a_missing_header() -> None:
     body = b'{"title":"t","detail":"d","code":"not_found","trace_id":"from-the-body"}'
     assert refusal(404, {}, body).trace_id == "from-the-body"
     assert refusal(404, {"x-trace-id": "from-the-header"}, body).trace_id == "from-the-header"
 
 
-@pytest.mark.requirement("CLIENT")
 @pytest.mark.parametrize(
     "error",
     [
@@ -211,7 +200,6 @@ def test_errors_survive_pickling(error: AgentChatError) -> None:
     assert str(again) == str(error)
 
 
-@pytest.mark.requirement("CLIENT")
 def test_every_exported_error_is_an_agent_chat_error() -> None:
     exported = [getattr(agentchat_client, name) for name in agentchat_client.__all__]
     errors = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, Exception)]
@@ -221,7 +209,6 @@ def test_every_exported_error_is_an_agent_chat_error() -> None:
     assert issubclass(FieldError, msgspec.Struct)
 
 
-@pytest.mark.requirement("CLIENT", "AUTH-KEY")
 def test_the_key_is_sent_once_and_shown_nowhere(serve: Serve, connect: Connect) -> None:
     server = serve(problem(401, "invalid_api_key"))
     client = connect(server)

@@ -68,7 +68,6 @@ REMEMBERED = r"^user: Hello, my name is Ada\.\nassistant: .*user: What is my nam
 CALLED = r"- track_shipment\(\{\"order_id\":\"ORD-1006\"\}\)"
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON", "CHAT-STREAM-FORM2", "CONV-CONTINUE", "OPENAI-RESPONSES")
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
@@ -84,7 +83,6 @@ async def test_a_python_example_shows_what_came(demo: Environment, arguments: li
     assert re.search(shown, out, re.DOTALL), out
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON", "CHAT-STREAM-FORM2", "CONV-CONTINUE")
 @pytest.mark.parametrize(
     ("example", "shown"),
     [
@@ -101,7 +99,6 @@ async def test_a_typescript_example_shows_what_came(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("CLIENT", "AI-SDK", "AG-UI")
 @pytest.mark.parametrize(
     ("folder", "shown"),
     [
@@ -117,13 +114,11 @@ async def test_an_example_of_another_client_shows_a_tool_and_goes_on(
     assert re.search(shown, out, re.DOTALL), out
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON")
 async def test_the_curl_chat_example_shows_the_json_reply(demo: Environment) -> None:
     reply = json.loads(await output_of(_curl("chat"), demo))
     assert "ORD-1006" in reply["message"]["content"]
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 async def test_the_curl_stream_example_shows_the_events(demo: Environment) -> None:
     out = await output_of(_curl("stream"), demo)
     events = [json.loads(line[6:]) for line in out.split("\n") if line.startswith("data: ")]
@@ -131,7 +126,6 @@ async def test_the_curl_stream_example_shows_the_events(demo: Environment) -> No
     assert events[-1]["type"] == "done"
 
 
-@pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
 async def test_the_curl_continue_example_remembers_and_reads_back(demo: Environment) -> None:
     out = await output_of(_curl("continue"), demo)
     second, history = (json.loads(line) for line in out.strip().split("\n"))
@@ -139,7 +133,6 @@ async def test_the_curl_continue_example_remembers_and_reads_back(demo: Environm
     assert [message["role"] for message in history["data"]] == ["user", "assistant"] * 2
 
 
-@pytest.mark.requirement("CLIENT", "AUTH-401")
 async def test_the_curl_examples_fail_with_the_problem_on_a_wrong_key(demo: Environment) -> None:
     code, out, err = await run(_curl("chat"), demo | {"API_KEY": "sk-ac-wrong"})
     assert code == 22
@@ -147,7 +140,6 @@ async def test_the_curl_examples_fail_with_the_problem_on_a_wrong_key(demo: Envi
     assert "401" in err
 
 
-@pytest.mark.requirement("CLIENT", "APPROVAL-CLIENTS")
 @pytest.mark.parametrize("protocol", ["openai", "ag-ui", "ai-sdk"])
 async def test_the_approval_examples_run_what_a_person_allows_and_nothing_else(
     demo: Environment, protocol: str
@@ -164,7 +156,6 @@ def scripted(server: ScriptedServer) -> Environment:
     return {"BASE_URL": server.url, "API_KEY": "sk-ac-never-to-be-shown", "AGENT_ID": "agent"}
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 async def test_the_typescript_client_reads_a_stream_cut_at_every_byte(node: Node, serve: Serve) -> None:
     complete = b": ping\n\n" + lines(START, delta("Grüße 🙂\u2028data: 你好"), {"type": "new"}, ADA, DONE_2)
     server = serve(chunks(*(bytes([byte]) for byte in complete)))
@@ -175,7 +166,6 @@ async def test_the_typescript_client_reads_a_stream_cut_at_every_byte(node: Node
     assert asked.headers["x-stream-form"] == "2"
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-ERROR", "STREAM-DISCONNECT")
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [
@@ -197,7 +187,6 @@ async def test_the_typescript_client_fails_where_a_stream_does(
     assert len(server.requests) == 1
 
 
-@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
 async def test_the_typescript_client_retries_with_the_same_idempotency_key(node: Node, serve: Serve) -> None:
     server = serve(problem(429, "rate_limited", headers={"Retry-After": "0"}), as_json(REPLY))
     assert "Grüße, Ada." in await output_of(node("chat.ts"), scripted(server))
@@ -205,7 +194,6 @@ async def test_the_typescript_client_retries_with_the_same_idempotency_key(node:
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
 
 
-@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 async def test_the_typescript_client_raises_a_refusal_at_once(node: Node, serve: Serve) -> None:
     server = serve(problem(404, "agent_not_found"))
     code, _, err = await run(node("chat.ts"), scripted(server))

@@ -30,7 +30,6 @@ def page(*items: object, cursor: str | None = None) -> Answer:
     return as_json({"data": items, "next_cursor": cursor})
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON")
 def test_a_reply_is_typed_with_its_trace(serve: Serve, connect: Connect) -> None:
     server = serve(as_json({**REPLY, "a_later_field": True}))
     reply = connect(server).chat("Hello")
@@ -48,7 +47,6 @@ def test_a_reply_is_typed_with_its_trace(serve: Serve, connect: Connect) -> None
     assert asked.json == {"message": "Hello"}
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON")
 def test_a_reply_without_tools_has_none_and_options_are_sent(serve: Serve, connect: Connect) -> None:
     server = serve(as_json({"conversation_id": THREAD, "message": MESSAGE}))
     reply = connect(server).chat("Hello", THREAD, "Be brief.", agent_id="another")
@@ -58,7 +56,6 @@ def test_a_reply_without_tools_has_none_and_options_are_sent(serve: Serve, conne
     assert asked.headers["x-agent-id"] == "another"
 
 
-@pytest.mark.requirement("CLIENT", "CONV-LIST", "DESCRIBE")
 @pytest.mark.parametrize(
     ("asked", "pages", "targets", "read"),
     [
@@ -99,7 +96,6 @@ def test_conversations_are_read_page_by_page_as_far_as_wanted(
     assert [request.target for request in server.requests] == [f"/v1/conversations?{t}" for t in targets]
 
 
-@pytest.mark.requirement("CLIENT", "CONV-FILTERS")
 def test_conversations_are_found_by_agent_time_and_title(serve: Serve, connect: Connect) -> None:
     server = serve(page(thread(1)))
     since = datetime(2026, 11, 1, tzinfo=UTC)
@@ -115,7 +111,6 @@ def test_conversations_are_found_by_agent_time_and_title(serve: Serve, connect: 
         connect(server).conversations(created_after=datetime(2026, 11, 1))
 
 
-@pytest.mark.requirement("CLIENT", "DESCRIBE")
 def test_a_conversation_is_described_once_however_often_it_is_sent(serve: Serve, connect: Connect) -> None:
     described = {**thread(1), "title": "The parcel", "metadata": {"customer": "C-77"}}
     server = serve(problem(503, "overloaded"), *(as_json(described) for _ in range(3)))
@@ -132,7 +127,6 @@ def test_a_conversation_is_described_once_however_often_it_is_sent(serve: Serve,
     assert len({each.headers["idempotency-key"] for each in server.requests}) == 3
 
 
-@pytest.mark.requirement("CLIENT", "FORK")
 def test_a_conversation_is_forked_once_however_often_it_is_sent(serve: Serve, connect: Connect) -> None:
     fork = {**thread(2), "forked_from": {"conversation_id": "thread-1", "version": 8}}
     server = serve(problem(503, "overloaded"), as_json(fork), as_json(fork))
@@ -147,7 +141,6 @@ def test_a_conversation_is_forked_once_however_often_it_is_sent(serve: Serve, co
     assert other.json == {"at": "8"}
 
 
-@pytest.mark.requirement("CLIENT", "FEEDBACK")
 def test_feedback_is_given_read_and_taken_back(serve: Serve, connect: Connect) -> None:
     stored = {
         "message_id": "m",
@@ -184,7 +177,6 @@ def test_feedback_is_given_read_and_taken_back(serve: Serve, connect: Connect) -
     assert found.target == "/v1/conversations?rating=bad&limit=100"
 
 
-@pytest.mark.requirement("CLIENT", "CONV-GET")
 def test_messages_are_read_over_all_pages(serve: Serve, connect: Connect) -> None:
     server = serve(page(message(1), message(2), cursor="a"), page(message(3)))
     messages = connect(server).messages(THREAD)
@@ -193,7 +185,6 @@ def test_messages_are_read_over_all_pages(serve: Serve, connect: Connect) -> Non
     assert server.requests[1].target == f"/v1/conversations/{THREAD}/messages?limit=100&cursor=a"
 
 
-@pytest.mark.requirement("CLIENT", "CONV-GET")
 def test_one_conversation_is_read_by_its_id_whatever_the_id_holds(serve: Serve, connect: Connect) -> None:
     server = serve(as_json(thread(7)), problem(404, "conversation_not_found"))
     client = connect(server)
@@ -203,7 +194,6 @@ def test_one_conversation_is_read_by_its_id_whatever_the_id_holds(serve: Serve, 
     assert server.requests[1].target == "/v1/conversations/..%2Fadmin%3Fx%3D1"
 
 
-@pytest.mark.requirement("CLIENT")
 def test_a_run_is_cancelled_by_its_trace(serve: Serve, connect: Connect) -> None:
     server = serve(plain(b"", 202), problem(409, "run_ended"))
     client = connect(server)

@@ -38,7 +38,6 @@ def needed(kind: type[msgspec.Struct]) -> list[tuple[str, bool]]:
     return [(field.encode_name, field.required) for field in msgspec.structs.fields(kind)]
 
 
-@pytest.mark.requirement("CLIENT")
 @pytest.mark.parametrize(("ours", "theirs"), SAME, ids=[ours.__name__ for ours, _ in SAME])
 def test_a_model_has_the_fields_of_its_contract(
     ours: type[msgspec.Struct], theirs: type[msgspec.Struct]
@@ -48,17 +47,14 @@ def test_a_model_has_the_fields_of_its_contract(
     assert ours.__struct_config__.tag_field == theirs.__struct_config__.tag_field
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON")
 def test_a_reply_has_the_contracts_fields_and_the_trace_of_its_header() -> None:
     assert needed(models.Reply) == [*needed(http.ChatReply), ("trace_id", False)]
 
 
-@pytest.mark.requirement("CLIENT")
 def test_every_stream_event_of_the_contracts_has_its_model() -> None:
     assert {theirs for _, theirs in SAME} >= set(http.StreamEvent.__subclasses__())
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1", "CHAT-STREAM-FORM2")
 @pytest.mark.parametrize(
     "event",
     [
@@ -81,7 +77,6 @@ def test_an_event_of_the_contracts_reads_as_its_model_with_nothing_lost(event: h
     assert msgspec.json.decode(msgspec.json.encode(read)) == msgspec.json.decode(sent)
 
 
-@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 def test_a_problem_of_the_contracts_reads_whole() -> None:
     sent = http.Problem(
         type="about:blank",

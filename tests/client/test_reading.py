@@ -7,8 +7,6 @@ import pytest
 from agentchat_client import events
 from agentchat_client.transcript import LineReader
 
-pytestmark = pytest.mark.requirement("CLIENT", "STREAM-SSE")
-
 
 def read(*pieces: bytes) -> list[bytes]:
     reader = LineReader()

@@ -16,7 +16,6 @@ from tests.client.server import RESET, Answer, as_json, plain, problem
 OVERLOADED = problem(503, "overloaded")
 
 
-@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
 def test_a_429_waits_as_long_as_retry_after_says_and_a_little_more(
     serve: Serve, connect: Connect, clock: Clock
 ) -> None:
@@ -27,7 +26,6 @@ def test_a_429_waits_as_long_as_retry_after_says_and_a_little_more(
     assert len(server.requests) == 2
 
 
-@pytest.mark.requirement("CLIENT", "OVERLOADED")
 @pytest.mark.parametrize(
     "failing",
     [OVERLOADED, plain(b"<html>", 502), problem(500, "internal_error"), RESET, Answer(b"", "close")],
@@ -43,7 +41,6 @@ def test_transient_refusals_are_retried(
     assert 0 <= second <= 1.0
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON")
 def test_an_answer_cut_in_its_middle_is_retried(serve: Serve, connect: Connect) -> None:
     complete = as_json(REPLY)
     server = serve(Answer(complete.data[:-10], "close"), complete)
@@ -53,7 +50,6 @@ def test_an_answer_cut_in_its_middle_is_retried(serve: Serve, connect: Connect) 
     assert first.body == second.body
 
 
-@pytest.mark.requirement("CLIENT", "OVERLOADED")
 @pytest.mark.parametrize("retries", [0, 2])
 def test_retries_are_bounded(serve: Serve, connect: Connect, clock: Clock, retries: int) -> None:
     server = serve(*[OVERLOADED] * 9)
@@ -64,7 +60,6 @@ def test_retries_are_bounded(serve: Serve, connect: Connect, clock: Clock, retri
     assert len(clock.slept) == retries
 
 
-@pytest.mark.requirement("CLIENT")
 def test_a_refused_connection_is_retried_and_then_raised_with_its_cause(
     connect: Connect, clock: Clock
 ) -> None:
@@ -78,7 +73,6 @@ def test_a_refused_connection_is_retried_and_then_raised_with_its_cause(
     assert len(clock.slept) == 2
 
 
-@pytest.mark.requirement("CLIENT")
 def test_a_silent_service_times_out_as_a_failed_connection(serve: Serve, connect: Connect) -> None:
     server = serve(Answer(b""))
     with pytest.raises(ConnectionFailed) as raised:
@@ -86,7 +80,6 @@ def test_a_silent_service_times_out_as_a_failed_connection(serve: Serve, connect
     assert "ReadTimeout" in str(raised.value)
 
 
-@pytest.mark.requirement("CLIENT")
 def test_retries_share_an_idempotency_key_and_calls_do_not(serve: Serve, connect: Connect) -> None:
     server = serve(OVERLOADED, RESET, as_json(REPLY), as_json(REPLY), as_json(REPLY))
     client = connect(server)
@@ -97,7 +90,6 @@ def test_retries_share_an_idempotency_key_and_calls_do_not(serve: Serve, connect
     assert len(set(keys)) == 3
 
 
-@pytest.mark.requirement("CLIENT")
 @pytest.mark.parametrize(
     ("status", "code"),
     [
@@ -125,7 +117,6 @@ def test_permanent_refusals_are_not_retried(
     assert clock.slept == []
 
 
-@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
 def test_a_retry_after_beyond_a_minute_is_raised_at_once(
     serve: Serve, connect: Connect, clock: Clock
 ) -> None:
@@ -136,7 +127,6 @@ def test_a_retry_after_beyond_a_minute_is_raised_at_once(
     assert clock.slept == []
 
 
-@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
 def test_backoff_adds_up_to_a_minute_at_most(serve: Serve, connect: Connect, clock: Clock) -> None:
     server = serve(*[problem(429, "rate_limited", headers={"Retry-After": "25"})] * 9)
     with pytest.raises(RateLimited):
@@ -145,7 +135,6 @@ def test_backoff_adds_up_to_a_minute_at_most(serve: Serve, connect: Connect, clo
     assert sum(clock.slept) <= 60
 
 
-@pytest.mark.requirement("CLIENT", "CONV-LIST")
 def test_reads_are_retried_too(serve: Serve, connect: Connect, clock: Clock) -> None:
     server = serve(OVERLOADED, as_json({"data": [thread(1)], "next_cursor": None}))
     assert len(connect(server).conversations()) == 1
@@ -159,14 +148,12 @@ def budget(
     return Budget(retries, total, clock or Clock(), lambda: dice)
 
 
-@pytest.mark.requirement("CLIENT")
 def test_backoff_doubles_up_to_eight_seconds() -> None:
     patient = budget()
     waits = [patient.wait_after(ConnectionFailed("gone")) for _ in range(7)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
-@pytest.mark.requirement("CLIENT")
 def test_backoff_with_full_jitter_waits_never_less_than_asked() -> None:
     assert budget(dice=0.0).wait_after(ConnectionFailed("gone")) == 0.0
     asked = RateLimited(429, "rate_limited", "Slower.", retry_after=4.0)
@@ -174,7 +161,6 @@ def test_backoff_with_full_jitter_waits_never_less_than_asked() -> None:
     assert budget(dice=1.0).wait_after(asked) == 4.5
 
 
-@pytest.mark.requirement("CLIENT")
 def test_no_retry_begins_after_the_timeout_of_a_call() -> None:
     clock = Clock()
     short = budget(total=10.0, clock=clock)
@@ -189,7 +175,6 @@ def test_no_retry_begins_after_the_timeout_of_a_call() -> None:
         short.check()
 
 
-@pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
 def test_a_lost_answer_is_retried_for_longer_than_a_refusal() -> None:
     clock = Clock()
     patient = budget(clock=clock)
@@ -199,7 +184,6 @@ def test_a_lost_answer_is_retried_for_longer_than_a_refusal() -> None:
     assert patient.wait_after(ConnectionFailed("cut")) == 0.5
 
 
-@pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
 def test_an_idempotency_key_of_the_callers_own_is_sent_as_it_is(serve: Serve, connect: Connect) -> None:
     server = serve(as_json(REPLY), as_json(REPLY))
     client = connect(server)
@@ -213,7 +197,6 @@ def test_an_idempotency_key_of_the_callers_own_is_sent_as_it_is(serve: Serve, co
             client.chat("Hello", idempotency_key=wrong)
 
 
-@pytest.mark.requirement("CLIENT")
 @pytest.mark.parametrize(
     "failure",
     [InvalidResponse("a page"), Conflict(409, "cancelled", "It was cancelled.")],

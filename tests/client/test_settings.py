@@ -13,8 +13,6 @@ from tests.client.driving import AGENT, KEY
 from tests.client.given import FORM_2, REPLY
 from tests.client.server import as_json, chunks, lines
 
-pytestmark = pytest.mark.requirement("CLIENT")
-
 URL = "http://127.0.0.1:1"
 
 

@@ -41,7 +41,6 @@ from tests.client.given import (
 from tests.client.server import RESET, TRACE, as_json, chunks, lines, plain, problem, unfinished
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1")
 def test_form_1_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     result = connect(serve(chunks(lines(*FORM_1)))).read("Hello", form=1)
     assert result.events == [
@@ -59,7 +58,6 @@ def test_form_1_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     assert result.stream.sources == (Source(**SOURCE),)
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     result = connect(serve(chunks(lines(*FORM_2)))).read("Hello", form=2)
     assert result.events == [
@@ -76,7 +74,6 @@ def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     assert result.stream.trace_id == TRACE
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 def test_a_form_2_reply_without_tools_has_none(serve: Serve, connect: Connect) -> None:
     done = {"type": "done", "message": MESSAGE}
     result = connect(serve(chunks(lines(START, HELLO, ADA, done)))).read("Hello")
@@ -84,7 +81,6 @@ def test_a_form_2_reply_without_tools_has_none(serve: Serve, connect: Connect) -
     assert result.stream.tool_calls == ()
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, connect: Connect) -> None:
     server = serve(*(chunks(lines(*FORM_1)) for _ in range(2)))
     client = connect(server)
@@ -101,7 +97,6 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
     assert left_open.json == {"message": "Hello"}
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 @pytest.mark.parametrize("size", [1, 7])
 def test_events_survive_any_cut_of_the_stream_into_chunks(serve: Serve, connect: Connect, size: int) -> None:
     complete = lines(*FORM_2[:1], delta("Grüße 🙂 你好"), *FORM_2[2:])
@@ -117,7 +112,6 @@ def test_events_survive_any_cut_of_the_stream_into_chunks(serve: Serve, connect:
     assert result.stream.text == "Grüße 🙂 你好Ada."
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_keep_alive_comments_other_fields_and_unknown_events_are_ignored(
     serve: Serve, connect: Connect
 ) -> None:
@@ -131,14 +125,12 @@ def test_keep_alive_comments_other_fields_and_unknown_events_are_ignored(
     assert [type(event) for event in result.events] == [Meta, Delta, Done]
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_nothing_is_read_behind_the_final_event(serve: Serve, connect: Connect) -> None:
     result = connect(serve(chunks(lines(META, DONE_1, delta("too late"))))).read("Hello")
     assert [type(event) for event in result.events] == [Meta, Done]
     assert result.stream.text == ""
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Serve, connect: Connect) -> None:
     server = serve(chunks(lines(*FORM_1)), chunks(lines(*FORM_2)))
     client = connect(server)
@@ -147,7 +139,6 @@ def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Ser
     assert [request.connection for request in server.requests] == [1, 1]
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, connect: Connect) -> None:
     server = serve(unfinished(lines(META, HELLO)), chunks(lines(*FORM_1)))
     client = connect(server)
@@ -159,7 +150,6 @@ def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, c
     assert [request.connection for request in server.requests] == [1, 2]
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-ERROR")
 @pytest.mark.parametrize("first", [META, START], ids=["form 1", "form 2"])
 def test_an_error_event_is_raised_behind_the_events_before_it(
     serve: Serve, connect: Connect, first: dict[str, str]
@@ -177,7 +167,6 @@ def test_an_error_event_is_raised_behind_the_events_before_it(
     assert len(server.requests) == 1
 
 
-@pytest.mark.requirement("CLIENT", "APPROVAL-STREAMS")
 def test_what_a_person_has_to_allow_is_named_and_decided_and_the_reply_read_on(
     serve: Serve, connect: Connect
 ) -> None:
@@ -199,7 +188,6 @@ def test_what_a_person_has_to_allow_is_named_and_decided_and_the_reply_read_on(
     assert client.join(TRACE).failure is None
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -224,7 +212,6 @@ def test_a_cut_stream_is_interrupted_with_its_thread_and_not_repeated(
     assert clock.slept == []
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
     serve: Serve, connect: Connect
 ) -> None:
@@ -236,14 +223,12 @@ def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
     assert len(server.requests) == 1
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 def test_a_reset_within_a_stream_interrupts_it(serve: Serve, connect: Connect) -> None:
     result = connect(serve(unfinished(lines(META), then="reset"))).read("Hello")
     assert isinstance(result.failure, StreamInterrupted)
     assert result.failure.__cause__ is not None
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 def test_a_silent_stream_is_interrupted_at_the_read_timeout(serve: Serve, connect: Connect) -> None:
     client = connect(serve(unfinished(lines(START))), timeouts=Timeouts(read=0.1))
     error = client.read("Hello").failure
@@ -252,7 +237,6 @@ def test_a_silent_stream_is_interrupted_at_the_read_timeout(serve: Serve, connec
     assert error.conversation_id == THREAD
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 def test_a_stream_that_only_pings_is_interrupted_at_the_whole_timeout(serve: Serve, connect: Connect) -> None:
     client = connect(
         serve(unfinished(lines(START), *[b": ping\n\n"] * 50)),
@@ -264,14 +248,12 @@ def test_a_stream_that_only_pings_is_interrupted_at_the_whole_timeout(serve: Ser
     assert "longer than 10 s" in str(error)
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_an_unterminated_final_event_still_ends_the_stream(serve: Serve, connect: Connect) -> None:
     result = connect(serve(chunks(lines(START, HELLO, ADA, DONE_2).rstrip(b"\n")))).read("Hello")
     assert result.failure is None
     assert result.stream.message == Message(**MESSAGE)
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 @pytest.mark.parametrize(
     "line",
     [b"data: {", b"data: []", b'data: {"content":"x"}', b'data: {"type":"delta"}', b"data: " + b"[" * 9999],
@@ -284,7 +266,6 @@ def test_a_line_that_is_no_event_is_an_invalid_response(serve: Serve, connect: C
     assert result.failure.trace_id == TRACE
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -302,7 +283,6 @@ def test_an_answer_that_is_no_stream_is_an_invalid_response(
     assert isinstance(result.failure, InvalidResponse)
 
 
-@pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_a_stream_is_retried_before_it_has_begun(serve: Serve, connect: Connect, clock: Clock) -> None:
     server = serve(RESET, problem(503, "overloaded", headers={"Retry-After": "2"}), chunks(lines(*FORM_2)))
     result = connect(server).read("Hello")
@@ -313,7 +293,6 @@ def test_a_stream_is_retried_before_it_has_begun(serve: Serve, connect: Connect,
     assert 2 <= second <= 3
 
 
-@pytest.mark.requirement("CLIENT", "JOIN")
 def test_a_stream_that_breaks_off_reconnects_behind_its_last_whole_event(
     serve: Serve, connect: Connect
 ) -> None:

@@ -53,7 +53,6 @@ async def slow_agent(stack: RunningStack) -> str:
         return await create_agent(conn, sealer, demo.LOAD_ACCOUNT_ID, draft, actor="tests")
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-JSON")
 def test_a_whole_reply_comes_with_the_tools_that_ran(client: Driver) -> None:
     reply = client.chat(ORDER)
     assert "ORD-1001" in reply.text
@@ -64,7 +63,6 @@ def test_a_whole_reply_comes_with_the_tools_that_ran(client: Driver) -> None:
     assert all(json.loads(call.output) is not None for call in reply.tool_calls)
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1")
 def test_form_1_streams_the_saved_reply(client: Driver) -> None:
     result = client.read(ORDER, form=1)
     assert result.failure is None
@@ -80,7 +78,6 @@ def test_form_1_streams_the_saved_reply(client: Driver) -> None:
     assert saved.trace_id == first.trace_id
 
 
-@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 def test_form_2_streams_the_saved_reply_and_its_tools(client: Driver) -> None:
     result = client.read(ORDER, form=2)
     assert result.failure is None
@@ -94,7 +91,6 @@ def test_form_2_streams_the_saved_reply_and_its_tools(client: Driver) -> None:
     assert result.stream.trace_id is not None
 
 
-@pytest.mark.requirement("CLIENT", "CONV-CONTINUE", "CONV-GET")
 def test_a_thread_goes_on_and_is_read_back(client: Driver) -> None:
     first = client.chat("Hello, my name is Ada.")
     result = client.read("What is my name?", conversation_id=first.conversation_id, form=2)
@@ -110,7 +106,6 @@ def test_a_thread_goes_on_and_is_read_back(client: Driver) -> None:
     assert thread.message_count == 4
 
 
-@pytest.mark.requirement("CLIENT", "CANCEL-HTTP")
 def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, connect: Connect) -> None:
     found = stack.environment
     client = connect(api_key=found.load_api_key, base_url=found.base_url, agent_id=slow_agent)
@@ -124,7 +119,6 @@ def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, co
         client.cancel("0" * 31 + "1")
 
 
-@pytest.mark.requirement("CLIENT", "CONV-LIST", "CONV-GET")
 def test_the_models_of_lists_have_the_fields_that_the_service_sends(
     client: Driver, stack: RunningStack
 ) -> None:

@@ -16,8 +16,6 @@ from experiments.experiment import Candidate, Experiment
 from experiments.prices import Prices
 from tests.console.pages import Browser, text_of
 
-pytestmark = pytest.mark.requirement("CONSOLE-ROLES")
-
 
 async def endless() -> AsyncGenerator[bytes, None]:
     while True:

@@ -10,8 +10,6 @@ from tests.console.pages import Browser, text_of
 from tests.conversations.given import ACCOUNT, AT, trace, turn
 from tests.conversations.read_models import Storage, empty
 
-pytestmark = pytest.mark.requirement("CONSOLE-FIND")
-
 
 @pytest.fixture
 async def storage(storage: Storage, migrated_database_url: str) -> Storage:

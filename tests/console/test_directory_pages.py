@@ -19,8 +19,6 @@ from tests.console.pages import Browser, form_of, text_of
 from tests.conversations.scored import score
 from webhooks import endpoints
 
-pytestmark = pytest.mark.requirement("CONSOLE-DIRECTORY")
-
 NONE = "\N{EN DASH}"
 
 
@@ -122,7 +120,6 @@ async def test_an_agent_is_edited_version_by_version(browser: Browser, agent: st
     assert (await browser.post(f"{agent}/restore", {"version": "one"})).status_code == 400
 
 
-@pytest.mark.requirement("AGENT-CANARY")
 async def test_versions_share_conversations_until_one_answers_all(browser: Browser, agent: str) -> None:
     await browser.post(f"{agent}/restore", {"version": "1"})
     await browser.post(f"{agent}/canary", {"shares": "1=95, 2=5"})
@@ -138,7 +135,6 @@ async def test_versions_share_conversations_until_one_answers_all(browser: Brows
     assert "share 95" not in await browser.page(agent)
 
 
-@pytest.mark.requirement("EVAL-LIVE")
 async def test_judging_is_set_up_and_its_scores_are_shown(browser: Browser, agent: str, pool: Pool) -> None:
     assert "Scores of live runs" not in await browser.page(agent)
     judging = '{"share": 0.5, "evaluators": [{"name": "NAME", "text": "Bye"}]}'
@@ -294,7 +290,6 @@ def test_what_differs_is_told_line_by_line() -> None:
 _IMAGE = {"type": "image", "mime_type": "image/png", "bytes": 12_345}
 
 
-@pytest.mark.requirement("TOOL-BY-HAND")
 @pytest.mark.parametrize(
     ("output", "shown"),
     [

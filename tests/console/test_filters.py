@@ -9,8 +9,6 @@ import pytest
 from console.frame.filters import FILTERS
 from tests.console.pages import text_of
 
-pytestmark = pytest.mark.requirement("CONSOLE-LOOK")
-
 _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=2)))
 
 

@@ -13,8 +13,6 @@ from contracts.webhooks import NewEndpoint
 from directory.agent_draft import AgentChanges
 from directory.agents import McpServer
 
-pytestmark = pytest.mark.requirement("CONSOLE-FORMS")
-
 TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 MAYBE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 COLOURS = {"enum": ["red", "green"]}

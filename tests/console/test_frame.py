@@ -10,7 +10,6 @@ from console.frame.sessions import ServerClock, Sessions
 from tests.console.pages import Browser, text_of
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 async def test_a_page_may_load_from_the_console_alone(browser: Browser) -> None:
     response = await browser.get("/health")
     assert response.headers["content-security-policy"].startswith("default-src 'self';")
@@ -22,7 +21,6 @@ async def test_a_page_may_load_from_the_console_alone(browser: Browser) -> None:
     )
 
 
-@pytest.mark.requirement("CONSOLE-ASSETS")
 async def test_every_file_that_a_page_names_is_kept_by_the_browser(browser: Browser) -> None:
     names = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', (await browser.get("/health")).text))
     assert {name.rsplit("/")[-1] for name in names} >= {"console.css", "console.js", "htmx.min.js"}
@@ -33,7 +31,6 @@ async def test_every_file_that_a_page_names_is_kept_by_the_browser(browser: Brow
         assert response.headers["content-security-policy"]
 
 
-@pytest.mark.requirement("CONSOLE-ASSETS")
 @pytest.mark.parametrize("path", ["/static/0000/console.css", "/static/../settings.py", "/nothing", "/%00"])
 async def test_what_is_not_there_is_a_page_that_says_so(browser: Browser, path: str) -> None:
     response = await browser.get(path)
@@ -42,7 +39,6 @@ async def test_what_is_not_there_is_a_page_that_says_so(browser: Browser, path: 
     assert 'href="/"' in response.text
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 async def test_a_session_is_a_cookie_that_no_script_and_no_other_site_gets(browser: Browser) -> None:
     cookie = (await browser.get("/health")).headers["set-cookie"].lower()
     assert "httponly" in cookie
@@ -50,13 +46,11 @@ async def test_a_session_is_a_cookie_that_no_script_and_no_other_site_gets(brows
     assert "set-cookie" not in (await browser.get("/health")).headers
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 @pytest.mark.parametrize("host", ["evil.example", "console.local:80", "127.0.0.1.evil.example"])
 async def test_a_name_of_another_site_gets_nothing(browser: Browser, host: str) -> None:
     assert (await browser.get("/health", host=host)).status_code == 403
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 async def test_a_session_and_its_form_token_are_what_we_signed() -> None:
     async def now() -> float:
         return 1000.0
@@ -74,7 +68,6 @@ async def test_a_session_and_its_form_token_are_what_we_signed() -> None:
         assert not sessions.is_form_token(session, foreign)
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1"])
 async def test_a_form_of_another_site_is_refused(browser: Browser, origin: str) -> None:
     response = await browser.post("/sign-out", {}, origin=origin)
@@ -82,7 +75,6 @@ async def test_a_form_of_another_site_is_refused(browser: Browser, origin: str) 
     assert "another site" in text_of(response.text)
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 @pytest.mark.parametrize("token", ["", "0" * 64, "\xff"])
 async def test_a_form_without_its_sessions_token_does_nothing_and_comes_back_whole(
     browser: Browser, token: str
@@ -98,7 +90,6 @@ async def test_a_form_without_its_sessions_token_does_nothing_and_comes_back_who
     assert again.request.url.path == "/now"
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 @pytest.mark.parametrize(("method", "target"), [("GET", None), ("POST", "#trouble")])
 async def test_what_fails_for_a_part_is_said_in_a_part_and_a_form_stays(
     browser: Browser, method: str, target: str | None
@@ -114,7 +105,6 @@ _ID = "019ac9e4-0000-7000-8000-000000000000"
 _HUGE = "9" * 30
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 @pytest.mark.parametrize(
     "path",
     [

@@ -17,8 +17,6 @@ from tests.support.proxy import proxied
 
 __all__ = ["no_jobs"]
 
-pytestmark = pytest.mark.requirement("CONSOLE-HEALTH")
-
 
 async def test_the_page_shows_figures_and_every_reader_of_the_log(browser: Browser) -> None:
     shown = await browser.page("/health")
@@ -33,7 +31,6 @@ async def test_htmx_gets_the_part_that_changes(browser: Browser) -> None:
     assert "Open runs" in text_of(response.text)
 
 
-@pytest.mark.requirement("CONSOLE-NOW")
 async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_back(
     environ: dict[str, str], migrated_database_url: str
 ) -> None:
@@ -70,7 +67,6 @@ async def test_a_read_model_that_is_built_again_shows_how_far_it_is(
     assert "rebuilding" not in await browser.page("/health")
 
 
-@pytest.mark.requirement("READ-MODEL-JOBS")
 @pytest.mark.usefixtures("no_jobs")
 async def test_a_verification_is_started_followed_and_shows_the_row_that_differs(
     browser: Browser, pool: Pool
@@ -102,7 +98,6 @@ async def test_a_verification_is_started_followed_and_shows_the_row_that_differs
     assert "Events that could not be applied: messages 2" in text_of(ended.text)
 
 
-@pytest.mark.requirement("READ-MODEL-JOBS")
 @pytest.mark.usefixtures("no_jobs")
 async def test_a_job_is_stopped_and_one_that_fails_says_why(browser: Browser, pool: Pool) -> None:
     unknown = await browser.post("/health/rebuild", {"read_model": "nothing"})

@@ -12,8 +12,6 @@ from tests.console.pages import Browser, text_of
 from tests.conversations.given import AT, asked, held, returned, started, trace, turn, use, wanted
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.requirement("CONSOLE-CLOSED")
-
 _MARK = "hostile"
 _HOSTILE = (
     f"{_MARK} <script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"

@@ -9,8 +9,6 @@ from tests.console.pages import Browser
 from tests.conversations.given import ACCOUNT, asked, held, started, trace, turn
 from tests.conversations.read_models import Storage, empty
 
-pytestmark = pytest.mark.requirement("CONSOLE-AUDIT")
-
 PART = {"hx-request": "true"}
 _ROWS = "SELECT action, kind, subject, after FROM audit_log WHERE actor = 'console:local' ORDER BY id"
 

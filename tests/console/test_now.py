@@ -24,8 +24,6 @@ from tests.console.pages import Browser, text_of
 from tests.conversations.given import ACCOUNT, asked, held, started, trace, use, wanted
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.requirement("CONSOLE-NOW")
-
 
 def words(count: int) -> list[str]:
     """Of traces that no other test has."""

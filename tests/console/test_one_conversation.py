@@ -30,8 +30,6 @@ from tests.conversations.given import (
 from tests.conversations.read_models import Storage
 from tests.conversations.scored import score
 
-pytestmark = pytest.mark.requirement("CONSOLE-TIMELINE")
-
 
 @pytest.fixture(scope="module")
 async def approvals(migrated_database_url: str) -> str:
@@ -149,7 +147,6 @@ async def test_texts_are_markdown_and_never_markup(browser: Browser, storage: St
         assert markup not in html
 
 
-@pytest.mark.requirement("FEEDBACK")
 async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, storage: Storage) -> None:
     given = rated(-1, "ada", "f", label="wrong", comment="<b>No</b>")
     stored = await storage.told(*turn("f", "Where is it?", "At sea."), given)
@@ -163,7 +160,6 @@ async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, stor
     assert (await browser.get("/conversations?rating=awful")).status_code == 400
 
 
-@pytest.mark.requirement("EVAL-LIVE")
 async def test_scores_are_shown_with_their_run_and_found(browser: Browser, storage: Storage) -> None:
     stored = await storage.told(*turn("s", "Where is it?", "At sea."))
     fine = await storage.told(*turn("u", "Where is it?", "Here."))

@@ -28,8 +28,6 @@ from tests.console.pages import text_of
 from tests.console.process import URL, ConsoleProcess, console_process
 from tests.ports import free_port
 
-pytestmark = pytest.mark.requirement("CONSOLE-OIDC")
-
 _addresses = itertools.count(2)
 _ROLES = "staff=viewer,support=approver,ops=operator,admins=owner"
 

@@ -15,8 +15,6 @@ from tests.console.pages import text_of
 from tests.console.process import URL, ConsoleProcess, console_process
 from tests.console.test_provider_sign_in import Person
 
-pytestmark = pytest.mark.requirement("CONSOLE-ROLE-AGE")
-
 _ROLES = "staff=viewer,ops=operator"
 _NOW = "0.000001"
 """Minutes: a role is confirmed for each request."""

@@ -26,10 +26,7 @@ from tests.conversations.given import asked, held, started, turn
 from tests.conversations.read_models import Storage
 from webhooks import endpoints
 
-pytestmark = [
-    pytest.mark.requirement("CONSOLE-ROLES"),
-    pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
 
 ROLES: dict[str, Role | None] = {
     "GET /healthz": None,

@@ -1,11 +1,7 @@
 """An agent's scores by day become a line for each evaluator and version."""
 
-import pytest
-
 from console.pages.score_lines import ScoreLine, score_lines
 from conversations.judged.run_scores import DayScores
-
-pytestmark = pytest.mark.requirement("EVAL-LIVE")
 
 
 def _day(day: str, version: int, evaluator: str, mean: float | None, judged: int, passed: int) -> DayScores:

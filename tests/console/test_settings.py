@@ -8,8 +8,6 @@ from console.frame.roles import Role
 from console.settings import ConsoleSettings
 from runtime.settings import SettingsError, load
 
-pytestmark = pytest.mark.requirement("SETTINGS", "CONSOLE-CLOSED")
-
 _GOOD = {
     "AGENTCHAT_DATABASE_URL": "postgresql://x",
     "AGENTCHAT_NATS_URL": "nats://x",

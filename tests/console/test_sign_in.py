@@ -11,8 +11,6 @@ from console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
 from tests.console.pages import Browser, text_of
 from tests.console.process import TOKEN, URL, ConsoleProcess
 
-pytestmark = pytest.mark.requirement("CONSOLE-SIGN-IN")
-
 
 @pytest.fixture
 async def browser(guarded: ConsoleProcess) -> AsyncIterator[Browser]:

@@ -4,15 +4,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 
-import pytest
-
 from bus import Bus
 from console.frame.streamed_run import StreamedRun, follow_run
 from contracts import frames
 from tests.conversations.given import asked, failed, said, started, trace
 from tests.conversations.read_models import Storage
-
-pytestmark = pytest.mark.requirement("CONSOLE-PLAYGROUND")
 
 
 async def until_tail(following: AsyncIterator[StreamedRun], tail: str) -> StreamedRun:

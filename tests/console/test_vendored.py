@@ -4,11 +4,8 @@ import gzip
 import hashlib
 
 import msgspec
-import pytest
 
 from console.frame.assets import FOLDER
-
-pytestmark = pytest.mark.requirement("CONSOLE-ASSETS")
 
 _VENDORED = FOLDER / "vendor"
 _MOST_SCRIPT_BYTES = 60_000

@@ -17,8 +17,6 @@ from contracts.ids import new_id
 from ops import demo
 from tests.harness import RunningStack
 
-pytestmark = pytest.mark.requirement("CONSUMERS")
-
 FOLDER = Path(__file__).parents[2] / "examples" / "consumers"
 SECONDS = 40
 

@@ -17,8 +17,6 @@ from bus.streams import STREAMS
 from contracts import asyncapi, events, examples, frames, messages, schemas, subjects, wire
 from contracts.channels import CHANNELS
 
-pytestmark = pytest.mark.requirement("ASYNCAPI")
-
 FILES = schemas.schema_files()
 DOCUMENT = json.loads(schemas.as_text(asyncapi.document()))
 

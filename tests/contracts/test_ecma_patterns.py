@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from contracts.ecma_patterns import python_pattern, python_schema
 
-pytestmark = pytest.mark.requirement("ECMA-PATTERNS")
-
 ROWS = [
     ("^a$", "a", True),
     ("^a$", "a\n", False),

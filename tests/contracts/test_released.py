@@ -13,8 +13,6 @@ import pytest
 
 from contracts.schemas import schema_files
 
-pytestmark = pytest.mark.requirement("EVENTS-NEWER")
-
 ALWAYS_SENT = {"frames/Delta.json#.offset", "frames/ToolCalled.json#.round"}
 """What 0.9.0 declares as optional, for frames of before it, and always sends as a number."""
 

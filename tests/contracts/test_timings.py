@@ -15,7 +15,6 @@ def _at_most(less: float, more: float, why: str) -> object:
     return pytest.param(less, more, id=why)
 
 
-@pytest.mark.requirement("TIMINGS")
 @pytest.mark.parametrize(
     ("less", "more"),
     [

@@ -12,7 +12,6 @@ from contracts.text import cleaned, cleaned_json, escaped, has_controls, is_stor
 from contracts.values import Usage
 
 
-@pytest.mark.requirement("IDS")
 def test_an_id_is_a_uuid_of_version_7_that_carries_its_time() -> None:
     before = time.time_ns() // 1_000_000
     made = ids.new_id()
@@ -23,18 +22,15 @@ def test_an_id_is_a_uuid_of_version_7_that_carries_its_time() -> None:
     assert before <= int(made[:8] + made[9:13], 16) <= after
 
 
-@pytest.mark.requirement("IDS")
 def test_ids_do_not_repeat() -> None:
     assert len({ids.new_id() for _ in range(10_000)}) == 10_000
 
 
-@pytest.mark.requirement("IDS")
 @pytest.mark.parametrize("text", ["", "0" * 32, "4BF92F35" * 4, "4bf9", "4bf9\n" + "0" * 28])
 def test_what_is_no_trace_id_is_not_taken_for_one(text: str) -> None:
     assert not ids.is_trace_id(text)
 
 
-@pytest.mark.requirement("BODY-TEXT")
 @given(st.text(alphabet=st.characters(), max_size=50))
 def test_cleaned_text_can_always_be_stored(text: str) -> None:
     assert is_storable(cleaned(text))
@@ -43,7 +39,6 @@ def test_cleaned_text_can_always_be_stored(text: str) -> None:
         assert cleaned(text) == text
 
 
-@pytest.mark.requirement("BODY-TEXT")
 def test_cleaning_reaches_every_string_of_a_json_value() -> None:
     assert cleaned_json({"a\x00": ["\ud800", {"b": "c\x00"}], "n": 1}) == {
         "a\ufffd": ["\ufffd", {"b": "c\ufffd"}],
@@ -51,7 +46,6 @@ def test_cleaning_reaches_every_string_of_a_json_value() -> None:
     }
 
 
-@pytest.mark.requirement("SAFE-TO-SHOW")
 @given(st.text(max_size=50))
 def test_what_is_escaped_says_the_same_and_drives_no_terminal(text: str) -> None:
     written = json.dumps(text, ensure_ascii=False).encode()
@@ -59,13 +53,11 @@ def test_what_is_escaped_says_the_same_and_drives_no_terminal(text: str) -> None
     assert not has_controls(escaped(written).decode())
 
 
-@pytest.mark.requirement("TOKEN-COUNT")
 def test_a_token_count_holds_input_output_and_both_kinds_of_cached_tokens() -> None:
     first = Usage(input_tokens=1, output_tokens=2, cache_read_tokens=4, cache_creation_tokens=8)
     assert (first + first).total == 30
 
 
-@pytest.mark.requirement("BUS-STREAMS")
 @pytest.mark.parametrize("call_id", ["a.b", "a b", "*", ">", "", "x" * 200, "é"])
 def test_a_call_id_that_is_no_subject_token_is_replaced_by_its_digest(call_id: str) -> None:
     subject = subjects.tool_result("4bf92f3577b34da6a3ce929d0e0e4736", call_id)
@@ -73,11 +65,9 @@ def test_a_call_id_that_is_no_subject_token_is_replaced_by_its_digest(call_id: s
     assert subject.rsplit(".", 1)[1].startswith("h-")
 
 
-@pytest.mark.requirement("ERROR-TABLE")
 def test_an_unknown_code_is_an_internal_error() -> None:
     assert errors.error("no_such_code").status == 500
 
 
-@pytest.mark.requirement("ERROR-TABLE")
 def test_every_429_and_503_says_when_to_come_back() -> None:
     assert all(row.retry_after for row in errors.ERRORS.values() if row.status in (429, 503))

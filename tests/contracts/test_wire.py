@@ -29,14 +29,12 @@ def write_missing() -> None:
             golden.write_bytes(msgspec.json.format(wire.encode(example)) + b"\n")
 
 
-@pytest.mark.requirement("WIRE-GOLDEN")
 @pytest.mark.parametrize(("kind", "example"), EXAMPLES, ids=lambda value: type(value).__name__)
 def test_every_example_has_its_golden_form(kind: str, example: msgspec.Struct) -> None:
     golden = GOLDEN / kind / f"{type(example).__name__}.json"
     assert json.loads(wire.encode(example)) == json.loads(golden.read_text())
 
 
-@pytest.mark.requirement("WIRE-GOLDEN", "EVENTS-TAGGED")
 @pytest.mark.parametrize("example", examples.EVENT_EXAMPLES, ids=lambda value: type(value).__name__)
 def test_a_golden_event_decodes_by_its_tag(example: events.Event) -> None:
     golden = GOLDEN / "events" / f"{type(example).__name__}.json"
@@ -44,28 +42,24 @@ def test_a_golden_event_decodes_by_its_tag(example: events.Event) -> None:
     assert json.loads(golden.read_text())["type"] == events.tag_of(example)
 
 
-@pytest.mark.requirement("WIRE-GOLDEN", "FRAMES")
 @pytest.mark.parametrize("example", examples.FRAME_EXAMPLES, ids=lambda value: type(value).__name__)
 def test_a_golden_frame_decodes_by_its_type(example: frames.Frame) -> None:
     golden = GOLDEN / "frames" / f"{type(example).__name__}.json"
     assert wire.decode_frame(golden.read_bytes()) == example
 
 
-@pytest.mark.requirement("WIRE-GOLDEN")
 @pytest.mark.parametrize("example", examples.MESSAGE_EXAMPLES, ids=lambda value: type(value).__name__)
 def test_a_golden_message_decodes_as_its_class(example: BusMessage) -> None:
     golden = GOLDEN / "messages" / f"{type(example).__name__}.json"
     assert wire.decode_message(type(example), golden.read_bytes()) == example
 
 
-@pytest.mark.requirement("WIRE-GOLDEN")
 def test_every_type_on_the_wire_has_an_example() -> None:
     assert [type(example) for example in examples.EVENT_EXAMPLES] == list(events.EVENTS)
     assert [type(example) for example in examples.FRAME_EXAMPLES] == list(frames.FRAMES)
     assert [type(example) for example in examples.MESSAGE_EXAMPLES] == list(messages.MESSAGES)
 
 
-@pytest.mark.requirement("BUS-DEAD")
 @pytest.mark.parametrize(
     "data",
     [
@@ -86,14 +80,12 @@ def test_whatever_is_wrong_with_bytes_is_a_decode_error(data: bytes) -> None:
         wire.decode_message(messages.ChatRequested, data)
 
 
-@pytest.mark.requirement("EVENTS-TAGGED")
 def test_a_tag_is_the_name_and_its_version() -> None:
     tags = [events.tag_of(example) for example in examples.EVENT_EXAMPLES]
     assert tags[3] == "message_saved.v1"
     assert len(set(tags)) == len(tags)
 
 
-@pytest.mark.requirement("WIRE-SSE")
 @given(st.text())
 def test_no_text_breaks_an_sse_event(text: str) -> None:
     sent = wire.encode_sse(DeltaEvent(content=text)) if _encodable(text) else None
@@ -107,7 +99,6 @@ def test_no_text_breaks_an_sse_event(text: str) -> None:
     assert json.loads(lines[0].removeprefix("data: ")) == {"type": "delta", "content": text}
 
 
-@pytest.mark.requirement("WIRE-SSE")
 def test_the_separators_some_clients_split_at_are_escaped() -> None:
     sent = wire.encode_sse(DeltaEvent(content="a\u0085b\u2028c\u2029d\r\ne"))
     assert sent == b'data: {"type":"delta","content":"a\\u0085b\\u2028c\\u2029d\\r\\ne"}\n\n'
@@ -121,7 +112,6 @@ def _encodable(text: str) -> bool:
     return True
 
 
-@pytest.mark.requirement("FRAMES-SMALL")
 def test_frames_of_workers_before_outputs_left_them_decode() -> None:
     returned = b'{"type":"ToolReturned","seq":5,"attempt":1,"call_id":"c","output":"{}","is_error":false}'
     assert wire.decode_frame(returned) == frames.ToolReturned(seq=5, attempt=1, call_id="c", is_error=False)

@@ -15,8 +15,6 @@ from conversations.event_store.store import ConversationStore
 from tests.conversations.library import library_recorder
 from tests.conversations.turns import LOCK_CONVERSATION
 
-pytestmark = pytest.mark.requirement("EVENT-STORE")
-
 _ERRORS: dict[type[PersistenceError], type[Exception]] = {
     IntegrityError: VersionConflict,
     DataError: UnstorableEvent,

@@ -16,8 +16,6 @@ from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from tests.conversations.postgres_server import PostgresServer
 from webhooks.outbox import changing
 
-pytestmark = pytest.mark.requirement("EVENT-STORE-POSITIONS")
-
 _CRASHES = 3
 _WRITERS = 12
 _BETWEEN = 150

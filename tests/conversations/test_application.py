@@ -58,8 +58,6 @@ from tests.conversations.given import (
     turn,
 )
 
-pytestmark = pytest.mark.requirement("EVENT-STORE-LIBRARY")
-
 
 @pytest.fixture
 def application(migrated_database_url: str) -> Iterator[ConversationLog]:

@@ -54,8 +54,6 @@ from tests.conversations.given import (
     wanted,
 )
 
-pytestmark = pytest.mark.requirement("APPROVAL-DECIDE")
-
 SOON = "2026-11-21T10:30:00.000000Z"
 EXPIRES = "2026-11-28T09:30:00.000000Z"
 AFTER = "2026-11-28T09:30:00.000001Z"
@@ -120,7 +118,6 @@ def again(conversation: Conversation, now: str = SOON) -> Opening:
     return open_turn(conversation, request("a"), AGENT, now=now, expired=False)
 
 
-@pytest.mark.requirement("APPROVAL-PARK", "NEXT-STEP")
 def test_calls_that_need_nobody_run_first_and_then_the_run_waits() -> None:
     called_ = given(began(), asked(), started(), *called("cancel_order"))
     step = next_step(run_of(called_))
@@ -154,7 +151,6 @@ def test_the_approved_call_runs_as_the_model_asked_in_the_next_attempt() -> None
     assert run.paused_seconds == 3600.0
 
 
-@pytest.mark.requirement("APPROVAL-EDIT")
 def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
     changed = {"order_id": "ORD-2"}
     decided = after(waiting(), answer(input=changed))
@@ -221,7 +217,6 @@ def test_the_run_waits_until_all_its_calls_are_decided() -> None:
     assert two.resumes
 
 
-@pytest.mark.requirement("APPROVAL-EXPIRY")
 def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
     parked = waiting()
     assert decide(run_of(parked), answer(), now=EXPIRES) == NotDecided("approval_expired")
@@ -235,7 +230,6 @@ def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
     assert decide(expired, answer(), now=AFTER) == NotDecided("approval_expired")
 
 
-@pytest.mark.requirement("APPROVAL-EXPIRY")
 def test_nobody_decides_in_time_and_the_run_fails_where_the_agent_wants_that() -> None:
     parked = waiting(on_expiry="fail")
     ended = again(parked, AFTER)
@@ -244,7 +238,6 @@ def test_nobody_decides_in_time_and_the_run_fails_where_the_agent_wants_that() -
     assert (run.state, run.code) == ("failed", "approval_expired")
 
 
-@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
 def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
     refused = open_turn(waiting(), request("b"), AGENT, now=SOON, expired=False)
     assert isinstance(refused, Rejected)
@@ -252,7 +245,6 @@ def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
     assert [each.id for each in refused.approvals] == ["approval-c2"]
 
 
-@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
 def test_a_new_message_ends_the_run_that_waits_where_the_agent_wants_that() -> None:
     parked = waiting(on_new_message="supersede")
     begun = open_turn(parked, request("b"), AGENT, now=SOON, expired=False)

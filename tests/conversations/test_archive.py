@@ -26,8 +26,6 @@ from runtime.postgres import DatabaseUnavailable, open_pool
 from tests.conversations.archived import ColdStorage, at, days_ago
 from tests.conversations.given import ERASED, asked, started, trace, turn
 
-pytestmark = pytest.mark.requirement("ARCHIVE")
-
 
 @contextlib.asynccontextmanager
 async def recalling(cold: ColdStorage) -> AsyncIterator[None]:

@@ -30,8 +30,6 @@ from tests.conversations.given import ACCOUNT, turn
 from tests.conversations.read_models import TABLES
 from tests.conversations.replay_commands import Commands
 
-pytestmark = pytest.mark.requirement("ARCHIVE-READERS")
-
 
 async def contents(cold: ColdStorage) -> dict[str, list[tuple[object, ...]]]:
     return {table: await cold.rows(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}

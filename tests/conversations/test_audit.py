@@ -22,8 +22,6 @@ from ops import table_rights
 from runtime.postgres import Pool, acting_as
 from tests.conversations.given import ERASED, LATER, asked, began, started, turn
 
-pytestmark = pytest.mark.requirement("AUDIT")
-
 _INSERT = "INSERT INTO conversation_events (originator_id, originator_version, topic, state) VALUES "
 _PUT_IN = (
     "INSERT INTO conversation_events (originator_id, originator_version, topic, state, notification_id, hash)"
@@ -159,7 +157,6 @@ async def test_only_the_first_place_of_a_conversation_is_told(
     assert [(each.conversation_id, each.version) for each in found.broken] == [(thread, 3)]
 
 
-@pytest.mark.requirement("AUDIT-PLACE")
 async def test_the_orchestrators_login_cannot_choose_a_position(
     store: ConversationStore, log: Log, pool: Pool, database: Database, orchestrator: Database
 ) -> None:
@@ -175,7 +172,6 @@ async def test_the_orchestrators_login_cannot_choose_a_position(
     assert (await audited(pool, log, thread)).broken == []
 
 
-@pytest.mark.requirement("AUDIT-PLACE")
 async def test_a_writer_next_to_append_events_is_waited_for_by_its_conversation_and_by_readers(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
@@ -206,7 +202,6 @@ async def test_a_writer_next_to_append_events_is_waited_for_by_its_conversation_
     ("version", "topic"),
     [(1, ERASED_TOPIC), (7, ERASED_TOPIC), (3, "message_saved.v1"), (0, "message_saved.v1")],
 )
-@pytest.mark.requirement("AUDIT-PLACE")
 async def test_the_orchestrators_login_cannot_put_in_what_follows_nothing(
     store: ConversationStore, database: Database, orchestrator: Database, version: int, topic: str
 ) -> None:

@@ -16,8 +16,6 @@ from conversations.chain.links import link_of
 from ops.replay import signed_heads
 from tests.conversations.replay_commands import Commands, mine_file
 
-pytestmark = pytest.mark.requirement("AUDIT", "AUDIT-HEADS")
-
 TODAY = datetime.now(UTC).date()
 
 

@@ -24,8 +24,6 @@ from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import LOCK_CONVERSATION
 from tests.support.proxy import proxied
 
-pytestmark = pytest.mark.requirement("LEASE")
-
 _TOLD = Condition("%b::boolean[]", width=1)
 """The begin itself says whether it holds."""
 
@@ -124,7 +122,6 @@ async def test_what_speaks_against_it_leaves_nothing_and_harms_no_other(
     assert await _lease_of(pool, refused.trace_id) == held
 
 
-@pytest.mark.requirement("EVENT-STORE-ALONE")
 async def test_what_postgres_refuses_harms_no_other(store: ConversationStore, pool: Pool) -> None:
     leases = Leases(pool, "one")
     outcomes = await asyncio.gather(
@@ -185,7 +182,6 @@ async def test_of_two_requests_for_a_conversation_one_begins_its_run(
     assert sorted(outcome is None for outcome in outcomes) == [False, True]
 
 
-@pytest.mark.requirement("EVENT-STORE-AMBIGUOUS")
 @pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])
 async def test_one_whose_commit_was_not_acknowledged_has_begun_once_and_has_its_lease(
     migrated_database_url: str, pool: Pool, cut: bool
@@ -203,7 +199,6 @@ async def test_one_whose_commit_was_not_acknowledged_has_begun_once_and_has_its_
     assert await _lease_of(pool, request.trace_id) == (1, leases.worker, True)
 
 
-@pytest.mark.requirement("EVENT-STORE-BOUND")
 async def test_a_frozen_postgres_costs_seconds_and_the_next_run_begins(
     frail_postgres: PostgresServer,
 ) -> None:

@@ -5,7 +5,6 @@ import contextlib
 import uuid
 
 import psycopg
-import pytest
 
 from contracts.ids import new_id
 from conversations.claims.idempotency import Claim, KeyConflict, claim_key
@@ -13,7 +12,6 @@ from conversations.claims.table import Claims
 from conversations.claims.tries import Try, claim_try
 from runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, connection, open_pool
 
-pytestmark = pytest.mark.requirement("IDEMPOTENCY")
 _BREAK = """
 SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
 WHERE datname = current_database() AND query LIKE '%INSERT INTO idempotency_keys%' AND pid <> pg_backend_pid()

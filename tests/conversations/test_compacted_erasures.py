@@ -35,8 +35,6 @@ from tests.conversations import recorded
 from tests.conversations.given import ACCOUNT, AT, LATER, began, trace, turn
 from tests.conversations.read_models import empty, follow
 
-pytestmark = pytest.mark.requirement("ERASE-COMPACT")
-
 MONTH = AT[:7]
 TODAY = datetime.now(UTC).date()
 

@@ -32,8 +32,6 @@ from tests.conversations.given import (
 )
 from tests.conversations.test_history import conversations
 
-pytestmark = pytest.mark.requirement("COMPACTION")
-
 _ENOUGH = 12
 """Tokens: each reply of `turn` takes 15."""
 
@@ -173,7 +171,6 @@ def test_a_prompt_that_was_not_taken_leaves_the_last_runs_as_long_as_others_are_
     assert once_more(all_of_it, trace("c"), keep_runs=0) is None
 
 
-@pytest.mark.requirement("FORK")
 def test_a_fork_has_its_sources_summary_at_a_version_of_its_own() -> None:
     source = (
         *TWO,

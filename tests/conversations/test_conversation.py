@@ -2,7 +2,6 @@
 
 from time import process_time
 
-import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
@@ -33,8 +32,6 @@ from tests.conversations.given import (
     use,
     wanted,
 )
-
-pytestmark = pytest.mark.requirement("FOLD")
 
 
 def test_its_first_event_names_its_account() -> None:

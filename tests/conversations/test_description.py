@@ -12,8 +12,6 @@ from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversa
 from conversations.aggregate.title_and_metadata import describe
 from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, given, started, trace, turn
 
-pytestmark = pytest.mark.requirement("DESCRIBE")
-
 
 def command(word: str = "c", **changes: Any) -> DescribeConversation:
     fields = {"account_id": ACCOUNT, "conversation_id": "conversation-1"} | changes
@@ -64,7 +62,6 @@ def test_what_changes_nothing_is_no_event_unless_it_came_with_a_key() -> None:
 
 
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
-@pytest.mark.requirement("LIMIT-THREAD")
 def test_a_full_conversation_takes_no_description(full: dict[str, int]) -> None:
     first = replace(obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One"), **full)
     assert describe(first, command("d", title="Two"), LATER) == DescribeAnswered(outcome="full")

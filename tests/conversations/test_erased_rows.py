@@ -43,8 +43,6 @@ from tests.conversations.given import (
 )
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.requirement("ERASE-PIECES")
-
 _RUNS = (FIRST_PIECE + 2 * PIECE) // 6 + 1
 
 

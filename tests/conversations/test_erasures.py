@@ -18,8 +18,6 @@ from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, AT, ERASED, asked, started, trace, turn
 from tests.conversations.read_models import Storage, follow
 
-pytestmark = pytest.mark.requirement("ERASE")
-
 
 async def note_of(pool: Pool, conversation_id: str) -> Erasure | None:
     found = [each for each in await due_erasures(pool, limit=1000) if each.conversation_id == conversation_id]

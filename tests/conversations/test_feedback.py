@@ -32,8 +32,6 @@ from tests.conversations.given import (
 )
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.requirement("FEEDBACK")
-
 KEY = Decider(kind="account", id="key-1")
 TURN = turn("a", "Where is it?", "At sea.")
 

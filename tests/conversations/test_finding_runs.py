@@ -2,8 +2,6 @@
 
 import os
 
-import pytest
-
 from contracts import events, ids
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
@@ -25,8 +23,6 @@ from tests.conversations.given import (
     turn,
 )
 from tests.support.proxy import proxied
-
-pytestmark = pytest.mark.requirement("RUN-ALONE")
 
 Stored = list[events.Event]
 
@@ -115,7 +111,6 @@ async def test_a_run_under_way_is_read_as_far_as_it_is(store: ConversationStore,
     assert [row.event for row in await log.rows_of_run(thread, trace(word), told.version)] == more
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE")
 async def test_a_tool_runner_is_told_whether_a_run_is_open(
     store: ConversationStore, migrated_database_url: str
 ) -> None:

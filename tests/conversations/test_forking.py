@@ -36,8 +36,6 @@ from tests.conversations.given import (
 )
 from tests.conversations.read_models import Storage, empty
 
-pytestmark = pytest.mark.requirement("FORK")
-
 NOW = "2026-11-22T08:00:00.000000Z"
 FORK = "01a2068f-2ae5-793c-9769-b645990fb9bd"
 SOURCE = "01a2068f-2ae5-793c-9769-b645990fb9ba"

@@ -18,8 +18,6 @@ from runtime.postgres import Pool
 from tests.conversations import recorded
 from tests.conversations.read_models import follow
 
-pytestmark = pytest.mark.requirement("HISTORIES")
-
 STATES = {
     "first_release": ["completed"] * 3,
     "shop": ["completed"] * 3,

@@ -31,8 +31,6 @@ from tests.conversations.given import (
     wanted,
 )
 
-pytestmark = pytest.mark.requirement("HISTORY")
-
 Message = dict[str, Any]
 
 
@@ -56,7 +54,6 @@ def seen(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Mes
     return prompt_for(given(began(), *stored), trace(word), tools_offered=tools).messages
 
 
-@pytest.mark.requirement("CONV-CONTINUE")
 def test_all_earlier_turns_come_before_the_new_message() -> None:
     assert seen(*turn("a", "Hello", "Hi"), asked("b", "And now?"), started("b")) == [
         user(text("Hello")),
@@ -65,7 +62,6 @@ def test_all_earlier_turns_come_before_the_new_message() -> None:
     ]
 
 
-@pytest.mark.requirement("OPENAI-API")
 @pytest.mark.parametrize("first", ["user", "assistant"])
 def test_what_the_caller_showed_comes_before_all_that_was_said(first: Role) -> None:
     shown = (ShownMessage(first, "One"), ShownMessage("assistant", "Two"))
@@ -249,7 +245,6 @@ def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bo
         )
 
 
-@pytest.mark.requirement("MODEL-PROVIDERS")
 def test_what_is_opaque_goes_back_to_its_own_provider_alone() -> None:
     signed = {"type": "thinking", "thinking": "Hm", "signature": "s"}
     kept = text("Hi") | {"provider_data": {"openai": {"id": "o"}, "anthropic": {"id": "a"}}}

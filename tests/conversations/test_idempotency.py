@@ -25,8 +25,6 @@ from runtime.postgres import Pool, connection
 from tests.conversations.given import trace
 from tests.gateway.stored import AT, ended, write
 
-pytestmark = pytest.mark.requirement("IDEMPOTENCY")
-
 
 async def _claim(
     claims: Claims, account: str, *, key: str = "k", body: bytes = b"body", seconds: float = 15.0
@@ -170,7 +168,6 @@ async def test_old_idempotency_keys_expire(claims: Claims, pool: Pool) -> None:
         assert await (await conn.execute(query, [[old, kept]])).fetchall() == [(kept,)]
 
 
-@pytest.mark.requirement("ERASE")
 async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
     claims: Claims, pool: Pool, store: ConversationStore
 ) -> None:
@@ -190,7 +187,6 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
         await _claim(claims, account, body=b"other")
 
 
-@pytest.mark.requirement("ERASE")
 async def test_a_row_holds_neither_its_key_nor_a_hash_to_try_messages_on(claims: Claims, pool: Pool) -> None:
     accounts = [new_id(), new_id()]
     for account, key in zip(accounts, ("a-canary", "b-canary"), strict=True):

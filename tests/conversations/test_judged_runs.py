@@ -9,8 +9,6 @@ from conversations.judged.run_scores import scores_of
 from runtime.postgres import Pool, connection
 from tests.conversations.scored import to_judge
 
-pytestmark = pytest.mark.requirement("EVAL-LIVE")
-
 _TRACE = "7" * 32
 
 

@@ -14,8 +14,6 @@ from conversations.aggregate.history import KeptHistories, Prompt, prompt_for
 from tests.conversations.given import asked, began, failed, given, started, trace, turn
 from tests.conversations.test_history import conversations
 
-pytestmark = pytest.mark.requirement("HISTORY")
-
 _Shown = tuple[list[dict[str, Any]], int, int, int]
 _ways = st.tuples(st.booleans(), st.sampled_from(["anthropic", "openai"]))
 

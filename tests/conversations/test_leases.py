@@ -30,14 +30,12 @@ async def age(pool: Pool, table: str, seconds: int) -> None:
         await conn.execute(change.encode())
 
 
-@pytest.mark.requirement("LEASE")
 async def test_the_lease_of_a_free_run_is_taken_with_the_servers_time(pool: Pool) -> None:
     held = await Leases(pool, "one").acquire(trace())
     assert held is not None
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", held.now)
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_lease_of_which_a_stopped_process_hears_late_is_not_kept(pool: Pool) -> None:
     times = chain((0.0,), repeat(5.0))
     late = Leases(pool, "one", clock=lambda: next(times))
@@ -47,7 +45,6 @@ async def test_a_lease_of_which_a_stopped_process_hears_late_is_not_kept(pool: P
     assert await late.renew() == set()
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_held_lease_is_taken_by_nobody_not_even_its_holder(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     assert await one.acquire(trace())
@@ -56,7 +53,6 @@ async def test_a_held_lease_is_taken_by_nobody_not_even_its_holder(pool: Pool) -
     assert await two.acquire(trace("other"))
 
 
-@pytest.mark.requirement("LEASE")
 async def test_an_expired_lease_is_taken_by_another_and_lost_by_its_holder(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     await one.acquire(trace())
@@ -69,7 +65,6 @@ async def test_an_expired_lease_is_taken_by_another_and_lost_by_its_holder(pool:
     assert await two.alive(trace())
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_lease_that_expired_and_was_not_taken_can_still_be_renewed(pool: Pool) -> None:
     one = Leases(pool, "one")
     await one.acquire(trace())
@@ -78,7 +73,6 @@ async def test_a_lease_that_expired_and_was_not_taken_can_still_be_renewed(pool:
     assert await Leases(pool, "two").acquire(trace()) is None
 
 
-@pytest.mark.requirement("LEASE")
 async def test_renewing_extends_all_leases_that_are_held(pool: Pool) -> None:
     one = Leases(pool, "one")
     for word in ("a", "b"):
@@ -89,7 +83,6 @@ async def test_renewing_extends_all_leases_that_are_held(pool: Pool) -> None:
     assert [await one.alive(trace(word)) for word in ("a", "b", "c")] == [True, True, False]
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
     pool: Pool, migrated_database_url: str
 ) -> None:
@@ -108,7 +101,6 @@ async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
             assert one.readiness.is_ready
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_released_lease_is_free_at_once(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     lease = await one.acquire(trace())
@@ -121,7 +113,6 @@ async def test_a_released_lease_is_free_at_once(pool: Pool) -> None:
     assert await one.renew() == set()
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_lease_that_the_same_worker_has_taken_again_is_not_released_with_the_one_before(
     pool: Pool,
 ) -> None:
@@ -137,7 +128,6 @@ async def test_a_lease_that_the_same_worker_has_taken_again_is_not_released_with
     assert again.is_live
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_restarted_worker_is_not_taken_for_the_one_before(pool: Pool) -> None:
     before, after = Leases(pool, "one"), Leases(pool, "one")
     lease = await before.acquire(trace())
@@ -147,7 +137,6 @@ async def test_a_restarted_worker_is_not_taken_for_the_one_before(pool: Pool) ->
     assert await after.alive(trace())
 
 
-@pytest.mark.requirement("LEASE")
 async def test_leases_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
     await Leases(pool, "one").acquire(trace())
     await age(pool, "run_leases", 3600)
@@ -167,7 +156,6 @@ class Clock:
         return self.now
 
 
-@pytest.mark.requirement("LEASE-FENCE")
 async def test_a_lease_counts_from_before_its_renewal_was_sent(pool: Pool) -> None:
     clock = Clock()
     leases = Leases(pool, "one", clock=clock)
@@ -186,7 +174,6 @@ async def test_a_lease_counts_from_before_its_renewal_was_sent(pool: Pool) -> No
     assert live == [True, False]
 
 
-@pytest.mark.requirement("LEASE-FENCE")
 async def test_a_lost_lease_is_not_live_whatever_the_clock_says(pool: Pool) -> None:
     one = Leases(pool, "one", clock=Clock())
     lease = await one.acquire(trace())
@@ -198,7 +185,6 @@ async def test_a_lost_lease_is_not_live_whatever_the_clock_says(pool: Pool) -> N
     assert not await lease.wait_until_live()
 
 
-@pytest.mark.requirement("LEASE-FENCE")
 async def test_a_late_renewal_ends_the_wait_for_it_and_one_that_never_comes_is_given_up() -> None:
     clock = Clock()
     lease = Lease("", 0.0, clock)
@@ -213,7 +199,6 @@ async def test_a_late_renewal_ends_the_wait_for_it_and_one_that_never_comes_is_g
     assert not await lease.wait_until_live()
 
 
-@pytest.mark.requirement("LEASE-FENCE")
 async def test_an_expired_lease_is_not_renewed_once_it_is_released(pool: Pool) -> None:
     clock = Clock()
     one = Leases(pool, "one", clock=clock)
@@ -229,7 +214,6 @@ async def test_an_expired_lease_is_not_renewed_once_it_is_released(pool: Pool) -
 _FIRST, _SECOND = "2026-11-21T09:30:00.000001Z", "2026-11-21T09:30:00.000002Z"
 
 
-@pytest.mark.requirement("CONV-BUSY")
 async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> None:
     line, elsewhere = WaitingLine(pool, "one"), WaitingLine(pool, "two")
     await elsewhere.join("c", trace("b"), _SECOND, ACCOUNT)
@@ -241,7 +225,6 @@ async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> N
     assert await elsewhere.is_first("c", trace("b"))
 
 
-@pytest.mark.requirement("CONV-BUSY")
 async def test_one_who_has_no_place_comes_after_all_who_wait(pool: Pool) -> None:
     line = WaitingLine(pool, "one")
     assert await line.is_first("c", trace("z"))
@@ -250,7 +233,6 @@ async def test_one_who_has_no_place_comes_after_all_who_wait(pool: Pool) -> None
     assert await line.is_first("other", trace("z"))
 
 
-@pytest.mark.requirement("CONV-BUSY")
 async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
     dead, line = WaitingLine(pool, "one"), WaitingLine(pool, "two")
     await dead.join("c", trace("a"), _FIRST, ACCOUNT)
@@ -263,7 +245,6 @@ async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
     assert await line.is_first("c", trace("a"))
 
 
-@pytest.mark.requirement("CONV-BUSY")
 async def test_places_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
     await WaitingLine(pool, "one").join("c", trace(), _FIRST, ACCOUNT)
     await age(pool, "waiting_line", 3600 + LEASE_SECONDS)

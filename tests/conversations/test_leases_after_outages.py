@@ -12,8 +12,6 @@ from tests.conversations.given import trace
 from tests.conversations.outages import away, there_for, there_for_long
 from tests.conversations.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.requirement("LEASE-OUTAGE")
-
 _OUTAGE = LEASE_SECONDS + 5
 
 
@@ -89,7 +87,6 @@ async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
         noting.cancel()
 
 
-@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
 async def test_a_postgres_that_refuses_to_write_for_a_while_is_unready_and_ends_no_process(
     pool: Pool, migrated_database_url: str
 ) -> None:

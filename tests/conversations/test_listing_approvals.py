@@ -14,7 +14,7 @@ from tests.conversations.given import ACCOUNT, ERASED, asked, returned, started
 from tests.conversations.read_models import Storage
 from tests.conversations.test_approvals import ADA, SOON, called, elicitation, question
 
-pytestmark = [pytest.mark.requirement("APPROVAL-HTTP"), pytest.mark.usefixtures("emptied")]
+pytestmark = pytest.mark.usefixtures("emptied")
 
 
 async def listed(pool: Pool, **those: str) -> list[http.Approval]:
@@ -60,7 +60,6 @@ async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(storage: St
     assert await listed(storage.pool) == whole
 
 
-@pytest.mark.requirement("TOOLS-ELICITATION", "HISTORIES")
 @pytest.mark.parametrize("stored_as", ["elicitation_requested.v1", "approval_requested.v1"])
 async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
     storage: Storage, stored_as: str

@@ -14,8 +14,6 @@ from tests.conversations.read_models import Storage
 from tests.conversations.test_store import new_conversation
 from tests.support.proxy import proxied
 
-pytestmark = pytest.mark.requirement("LIMIT-LOADS")
-
 
 @pytest.fixture
 def _two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from runtime.postgres import Connection, Pool, connection
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started, turn
 
 
-@pytest.mark.requirement("EVENT-STORE")
 async def test_pages_follow_each_other_without_gap_or_repetition(store: ConversationStore, log: Log) -> None:
     start = await log.head()
     told = [Conversation(conversation_id=new_id()) for _ in range(4)]
@@ -33,7 +32,6 @@ async def test_pages_follow_each_other_without_gap_or_repetition(store: Conversa
     assert position == await log.head()
 
 
-@pytest.mark.requirement("EVENT-STORE")
 async def test_a_page_of_large_events_is_shorter_but_never_empty(store: ConversationStore, log: Log) -> None:
     start = await log.head()
     large = "x" * (PAGE_BYTES // 4)
@@ -47,7 +45,6 @@ async def test_a_page_of_large_events_is_shorter_but_never_empty(store: Conversa
     assert len(sizes) > 1
 
 
-@pytest.mark.requirement("EVENT-STORE")
 async def test_a_conversations_events_are_read_by_version(store: ConversationStore, log: Log) -> None:
     stored = [began(), *turn("a", "Hello", "Hi")]
     told = await store.append(Conversation(conversation_id=new_id()), stored)
@@ -56,14 +53,12 @@ async def test_a_conversations_events_are_read_by_version(store: ConversationSto
     assert await log.events(told.conversation_id, 7) == []
 
 
-@pytest.mark.requirement("EVENT-STORE")
 async def test_the_first_event_says_whose_a_conversation_is(store: ConversationStore, log: Log) -> None:
     told = await store.append(Conversation(conversation_id=new_id()), [began(), asked()])
     unknown = new_id()
     assert await log.accounts_of([told.conversation_id, unknown]) == {told.conversation_id: ACCOUNT}
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_something_is_appended(
     store: ConversationStore, log: Log, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +79,6 @@ async def say(pool: Pool, word: str) -> None:
         await conn.execute("SELECT pg_notify('heard', %s)", [word])
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_a_notification_is_heard_also_where_it_came_with_the_answer_to_a_statement(
     migrated_database_url: str, pool: Pool
 ) -> None:
@@ -98,7 +92,6 @@ async def test_a_notification_is_heard_also_where_it_came_with_the_answer_to_a_s
         assert await notifications(session, seconds=20) == ["two"]
 
 
-@pytest.mark.requirement("PROJECTION-FEED")
 async def test_a_session_that_the_server_has_ended_says_so(migrated_database_url: str, pool: Pool) -> None:
     async with open_session(migrated_database_url, "test") as session:
         await listen(session, "heard")

@@ -12,8 +12,6 @@ from conversations.event_store import mapper
 
 E = TypeVar("E", bound=events.Fact)
 
-pytestmark = pytest.mark.requirement("EVENTS-TAGGED")
-
 
 @pytest.mark.parametrize("event", EVENT_EXAMPLES, ids=lambda event: type(event).__name__)
 def test_an_event_comes_back_from_its_tag_and_json(event: events.Event) -> None:
@@ -47,7 +45,6 @@ def _example(kind: type[E]) -> E:
     return found
 
 
-@pytest.mark.requirement("EVENTS-NEWER", "HISTORIES")
 def test_what_a_tool_asks_is_read_from_the_tag_that_earlier_releases_stored_it_under() -> None:
     approval, elicitation = _example(events.ApprovalRequested), _example(events.ElicitationRequested)
     tag = mapper.topic_of(approval)
@@ -56,7 +53,6 @@ def test_what_a_tool_asks_is_read_from_the_tag_that_earlier_releases_stored_it_u
     assert mapper.event_of(tag, wire.encode(before | {"asked": None})) == approval
 
 
-@pytest.mark.requirement("EVENTS-NEWER")
 def test_a_release_that_does_not_know_what_a_tool_asks_refuses_it() -> None:
     """As an optional field it was passed over, and the answer became what the tool ran with."""
     known = [each for each in events.EVENTS if each is not events.ElicitationRequested]

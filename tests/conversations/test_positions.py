@@ -27,8 +27,6 @@ from tests.blocking import until_blocked_by
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import EVENT, LOCK_CONVERSATION, OpenAppend, appending, registered_late
 
-pytestmark = pytest.mark.requirement("EVENT-STORE-POSITIONS")
-
 
 async def append(store: ConversationStore) -> str:
     """One event, of a new conversation; returns its id."""

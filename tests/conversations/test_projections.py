@@ -23,7 +23,7 @@ from tests.conversations import read_models
 from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, failed, started, trace, turn
 from tests.conversations.read_models import Storage
 
-pytestmark = [pytest.mark.requirement("PROJECTION-TABLES"), pytest.mark.usefixtures("emptied")]
+pytestmark = pytest.mark.usefixtures("emptied")
 
 ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, open_runs_table.PROJECTION)
 TABLES = [each.name for each in ALL]
@@ -43,7 +43,6 @@ def described(word: str, title: str | None, **metadata: str) -> ConversationDesc
     return ConversationDescribed(trace_id=trace(word), at=LATER, title=title, metadata=metadata)
 
 
-@pytest.mark.requirement("DESCRIBE")
 @pytest.mark.parametrize("batch", [1, 500])
 async def test_threads_are_listed_with_what_was_set_and_found_by_it(storage: Storage, batch: int) -> None:
     thread = turn("a", "Hello", "Hi")

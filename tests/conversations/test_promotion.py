@@ -26,8 +26,6 @@ from runtime.settings import SettingsError
 from tests.conversations.given import began, turn
 from tests.conversations.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.requirement("EVENT-STORE-PROMOTION")
-
 
 class Pair:
     """A primary and its standby; `url` names both, the standby first."""

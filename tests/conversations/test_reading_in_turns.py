@@ -18,8 +18,6 @@ from conversations.event_store.turns import TURN_BYTES, in_turns
 from tests.conversations.given import AT, began, run_after, trace, turn
 from tests.conversations.test_store import new_conversation
 
-pytestmark = pytest.mark.requirement("STREAM-REPLAY-BOUND")
-
 
 def rows_of(size: int, count: int, conversation_id: str = "c") -> list[LogEntry]:
     numbers = range(1, count + 1)

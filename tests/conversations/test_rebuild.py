@@ -60,7 +60,6 @@ async def described(storage: Storage) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_built_again_it_is_the_same_table_with_the_same_rows(storage: Storage) -> None:
     await storage.many(5)
     await storage.follow()
@@ -77,7 +76,6 @@ async def test_built_again_it_is_the_same_table_with_the_same_rows(storage: Stor
     assert all(one.ok for one in await storage.verify())
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> None:
     await storage.many(10)
     await storage.follow()
@@ -104,7 +102,6 @@ async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> No
     assert all(one.ok for one in await storage.verify())
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_broken_off_it_leaves_the_live_tables_alone_and_is_taken_up_again(storage: Storage) -> None:
     await storage.many(6)
     await storage.follow()
@@ -130,7 +127,6 @@ async def test_broken_off_it_leaves_the_live_tables_alone_and_is_taken_up_again(
     assert all(one.ok for one in await storage.verify())
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_one_of_another_version_that_was_broken_off_is_begun_again(storage: Storage) -> None:
     await storage.many(3)
 
@@ -145,7 +141,6 @@ async def test_one_of_another_version_that_was_broken_off_is_begun_again(storage
     assert [one.rows for one in await storage.verify([messages_table.PROJECTION])] == [12]
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_a_new_layout_comes_with_the_swap(storage: Storage) -> None:
     def changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         count = "UPDATE messages SET words = array_length(string_to_array(content, ' '), 1)"
@@ -165,7 +160,6 @@ async def test_a_new_layout_comes_with_the_swap(storage: Storage) -> None:
     assert (await storage.verify([messages_table.PROJECTION]))[0].ok
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_two_do_not_build_the_same_one(storage: Storage) -> None:
     async with alone(storage.pool, "rebuilding", [messages_table.PROJECTION]):
         with pytest.raises(RebuildUnderWay, match="messages is being built"):
@@ -174,7 +168,6 @@ async def test_two_do_not_build_the_same_one(storage: Storage) -> None:
     await storage.rebuild()
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_a_swap_waits_for_who_reads(storage: Storage) -> None:
     class Waits(Told):
         def waits(self, name: str) -> None:
@@ -198,7 +191,6 @@ async def test_a_swap_waits_for_who_reads(storage: Storage) -> None:
     assert len(await storage.rows("SELECT * FROM open_runs")) == 1
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(storage: Storage) -> None:
     await storage.many(1)
     await storage.follow()
@@ -216,7 +208,6 @@ async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(storag
     assert await storage.rows("SELECT count(*) FROM messages") == [(8,)]
 
 
-@pytest.mark.requirement("REBUILD")
 @pytest.mark.parametrize(
     "made",
     [
@@ -236,7 +227,6 @@ async def test_a_table_that_has_its_readers_run_code_does_not_become_live(pool: 
                 await conn.execute("SELECT swap_read_model('tools')")
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_who_builds_read_models_may_not_change_the_live_ones(storage: Storage) -> None:
     for _ in range(2):  # as migrated, and as rebuilt
         async with connection(storage.pool) as conn:
@@ -252,7 +242,6 @@ async def test_who_builds_read_models_may_not_change_the_live_ones(storage: Stor
     assert row == (False,)
 
 
-@pytest.mark.requirement("REBUILD")
 async def test_nothing_but_a_read_model_can_be_swapped(pool: Pool) -> None:
     async with connection(pool) as conn:
         await conn.execute("CREATE TABLE rebuilding.conversation_events (id text)")
@@ -265,7 +254,6 @@ async def test_nothing_but_a_read_model_can_be_swapped(pool: Pool) -> None:
             await conn.execute("DROP TABLE rebuilding.conversation_events")
 
 
-@pytest.mark.requirement("REBUILD", "VERIFY", "ERASE")
 async def test_live_and_rebuilt_agree_about_what_was_erased(storage: Storage) -> None:
     before, followed, behind, _ = await storage.many(4)
     await storage.erase(before)
@@ -280,7 +268,6 @@ async def test_live_and_rebuilt_agree_about_what_was_erased(storage: Storage) ->
     assert all(one.ok for one in await storage.verify())
 
 
-@pytest.mark.requirement("REBUILD", "ERASE")
 async def test_a_rebuild_that_was_broken_off_keeps_nothing_of_what_was_erased(storage: Storage) -> None:
     def break_off(_: int) -> None:
         raise KeyboardInterrupt

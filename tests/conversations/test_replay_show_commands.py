@@ -40,7 +40,6 @@ def shown(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return Shown(replay, account, json.loads(source.read_bytes().splitlines()[1])["conversation_id"])
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 def test_show_prints_a_conversation_as_it_is(shown: Shown) -> None:
     now = shown.replay("show", shown.thread.upper())
     for part in (
@@ -55,7 +54,6 @@ def test_show_prints_a_conversation_as_it_is(shown: Shown) -> None:
     assert "\x85" not in now.out  # an answer's control characters drive no terminal
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 def test_show_prints_a_conversation_as_it_was(shown: Shown) -> None:
     then = shown.replay("show", shown.thread, "--at", "3")
     assert "version 3 of 11" in then.out
@@ -67,7 +65,6 @@ def test_show_prints_a_conversation_as_it_was(shown: Shown) -> None:
     assert [run["state"] for run in told["conversation"]["runs"]] == ["running"]
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 @pytest.mark.parametrize(
     ("at", "said"),
     [
@@ -83,7 +80,6 @@ def test_show_refuses_what_is_no_version_of_it(shown: Shown, at: str, said: str)
     assert said.format(thread=shown.thread) in wrong.err
 
 
-@pytest.mark.requirement("TIME-TRAVEL", "WHY", "COMPACTION")
 async def test_show_and_why_tell_which_summary_the_model_was_shown(
     store: ConversationStore, replay: Commands
 ) -> None:
@@ -103,7 +99,6 @@ async def test_show_and_why_tell_which_summary_the_model_was_shown(
     assert made["compacted"]["through_version"] == 7
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 def test_show_refuses_an_unknown_conversation(replay: Commands) -> None:
     assert replay("show", ids.new_id()).code == 2
 
@@ -139,7 +134,6 @@ def explained(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Exp
     return Explained(replay, asked, reply, first("run_started.v1"), first("model_replied.v1"), behind)
 
 
-@pytest.mark.requirement("WHY")
 def test_why_refuses_a_message_that_the_read_models_lack(explained: Explained) -> None:
     unknown = explained.before_projection
     assert (unknown.code, unknown.out) == (2, "")
@@ -148,7 +142,6 @@ def test_why_refuses_a_message_that_the_read_models_lack(explained: Explained) -
     )
 
 
-@pytest.mark.requirement("WHY")
 def test_why_tells_which_agent_version_and_worker_made_a_message(explained: Explained) -> None:
     made = explained.replay("why", explained.reply["message_id"], "--json").json
     started = explained.started
@@ -159,7 +152,6 @@ def test_why_tells_which_agent_version_and_worker_made_a_message(explained: Expl
     assert explained.replay("why", explained.reply["trace_id"], "--json").json == made
 
 
-@pytest.mark.requirement("WHY")
 def test_why_tells_the_hashes_and_calls_of_a_round(explained: Explained) -> None:
     first = explained.replay("why", explained.reply["message_id"], "--json").json["rounds"][0]
     assert first["prompt_sha256"] == explained.replied["prompt_sha256"]
@@ -167,7 +159,6 @@ def test_why_tells_the_hashes_and_calls_of_a_round(explained: Explained) -> None
     assert len(first["calls"]) == 2
 
 
-@pytest.mark.requirement("WHY")
 def test_why_prints_lines(explained: Explained) -> None:
     told = explained.replay("why", explained.reply["message_id"]).out
     worker, tools = explained.started["worker"], explained.replied["tools_sha256"]
@@ -176,7 +167,6 @@ def test_why_prints_lines(explained: Explained) -> None:
     assert "written by the user" in explained.replay("why", explained.asked["message_id"]).out
 
 
-@pytest.mark.requirement("WHY")
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -238,7 +228,6 @@ def elicited(
     return imported(request.param, replay, tmp_path_factory)
 
 
-@pytest.mark.requirement("TIME-TRAVEL", "WHY")
 def test_who_decided_when_and_what_was_changed_is_shown(approvals: Imported) -> None:
     (approved, denied), (first, _) = approvals.decided, approvals.requested
     for text in (approvals.show(), approvals.why(0) + approvals.why(1)):
@@ -248,14 +237,12 @@ def test_who_decided_when_and_what_was_changed_is_shown(approvals: Imported) -> 
         assert f"denied by account {denied['by']['id']}  {denied['at']}: Too late.\n" in text
 
 
-@pytest.mark.requirement("TIME-TRAVEL", "WHY")
 def test_a_call_that_was_denied_took_no_time(approvals: Imported) -> None:
     lines = approvals.show().splitlines()
     assert '    cancel_order(order_id="ORD-1031")' in lines
     assert '    cancel_order(order_id="ORD-1030")  126 ms' in lines
 
 
-@pytest.mark.requirement("TIME-TRAVEL", "WHY")
 def test_what_a_tool_asked_and_was_answered_is_shown(elicited: Imported) -> None:
     text = elicited.show()
     answered, declined = elicited.decided
@@ -265,14 +252,12 @@ def test_what_a_tool_asked_and_was_answered_is_shown(elicited: Imported) -> None
     assert f"declined by account {declined['by']['id']}  {declined['at']}" in text
 
 
-@pytest.mark.requirement("TIME-TRAVEL", "WHY")
 def test_show_names_the_versions_of_each_round(approvals: Imported) -> None:
     text = approvals.show()
     assert "  round 1  versions 4 to 10  tool_use" in text
     assert "  round 2  versions 24 to 25  end_turn" in text
 
 
-@pytest.mark.requirement("TIME-TRAVEL", "WHY")
 def test_why_shows_the_messages_and_the_time_of_each_round(approvals: Imported) -> None:
     text = approvals.why(1)
     assert re.search(r"round 1 +2026-\S+Z, 0\.1 s, shown 6 messages: tool_use", text)
@@ -311,7 +296,6 @@ async def written_by(trace_id: str, environ: Mapping[str, str], *, on_terminal: 
     return written.replace(b"\r\n", b"\n")
 
 
-@pytest.mark.requirement("SAFE-TO-SHOW", "RERENDER")
 async def test_a_trace_is_shown_as_it_was_and_drives_no_terminal(
     store: ConversationStore, migrated_database_url: str
 ) -> None:

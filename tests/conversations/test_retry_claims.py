@@ -3,8 +3,6 @@
 import asyncio
 import uuid
 
-import pytest
-
 from contracts.ids import new_id
 from conversations.claims.idempotency import Claim, forget_old_keys, give_up
 from conversations.claims.table import Claims
@@ -13,8 +11,6 @@ from conversations.event_store.store import ConversationStore
 from runtime.postgres import Pool, connection
 from tests.conversations.test_idempotency import _request
 from tests.gateway.stored import write
-
-pytestmark = pytest.mark.requirement("OPENAI-API")
 
 
 async def _now(pool: Pool) -> str:

@@ -26,8 +26,6 @@ from tests.conversations.given import (
     wanted,
 )
 
-pytestmark = pytest.mark.requirement("CONSOLE-TIMELINE")
-
 THEN = "2026-11-21T09:30:40.000000Z"
 
 

@@ -28,7 +28,7 @@ from tests.conversations.given import (
 )
 from tests.conversations.read_models import Storage
 
-pytestmark = [pytest.mark.requirement("PROJECTION-TABLES"), pytest.mark.usefixtures("emptied")]
+pytestmark = pytest.mark.usefixtures("emptied")
 
 
 async def test_a_run_says_who_answered_when_and_at_what_cost(storage: Storage) -> None:
@@ -97,7 +97,6 @@ def story(word: str, dice: random.Random) -> list[Event]:
     return events[: dice.randint(1, len(events) + 4)]
 
 
-@pytest.mark.requirement("ERASE")
 @pytest.mark.parametrize("seed", [3, 4])  # in the end each read model has rows
 async def test_built_again_equals_live_whatever_was_erased_meanwhile(storage: Storage, seed: int) -> None:
     """Live, a conversation's events are seen before they go, half of them, or not at all."""

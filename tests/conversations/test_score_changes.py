@@ -7,8 +7,6 @@ import pytest
 
 from conversations.judged.run_scores import Spread, drop_of
 
-pytestmark = pytest.mark.requirement("EVAL-LIVE")
-
 _RANDOM = random.Random(11)
 
 

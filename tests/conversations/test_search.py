@@ -14,8 +14,6 @@ from conversations.queries.search_query import MAX_SNIPPET, parse_search
 from tests.conversations.given import ACCOUNT, AT, asked, began, failed, held, started, trace, turn
 from tests.conversations.read_models import Storage
 
-pytestmark = pytest.mark.requirement("ADMIN-FIND")
-
 
 async def found(storage: Storage, text: str | None = None, **more: object) -> list[str]:
     wanted = ConversationFilter(text=text, **more)  # type: ignore[arg-type] # of the caller's types

@@ -34,7 +34,7 @@ from runtime.postgres import connection
 from tests.conversations.given import LATER, began, described, turn
 from tests.conversations.read_models import Storage
 
-pytestmark = [pytest.mark.usefixtures("emptied"), pytest.mark.requirement("PROJECTION-SHARDS")]
+pytestmark = pytest.mark.usefixtures("emptied")
 
 VERSIONS = {each.name: each.version for each in PROJECTIONS}
 _numbers = count()
@@ -242,7 +242,6 @@ UPDATE projection_positions SET position = position + 1
 """
 
 
-@pytest.mark.requirement("UPGRADE-ROLLING")
 async def test_a_projector_of_0_9_0_and_one_of_this_release_never_move_a_position_together(
     storage: Storage,
 ) -> None:
@@ -273,7 +272,6 @@ async def test_a_projector_of_0_9_0_and_one_of_this_release_never_move_a_positio
     assert spent == spent_of(thread)
 
 
-@pytest.mark.requirement("UPGRADE-ROLLING")
 async def test_what_is_not_at_one_position_is_not_given_back_and_0_9_0_does_not_follow_it(
     storage: Storage,
 ) -> None:

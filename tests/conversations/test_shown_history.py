@@ -1,7 +1,5 @@
 """Conversations by what their callers show of them, and those that no list shows."""
 
-import pytest
-
 from contracts import events, ids
 from contracts.ids import new_id
 from contracts.values import ShownMessage, Usage
@@ -10,8 +8,6 @@ from conversations.queries.shown_history import Continued, digests_of, find_cont
 from conversations.queries.unlisted import Unlisted, unlisted
 from runtime.postgres import Pool, connection
 from tests.conversations.given import AT, asked, began, failed, said, started, trace
-
-pytestmark = pytest.mark.requirement("OPENAI-API")
 
 
 def _replied(text: str, word: str = "a") -> events.MessageSaved:

@@ -16,8 +16,6 @@ from runtime.postgres import Pool
 from tests.conversations import recorded
 from tests.conversations.given import ERASED, began, described, make_unreadable, turn
 
-pytestmark = pytest.mark.requirement("EVENT-STORE-SNAPSHOT")
-
 
 @dataclass
 class Table:

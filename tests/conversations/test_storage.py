@@ -12,7 +12,7 @@ from conversations.projections import storage_table
 from conversations.projections.storage_table import NOTHING, AccountStorage, stored_by_account, stored_of
 from tests.conversations.read_models import Storage
 
-pytestmark = [pytest.mark.requirement("LIMIT-STORAGE"), pytest.mark.usefixtures("emptied")]
+pytestmark = pytest.mark.usefixtures("emptied")
 
 ACCOUNT, OTHER = "account-1", "account-2"
 AT = "2026-11-21T10:00:00.000000Z"

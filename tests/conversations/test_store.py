@@ -25,8 +25,6 @@ from runtime.postgres import DatabaseUnavailable, Pool
 from tests.conversations.given import ACCOUNT, answered, asked, began, described, said, started, turn
 from tests.conversations.library import library_datastore
 
-pytestmark = pytest.mark.requirement("EVENT-STORE")
-
 
 def new_conversation() -> Conversation:
     return Conversation(conversation_id=new_id())
@@ -88,7 +86,6 @@ async def test_an_append_that_conflicts_fails_alone(store: ConversationStore) ->
     assert all(isinstance(outcome, Conversation) for outcome in outcomes)
 
 
-@pytest.mark.requirement("EVENT-STORE-ALONE")
 @pytest.mark.parametrize(
     ("topic", "state"),
     [
@@ -119,7 +116,6 @@ async def test_an_append_is_stored_whole_or_not_at_all(store: ConversationStore)
     assert (await store.load(begun.conversation_id)).version == 2
 
 
-@pytest.mark.requirement("EVENT-STORE-AMBIGUOUS")
 async def test_the_same_append_again_is_no_conflict(store: ConversationStore) -> None:
     begun = await store.append(new_conversation(), [began()])
     once = await store.append(begun, [asked("a"), started("a")])
@@ -137,7 +133,6 @@ async def test_a_load_sees_what_another_process_appended(
     assert await store.load(mine.conversation_id) == theirs
 
 
-@pytest.mark.requirement("FOLD")
 async def test_a_load_from_the_cache_reads_only_what_is_new(
     store: ConversationStore, migrated_database_url: str
 ) -> None:
@@ -192,7 +187,6 @@ async def test_positions_grow_in_the_order_of_commits(migrated_database_url: str
     assert set(seen) == expected
 
 
-@pytest.mark.requirement("EVENT-STORE-ROLE")
 @pytest.mark.parametrize(
     "change",
     [

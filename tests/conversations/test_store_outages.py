@@ -26,7 +26,6 @@ def new_conversation() -> Conversation:
     return Conversation(conversation_id=new_id())
 
 
-@pytest.mark.requirement("EVENT-STORE-AMBIGUOUS")
 @pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])
 async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
     migrated_database_url: str, cut: bool
@@ -40,7 +39,6 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
         assert await store.load(begun.conversation_id) == appended
 
 
-@pytest.mark.requirement("EVENT-STORE-BOUND")
 async def test_a_writer_that_is_gone_inside_its_turn_holds_its_conversation_and_readers_up_for_seconds(
     migrated_database_url: str,
 ) -> None:
@@ -75,7 +73,6 @@ INSERT INTO conversation_events (originator_id, originator_version, topic, state
 """
 
 
-@pytest.mark.requirement("EVENT-STORE-BOUND")
 async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_postgres: PostgresServer) -> None:
     async with open_store(frail_postgres.url) as store:
         begun = await store.append(new_conversation(), [began()])
@@ -94,7 +91,6 @@ async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_post
         assert await store.load(begun.conversation_id) == appended
 
 
-@pytest.mark.requirement("EVENT-STORE-BOUND")
 async def test_a_restart_of_postgres_is_ridden_out(frail_postgres: PostgresServer) -> None:
     async with open_store(frail_postgres.url) as store:
         begun = await store.append(new_conversation(), [began()])
@@ -104,7 +100,6 @@ async def test_a_restart_of_postgres_is_ridden_out(frail_postgres: PostgresServe
         assert (await appending).version == 2
 
 
-@pytest.mark.requirement("EVENT-STORE-BOUND")
 async def test_a_store_opens_before_postgres_does(frail_postgres: PostgresServer) -> None:
     await frail_postgres.stop()
     async with open_store(frail_postgres.url) as store:

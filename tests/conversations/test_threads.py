@@ -31,7 +31,6 @@ def shown(message: MessageSaved) -> tuple[str, str, str, str, str]:
     return message.role, message.message_id, message.content, message.agent_id, message.at
 
 
-@pytest.mark.requirement("CONV-PAGES")
 async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
     for name in ("shop", "cancelled", "failed", "taken_over", "first_release"):
         carried = await recorded.stored(storage.store, storage.pool, name)
@@ -65,7 +64,6 @@ async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
                 assert (described.metadata if described else {}) == expected.metadata
 
 
-@pytest.mark.requirement("CONV-PAGES")
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Storage) -> None:
     conversation_id = (await recorded.stored(storage.store, storage.pool, "shop")).conversation_id
     whole = await threads.messages_of(
@@ -83,7 +81,6 @@ async def test_a_page_ends_with_the_message_that_reaches_its_bytes(storage: Stor
     assert (rest.more, rest.messages) == (False, whole.messages[-1:])
 
 
-@pytest.mark.requirement("CONV-PAGES")
 async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage) -> None:
     carried = await recorded.stored(storage.store, storage.pool, "cancelled")
     thread = await threads.find_thread(storage.pool, carried.conversation_id)
@@ -95,14 +92,12 @@ async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage)
         assert await threads.version_at(storage.pool, thread, time) == past.conversation.version
 
 
-@pytest.mark.requirement("CONV-PAGES")
 async def test_what_was_erased_or_never_was_is_no_thread(storage: Storage) -> None:
     erased = await recorded.stored(storage.store, storage.pool, "erased")
     assert await threads.find_thread(storage.pool, erased.conversation_id) is None
     assert await threads.find_thread(storage.pool, "01a2001a-0000-7000-8000-000000000000") is None
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 @pytest.mark.parametrize("name", ["shop", "compacted"])
 async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storage, name: str) -> None:
     carried = await recorded.stored(storage.store, storage.pool, name)
@@ -119,7 +114,6 @@ async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storag
     assert (beyond.conversation, beyond.head) == (now.conversation, len(facts))
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 async def test_at_a_time_it_has_what_was_stored_until_then(storage: Storage) -> None:
     carried = await recorded.stored(storage.store, storage.pool, "cancelled")
     facts = recorded.facts(carried)
@@ -138,7 +132,6 @@ async def test_at_a_time_it_has_what_was_stored_until_then(storage: Storage) -> 
     assert after.conversation.version == len(facts)
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 async def test_an_erased_conversation_has_no_past(storage: Storage) -> None:
     carried = await recorded.stored(storage.store, storage.pool, "erased")
     for place in (1, 7, 8, 99, datetime(2020, 1, 1, tzinfo=UTC)):
@@ -147,7 +140,6 @@ async def test_an_erased_conversation_has_no_past(storage: Storage) -> None:
         assert past.conversation.version == past.head == carried.stored[0].version
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 async def test_what_cannot_be_read_does_not_hide_what_was_before(storage: Storage) -> None:
     carried = await recorded.stored(storage.store, storage.pool, "failed")
     count = len(carried.stored)
@@ -159,14 +151,12 @@ async def test_what_cannot_be_read_does_not_hide_what_was_before(storage: Storag
     assert past.head == count + 1
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 async def test_what_never_was_has_no_head(log: Log) -> None:
     past = await past_of(log, "01a2001a-0000-7000-8000-000000000000", 3)
     assert past.head == 0
     assert past.entries == (())
 
 
-@pytest.mark.requirement("TIME-TRAVEL")
 def test_places_are_versions_and_times() -> None:
     assert parse_version_or_time("12") == 12
     nine = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

@@ -17,8 +17,6 @@ from conversations.transfer.moving import Clash, Move, Names
 from runtime.postgres import Pool, connection
 from tests.conversations import given, recorded
 
-pytestmark = pytest.mark.requirement("EXPORT")
-
 PRO, LOAD = "019a0000-0000-7000-8000-000000000001", "019a0000-0000-7000-8000-000000000003"
 SHOP_AGENT = "019a0000-0000-7000-8000-000000000011"
 _Lines = list[bytes]

@@ -10,8 +10,6 @@ from tests.conversations import recorded
 from tests.conversations.replay_commands import Commands, mine_file
 from tests.conversations.test_transfer import PRO
 
-pytestmark = pytest.mark.requirement("EXPORT")
-
 
 def test_a_dry_run_counts_what_an_import_would_bring_and_changes_nothing(
     replay: Commands, tmp_path: Path

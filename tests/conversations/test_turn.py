@@ -58,18 +58,15 @@ def opening(
     return open_turn(conversation, request(word, **more), AGENT, now=AT, expired=expired, heard=heard)
 
 
-@pytest.mark.requirement("OPEN-TURN", "CONV-NEW")
 def test_a_new_conversation_begins_with_its_account_the_message_and_the_run() -> None:
     begun = opening(given(), "a", new_conversation=True)
     assert begun == Begin((began(), asked(), started()))
 
 
-@pytest.mark.requirement("OPEN-TURN", "CONV-CONTINUE")
 def test_a_known_conversation_goes_on_with_the_message_and_the_run() -> None:
     assert opening(given(began(), *turn("a", "Hello", "Hi"))) == Begin((asked("b"), started("b")))
 
 
-@pytest.mark.requirement("OPEN-TURN", "OPENAI-API")
 def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
     shown = (ShownMessage("user", "Hello"), ShownMessage("assistant", "Hi"))
     begun = opening(given(), "a", new_conversation=True, history=shown, instructions="Be brief.")
@@ -77,7 +74,6 @@ def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
     assert begun == Begin((began(), seeded, asked(), started(instructions="Be brief.")))
 
 
-@pytest.mark.requirement("OPEN-TURN", "OPENAI-API")
 def test_a_conversation_that_has_gone_on_is_not_the_one_that_was_shown() -> None:
     conversation = given(began(), *turn("a", "Hello", "Hi"))
     (run,) = conversation.runs
@@ -98,7 +94,6 @@ def test_a_conversation_that_has_gone_on_is_not_the_one_that_was_shown() -> None
     assert taken_over == gone_on, "begun by another, after the claim of this one was made"
 
 
-@pytest.mark.requirement("OPEN-TURN", "PROMPT-OVERRIDE")
 def test_the_run_records_what_its_request_and_its_agent_say() -> None:
     agent = AgentFacts(agent_version=9, model="m", max_tool_rounds=2, retrieves=True, on_interruption="fail")
     asking = request("b", prompt="Be brief.", form="json")
@@ -116,7 +111,6 @@ def test_the_run_records_what_its_request_and_its_agent_say() -> None:
     )
 
 
-@pytest.mark.requirement("OPEN-TURN", "CONV-OWNER")
 def test_unknown_foreign_and_erased_conversations_are_refused_in_the_same_words() -> None:
     unknown = opening(given())
     assert isinstance(unknown, Rejected)
@@ -126,7 +120,6 @@ def test_unknown_foreign_and_erased_conversations_are_refused_in_the_same_words(
     assert opening(given(began(), ERASED)) == unknown
 
 
-@pytest.mark.requirement("LIMIT-THREAD")
 @pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
 def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str, int]) -> None:
     there = replace(given(began(), asked(), started()), **full)
@@ -136,12 +129,10 @@ def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str
     assert isinstance(open_turn(there, request("a"), AGENT, now=AT, expired=False), Resume)
 
 
-@pytest.mark.requirement("OPEN-TURN", "CONV-BUSY")
 def test_a_second_message_waits_for_the_run_under_way() -> None:
     assert opening(given(began(), asked("a"), started("a"))) == MustWait(trace_id=trace("a"))
 
 
-@pytest.mark.requirement("OPEN-TURN", "DEADLINE")
 def test_an_expired_request_is_void_unless_something_was_appended_for_it() -> None:
     void = opening(given(began()), expired=True)
     assert isinstance(void, Rejected)
@@ -151,13 +142,11 @@ def test_an_expired_request_is_void_unless_something_was_appended_for_it() -> No
     assert isinstance(opening(busy, "a", expired=True), Resume)
 
 
-@pytest.mark.requirement("OPEN-TURN", "RESUME")
 def test_a_request_that_comes_again_starts_the_next_attempt_of_its_run() -> None:
     resumed = opening(given(began(), asked("a"), started("a"), started("a", attempt=2)), "a")
     assert resumed == Resume((started("a", attempt=3),))
 
 
-@pytest.mark.requirement("OPEN-TURN", "RUN-ENDS")
 def test_five_attempts_without_progress_fail_the_run() -> None:
     attempts = [started("a", attempt=attempt) for attempt in range(1, 6)]
     assert isinstance(opening(given(began(), asked("a"), *attempts[:4]), "a"), Resume)
@@ -168,7 +157,6 @@ def test_five_attempts_without_progress_fail_the_run() -> None:
     assert end.code == "internal_error"
 
 
-@pytest.mark.requirement("OPEN-TURN", "PROGRESS")
 def test_text_heard_since_the_last_attempt_began_keeps_the_run_from_being_given_up() -> None:
     attempts = [started("a", attempt=attempt, offset=12) for attempt in range(1, 7)]
     stuck = given(began(), asked("a"), *attempts)
@@ -176,7 +164,6 @@ def test_text_heard_since_the_last_attempt_began_keeps_the_run_from_being_given_
     assert opening(stuck, "a", heard=13) == Resume((started("a", attempt=7, offset=13),))
 
 
-@pytest.mark.requirement("OPEN-TURN", "PROGRESS")
 def test_a_run_outlives_any_number_of_hand_overs_and_no_more_deaths_than_before() -> None:
     restarts = [event for n in range(50) for event in (started("a", n + 1), handed_over("a"))]
     deaths = [started("a", attempt=attempt) for attempt in range(51, 56)]
@@ -185,7 +172,6 @@ def test_a_run_outlives_any_number_of_hand_overs_and_no_more_deaths_than_before(
     assert isinstance(opening(given(began(), asked("a"), *restarts, *deaths), "a"), GiveUp)
 
 
-@pytest.mark.requirement("PROGRESS")
 @pytest.mark.parametrize(
     ("events_of_run", "expected"),
     [
@@ -203,7 +189,6 @@ def test_a_run_got_on_if_more_attempts_have_begun_than_may_be_in_vain(
     assert got_on(run) is expected
 
 
-@pytest.mark.requirement("OPEN-TURN", "RUN-ENDS")
 def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
     attempts = [started("a", attempt=attempt) for attempt in range(2, 7)]
     asking = wanted([{"type": "text", "text": "Let me look."}, use("c1")])
@@ -215,7 +200,6 @@ def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
     assert (end.code, end.usage) == ("generation_interrupted", Usage(input_tokens=10, output_tokens=5))
 
 
-@pytest.mark.requirement("OPEN-TURN", "REANNOUNCE")
 @pytest.mark.parametrize("end", [(failed(),), (cancelled(),), (*said("Hi"), *answered("Hi"))])
 def test_a_request_whose_run_has_ended_is_only_announced_again(end: tuple[events.Event, ...]) -> None:
     conversation = given(began(), asked("a"), started("a"), *end)
@@ -224,13 +208,11 @@ def test_a_request_whose_run_has_ended_is_only_announced_again(end: tuple[events
     assert opening(conversation, "a") == AlreadyEnded(run)
 
 
-@pytest.mark.requirement("OPEN-TURN")
 def test_a_request_whose_run_has_ended_is_announced_even_while_another_runs() -> None:
     conversation = given(began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
     assert isinstance(opening(conversation, "a"), AlreadyEnded)
 
 
-@pytest.mark.requirement("NEXT-STEP")
 def test_an_agent_with_knowledge_retrieves_first() -> None:
     run = run_after(started(retrieves=True))
     assert next_step(run) == Retrieve()
@@ -238,20 +220,17 @@ def test_an_agent_with_knowledge_retrieves_first() -> None:
     assert next_step(run_after(started(retrieves=True), found)) == CallModel(round=1, tools=True)
 
 
-@pytest.mark.requirement("NEXT-STEP", "RESUME")
 def test_a_round_that_was_cut_short_is_called_again() -> None:
     half = events.Delta(trace_id=trace(), at=AT, round=2, text="So f", cuts=(4,))
     stored = (*wanted([use("c1")]), returned("c1"), half, started(attempt=2))
     assert next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
 
 
-@pytest.mark.requirement("NEXT-STEP", "TOOLS-PARALLEL")
 def test_the_tools_of_one_reply_run_side_by_side() -> None:
     run = run_after(started(), *wanted([use("c1"), use("c2")]))
     assert next_step(run) == RunTools(round=1, calls=run.rounds[0].calls)
 
 
-@pytest.mark.requirement("NEXT-STEP", "RESUME")
 def test_tools_that_have_returned_are_not_run_again() -> None:
     run = run_after(started(), *wanted([use("c1"), use("c2")]), returned("c1"), started(attempt=2))
     step = next_step(run)
@@ -259,13 +238,11 @@ def test_tools_that_have_returned_are_not_run_again() -> None:
     assert [call.call_id for call in step.calls] == ["c2"]
 
 
-@pytest.mark.requirement("NEXT-STEP")
 def test_the_model_is_called_with_the_results_of_all_tools() -> None:
     stored = (*wanted([use("c1"), use("c2")]), returned("c2"), returned("c1"))
     assert next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
 
 
-@pytest.mark.requirement("NEXT-STEP", "ROUNDS-MAX")
 @pytest.mark.parametrize("maximum", [0, 1, 8])
 def test_after_the_last_tool_round_the_model_is_called_without_tools(maximum: int) -> None:
     stored: list[events.Event] = [started(max_tool_rounds=maximum)]
@@ -275,14 +252,12 @@ def test_after_the_last_tool_round_the_model_is_called_without_tools(maximum: in
     assert next_step(run_after(*stored)) == CallModel(round=maximum + 1, tools=False)
 
 
-@pytest.mark.requirement("NEXT-STEP", "ROUNDS-MAX")
 def test_a_model_that_asks_for_a_tool_against_its_orders_ends_the_run_all_the_same() -> None:
     run = run_after(started(max_tool_rounds=0), *wanted([use("c1")]))
     assert next_step(run) is None
     assert conclude(run, message_id="reply-a", now=AT)
 
 
-@pytest.mark.requirement("NEXT-STEP", "RUN-ENDS")
 @pytest.mark.parametrize("end", [(failed(),), (cancelled(),), (*said("Hi"), *answered("Hi"))])
 def test_an_ended_run_needs_nothing_and_ends_once(end: tuple[events.Event, ...]) -> None:
     run = run_after(started(), *end)
@@ -292,7 +267,6 @@ def test_an_ended_run_needs_nothing_and_ends_once(end: tuple[events.Event, ...])
     assert cancel(run, AT) == ()
 
 
-@pytest.mark.requirement("RUN-ENDS")
 def test_a_reply_that_asks_for_no_tool_concludes_the_run() -> None:
     asking = (*wanted([{"type": "text", "text": "Let me look. "}, use("c1")]), returned("c1"))
     look = events.Delta(trace_id=trace(), at=AT, round=1, text="Let me look. ", cuts=(13,))
@@ -312,13 +286,11 @@ def test_a_reply_that_asks_for_no_tool_concludes_the_run() -> None:
     assert completed == events.RunCompleted(trace_id=trace(), at=LATER, usage=usage, rounds=2)
 
 
-@pytest.mark.requirement("RUN-ENDS")
 def test_a_run_that_has_more_to_do_is_not_concluded() -> None:
     for stored in ((), said("Hi")[:1], wanted([use("c1")])):
         assert conclude(run_after(started(), *stored), message_id="m", now=AT) == ()
 
 
-@pytest.mark.requirement("RUN-ENDS", "TOKEN-COUNT")
 def test_a_run_that_fails_or_is_cancelled_says_what_it_has_cost() -> None:
     run = run_after(started(), *wanted([use("c1")]))
     (end,) = fail(run, "provider_error", "It broke.", LATER)
@@ -329,7 +301,6 @@ def test_a_run_that_fails_or_is_cancelled_says_what_it_has_cost() -> None:
     assert end == events.RunCancelled(trace_id=trace(), at=LATER, usage=Usage(output_tokens=1))
 
 
-@pytest.mark.requirement("NEXT-STEP")
 def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
     reply = replied(
         [{"type": "text", "text": "Hm"}, use("c1", "get_order", order="7"), use("c2", "get_stock")]
@@ -342,7 +313,6 @@ def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
     assert call.input == {}
 
 
-@pytest.mark.requirement("SWEEPER")
 def test_a_run_is_asked_for_again_with_the_facts_of_its_request() -> None:
     conversation = given(began(), asked("b"), started("b", form="json", prompt_override="Be brief."))
     run = conversation.run(trace("b"))

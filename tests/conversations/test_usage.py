@@ -18,7 +18,7 @@ from conversations.queries.month_usage import MonthSpent, month_of, projected, r
 from runtime.postgres import connection
 from tests.conversations.read_models import Storage
 
-pytestmark = [pytest.mark.requirement("USAGE"), pytest.mark.usefixtures("emptied")]
+pytestmark = pytest.mark.usefixtures("emptied")
 
 ACCOUNT, OTHER = "account-1", "account-2"
 

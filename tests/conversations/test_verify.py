@@ -14,7 +14,6 @@ from tests.conversations.read_models import TABLES, Storage, replay
 pytestmark = pytest.mark.usefixtures("emptied")
 
 
-@pytest.mark.requirement("VERIFY")
 @pytest.mark.parametrize(
     ("change", "column", "live", "rebuilt"),
     [
@@ -51,7 +50,6 @@ async def test_the_first_difference_is_named(
     assert await storage.shadows() == []
 
 
-@pytest.mark.requirement("VERIFY")
 async def test_a_column_too_many_is_named(storage: Storage) -> None:
     wider = messages_table.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
     await storage.many(1)
@@ -64,7 +62,6 @@ async def test_a_column_too_many_is_named(storage: Storage) -> None:
     assert (await storage.verify([messages_table.PROJECTION]))[0].ok
 
 
-@pytest.mark.requirement("VERIFY", "REBUILD")
 async def test_parked_events_are_told(storage: Storage) -> None:
     poisoned = await storage.told(*turn("poisoned", "No\x00thing", "Hi"))
     await storage.many(1)
@@ -84,7 +81,6 @@ async def test_parked_events_are_told(storage: Storage) -> None:
     assert said.count("messages: ") == 2
 
 
-@pytest.mark.requirement("REBUILD", "VERIFY")
 async def test_the_commands(storage: Storage) -> None:
     async def command(*arguments: str) -> tuple[int, str, str]:
         return await asyncio.to_thread(replay, storage.url, *arguments)
@@ -107,7 +103,6 @@ async def test_the_commands(storage: Storage) -> None:
     assert "column rounds: live '40', rebuilt '1'" in said
 
 
-@pytest.mark.requirement("REBUILD", "VERIFY")
 @pytest.mark.parametrize("command", ["rebuild", "verify"])
 def test_a_read_model_that_there_is_not_is_refused(migrated_database_url: str, command: str) -> None:
     code, out, said = replay(migrated_database_url, command, "messages", "nothing")

@@ -32,7 +32,6 @@ async def following(line: WaitingLine, database_url: str) -> AsyncIterator[None]
         task.cancel()
 
 
-@pytest.mark.requirement("CONV-BUSY-WAKE")
 async def test_the_first_in_line_is_woken_at_whichever_worker_it_waits(
     pool: Pool, migrated_database_url: str
 ) -> None:
@@ -50,7 +49,6 @@ async def test_the_first_in_line_is_woken_at_whichever_worker_it_waits(
             await elsewhere.leave(trace(f"w{number}"))
 
 
-@pytest.mark.requirement("CONV-BUSY-WAKE")
 async def test_the_first_in_line_after_an_expired_lease_needs_no_notification(
     pool: Pool, migrated_database_url: str
 ) -> None:
@@ -64,7 +62,6 @@ async def test_the_first_in_line_after_an_expired_lease_needs_no_notification(
         assert await later
 
 
-@pytest.mark.requirement("CONV-BUSY-WAKE", "LEASE")
 async def test_a_waiting_redelivery_at_the_same_worker_is_told_when_the_first_leaves_the_line(
     pool: Pool,
 ) -> None:
@@ -81,7 +78,6 @@ async def test_a_waiting_redelivery_at_the_same_worker_is_told_when_the_first_le
         await line.until_first(trace("b"), SECONDS)
 
 
-@pytest.mark.requirement("CONV-BUSY-WAKE")
 async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
     async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         line = WaitingLine(pool, "one")
@@ -98,7 +94,6 @@ async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
             assert [await each for each in waits] == [True] * 5 + [False] * 45
 
 
-@pytest.mark.requirement("CONV-BUSY-BOUND")
 async def test_the_waiting_line_of_a_conversation_is_bounded(pool: Pool) -> None:
     line = WaitingLine(pool, "one")
     for number in range(MAX_IN_CONVERSATION):
@@ -111,7 +106,6 @@ async def test_the_waiting_line_of_a_conversation_is_bounded(pool: Pool) -> None
     await line.join("c", trace("one more"), AT, ACCOUNT)
 
 
-@pytest.mark.requirement("CONV-BUSY-BOUND")
 async def test_the_waiting_line_of_an_account_is_bounded(pool: Pool) -> None:
     line = WaitingLine(pool, "one", max_in_account=3)
     for number in range(3):
@@ -121,7 +115,6 @@ async def test_the_waiting_line_of_an_account_is_bounded(pool: Pool) -> None:
     await line.join("c4", trace("theirs"), AT, "another account")
 
 
-@pytest.mark.requirement("CONV-BUSY-HANDOVER")
 async def test_a_place_that_is_kept_for_the_next_worker_still_counts(pool: Pool) -> None:
     old, line = WaitingLine(pool, "old"), WaitingLine(pool, "next")
     await old.join("c", trace("a"), AT, ACCOUNT)

@@ -29,7 +29,6 @@ from tests.harness import RunningStack, start_stack, temporary_folder
 from tests.system.calling import Caller
 
 pytestmark = [
-    pytest.mark.requirement("ALERTS"),
     pytest.mark.timeout(300),
     pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not installed: apt-get install prometheus"),
 ]

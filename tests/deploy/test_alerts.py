@@ -16,8 +16,6 @@ from tests.deploy.prometheus import shortened
 from tests.deploy.queries import metric_names, shown_names
 from tool_runner.faults import Kind
 
-pytestmark = pytest.mark.requirement("ALERTS")
-
 TREE = Path(__file__).parents[2]
 FOLDER = TREE / "deploy" / "prometheus"
 RUNBOOKS = TREE / "docs" / "operate" / "runbooks.md"

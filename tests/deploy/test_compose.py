@@ -14,8 +14,6 @@ import yaml
 from deploy.check_manifests import ROOT, compose_findings, version_findings
 from ops.credentials import COMPOSE, write_all
 
-pytestmark = pytest.mark.requirement("DEPLOYMENT")
-
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
 OURS = {
     "migrate",

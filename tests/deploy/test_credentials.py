@@ -15,8 +15,6 @@ from ops.credentials import COMPOSE, KUBERNETES, SECRETS, write_all
 from ops.errors import SetupError
 from runtime.roles import SERVICES
 
-pytestmark = pytest.mark.requirement("SERVICE-LOGINS", "DEPLOYMENT")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

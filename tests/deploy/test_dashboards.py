@@ -14,8 +14,6 @@ from deploy.grafana import dashboards
 from runtime import metrics
 from tests.deploy.queries import metric_names, shown_names
 
-pytestmark = pytest.mark.requirement("DASHBOARDS")
-
 FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
 PROMTOOL = shutil.which("promtool")
 

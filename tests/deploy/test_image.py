@@ -9,11 +9,8 @@ from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-pytestmark = pytest.mark.requirement("IMAGE")
 
 TREE = Path(__file__).parents[2]
 LOCK = (TREE / "requirements.lock").read_text()

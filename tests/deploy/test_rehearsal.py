@@ -12,7 +12,6 @@ from tests.harness import temporary_folder
 from tests.support.contained import IMAGE
 
 pytestmark = [
-    pytest.mark.requirement("DEPLOYMENT"),
     pytest.mark.skipif(not os.environ.get(IMAGE), reason=f"{IMAGE} is not set: see make rehearse"),
     pytest.mark.timeout(900),
 ]

@@ -13,8 +13,6 @@ from directory.agents import McpServer, Retrieval
 from directory.compaction_settings import Compaction
 from directory.parameters.anthropic import Parameters
 
-pytestmark = pytest.mark.requirement("DIRECTORY")
-
 SERVER = McpServer(name="shop", url="https://tools.example/api/mcp", headers={"Authorization": "Bearer x"})
 TREE = {
     "type": "object",
@@ -172,7 +170,6 @@ def test_deep_nesting_is_refused() -> None:
         checked(draft(parameters={"extra": nested(40)}))
 
 
-@pytest.mark.requirement("AGENT-PARAMETERS")
 def test_a_mistyped_parameter_is_refused_with_a_hint() -> None:
     with pytest.raises(Invalid, match=r"did you mean max_tokens\?"):
         checked(draft(parameters={"max_token": 5}))
@@ -180,7 +177,6 @@ def test_a_mistyped_parameter_is_refused_with_a_hint() -> None:
         checked(draft(parameters={"xyzzy": 5}))
 
 
-@pytest.mark.requirement("AGENT-PARAMETERS")
 def test_the_parameters_are_those_of_the_installed_sdk() -> None:
     """A new version of the SDK that knows another one fails here."""
     theirs = set(MessageCreateParamsBase.__annotations__)
@@ -190,7 +186,6 @@ def test_the_parameters_are_those_of_the_installed_sdk() -> None:
     assert set(Parameters.__struct_fields__) == (theirs - by_us - headers) | of_older_models
 
 
-@pytest.mark.requirement("AGENT-PARAMETERS")
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
@@ -233,7 +228,6 @@ def test_values_are_of_the_kinds_of_the_installed_sdk(name: str, good: list[Any]
             checked(draft(parameters={name: value}))
 
 
-@pytest.mark.requirement("OUTPUT-JSON")
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -259,7 +253,6 @@ def test_what_is_no_schema_is_refused_by_its_path(change: dict[str, Any], field:
     assert caught.value.field == f"output_schema.{field}"
 
 
-@pytest.mark.requirement("OUTPUT-JSON")
 def test_a_schema_is_bounded_in_size_and_depth() -> None:
     wide = {f"p{number}": {"type": "string", "description": "x" * 60} for number in range(1000)}
     for schema, words in ((SCHEMA | {"properties": wide}, "64 KiB"), (SCHEMA | nested(40), "nested deeper")):
@@ -267,7 +260,6 @@ def test_a_schema_is_bounded_in_size_and_depth() -> None:
             checked(draft(output_type="json", output_schema=schema))
 
 
-@pytest.mark.requirement("OUTPUT-JSON")
 @pytest.mark.parametrize(
     "change",
     [
@@ -286,7 +278,6 @@ def test_a_hostile_schema_is_checked_in_bounded_time(change: dict[str, Any]) -> 
     assert time.process_time() - began < 3.0
 
 
-@pytest.mark.requirement("SECRETS-SEALED")
 def test_no_repr_shows_a_secret() -> None:
     shown = repr(draft(provider_key="hunter2", mcp_servers=(SERVER,))) + repr(SERVER)
     shown += repr(AgentChanges(provider_key="hunter2", mcp_servers=(SERVER,)))

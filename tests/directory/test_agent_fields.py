@@ -3,11 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from directory.agent_draft import AgentDraft
-
-pytestmark = pytest.mark.requirement("AGENT-FIELDS")
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "agents.md"
 

@@ -14,8 +14,6 @@ from directory.agent_names import AgentNames, agent_of, named_agents
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool
 
-pytestmark = pytest.mark.requirement("OPENAI-API")
-
 SEALER = Sealer(b"k" * 32)
 
 

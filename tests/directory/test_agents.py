@@ -11,8 +11,6 @@ from directory.errors import SealBroken
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool
 
-pytestmark = pytest.mark.requirement("DIRECTORY")
-
 SEALER = Sealer(b"k" * 32)
 SERVER = McpServer(
     name="shop", url="https://tools.example/mcp", headers={"Authorization": "Bearer canary-header"}
@@ -46,7 +44,6 @@ async def test_an_agent_is_read_back_as_it_was_made(pool: Pool, conn: Connection
     assert await provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
 
 
-@pytest.mark.requirement("SECRETS-SEALED")
 async def test_without_a_sealer_headers_stay_sealed(pool: Pool, conn: Connection, account: str) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     config = await load_agent(pool, account, agent)
@@ -93,7 +90,6 @@ async def test_a_bad_change_makes_no_version(pool: Pool, conn: Connection, accou
     assert await load_agent(pool, account, agent, 2) is None
 
 
-@pytest.mark.requirement("AGENT-404")
 async def test_another_accounts_agent_is_not_found(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
@@ -123,7 +119,6 @@ async def test_an_agent_needs_its_account_and_an_id_of_its_own(conn: Connection,
         await create_agent(conn, SEALER, account, DRAFT, actor="test", agent_id=agent)
 
 
-@pytest.mark.requirement("SECRETS-SEALED")
 async def test_sealed_bytes_copied_to_another_agent_do_not_open(
     pool: Pool, conn: Connection, account: str
 ) -> None:
@@ -140,7 +135,6 @@ async def test_sealed_bytes_copied_to_another_agent_do_not_open(
         await load_agent(pool, account, mine, sealer=SEALER)
 
 
-@pytest.mark.requirement("SECRETS-SEALED")
 async def test_no_table_holds_a_secret_in_the_open(
     migrated_database_url: str, conn: Connection, account: str
 ) -> None:

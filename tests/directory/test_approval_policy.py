@@ -10,8 +10,6 @@ from directory.agent_draft import AgentDraft, checked
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalPolicy, ApprovalRules, ToolFilter, needs_approval
 
-pytestmark = pytest.mark.requirement("APPROVAL-POLICY")
-
 
 def tool(name: str, *, read_only: bool = False) -> ToolSpec:
     return ToolSpec(

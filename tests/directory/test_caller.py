@@ -23,7 +23,6 @@ SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")
 
 
-@pytest.mark.requirement("AUTH-KEY", "DIRECTORY")
 async def test_a_key_leads_to_its_account_plan_and_agent(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
@@ -52,7 +51,6 @@ async def test_a_key_leads_to_its_account_plan_and_agent(
     assert summary.retrieves is True
 
 
-@pytest.mark.requirement("DIRECTORY")
 async def test_now_is_the_clock_of_postgres_at_each_look_up(pool: Pool, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     times = []
@@ -66,7 +64,6 @@ async def test_now_is_the_clock_of_postgres_at_each_look_up(pool: Pool, admin: A
     assert abs((datetime.fromisoformat(times[0]) - datetime.now(UTC)).total_seconds()) < 60
 
 
-@pytest.mark.requirement("AUTH-ANY-AGENT")
 async def test_one_key_may_be_used_with_many_agents(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
@@ -79,7 +76,6 @@ async def test_one_key_may_be_used_with_many_agents(
         assert found[1].agent_id == agent
 
 
-@pytest.mark.requirement("AGENT-404")
 async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
@@ -103,7 +99,6 @@ async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
         assert found[1] is None
 
 
-@pytest.mark.requirement("AUTH-401", "ADMIN-DISABLE")
 async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_look_the_same(
     pool: Pool, admin: Admin, account: str
 ) -> None:
@@ -123,7 +118,6 @@ async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_
     assert await resolve(pool, disabled.key, None) is not None
 
 
-@pytest.mark.requirement("ADMIN-DISABLE", "AUTH-ROTATION")
 async def test_a_disabled_key_stays_so_when_it_is_rotated_and_a_revoked_one_is_never_enabled(
     pool: Pool, admin: Admin, account: str
 ) -> None:
@@ -138,7 +132,6 @@ async def test_a_disabled_key_stays_so_when_it_is_rotated_and_a_revoked_one_is_n
         await admin_keys.change(admin, key.id, KeyChanges(disabled=False))
 
 
-@pytest.mark.requirement("AUTH-ROTATION")
 async def test_a_revoked_key_cannot_be_rotated_back_to_life(admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await admin_keys.revoke(admin, key.id)
@@ -147,7 +140,6 @@ async def test_a_revoked_key_cannot_be_rotated_back_to_life(admin: Admin, accoun
         await admin_keys.rotate(admin, key.id)
 
 
-@pytest.mark.requirement("KEYS-HASHED")
 async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     fresh = await admin_keys.rotate(admin, key.id)
@@ -161,7 +153,6 @@ async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, ac
     assert fresh.key not in repr(fresh)
 
 
-@pytest.mark.requirement("DIRECTORY")
 async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await put_plan(pool, plan_with("Small", requests_per_minute=1, form2_streaming=False))
@@ -175,7 +166,6 @@ async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admi
     assert changed.concurrent_runs == 3
 
 
-@pytest.mark.requirement("DIRECTORY")
 async def test_a_plan_takes_only_numbers_that_can_be_kept(admin: Admin) -> None:
     for changes in ({"concurrent_runs": 0}, {"concurrent_runs": "2"}, {"requests_per_minute": 2**40}):
         with pytest.raises(Invalid):
@@ -184,7 +174,6 @@ async def test_a_plan_takes_only_numbers_that_can_be_kept(admin: Admin) -> None:
         await admin_plans.change(admin, "Gold", PlanChanges())
 
 
-@pytest.mark.requirement("DIRECTORY")
 async def test_accounts_need_a_plan_and_keys_an_account(admin: Admin, account: str) -> None:
     with pytest.raises(Invalid, match="there is no such plan; there are Enterprise"):
         await admin_accounts.create(admin, NewAccount(name="A", plan="Gold"))
@@ -197,7 +186,6 @@ async def test_accounts_need_a_plan_and_keys_an_account(admin: Admin, account: s
         await admin_keys.add(admin, account, key.key, name="")
 
 
-@pytest.mark.requirement("DIRECTORY")
 async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(
     conn: Connection, admin: Admin
 ) -> None:
@@ -218,7 +206,6 @@ async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(
         await conn.execute("DELETE FROM audit_log")
 
 
-@pytest.mark.requirement("DIRECTORY")
 async def test_last_use_is_written_once_a_minute_and_off_the_path(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
@@ -241,7 +228,6 @@ async def test_last_use_is_written_once_a_minute_and_off_the_path(
     assert await last_used() == first
 
 
-@pytest.mark.requirement("DIRECTORY")
 async def test_migrating_again_keeps_what_was_changed(
     migrated_database_url: str, conn: Connection, admin: Admin
 ) -> None:

@@ -16,7 +16,6 @@ from directory.caller import Callers, Found, resolve
 from directory.secrets import Sealer
 from runtime.postgres import CALL_SECONDS, Connection, DatabaseUnavailable, Pool, connection, open_pool
 
-pytestmark = pytest.mark.requirement("AUTH-KEY", "DIRECTORY")
 SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")
 _BREAK = """
@@ -59,7 +58,6 @@ async def test_many_that_wait_keep_one_connection(
     assert pool.get_stats()["requests_num"] - before == 1
 
 
-@pytest.mark.requirement("AUTH-ROTATION")
 async def test_a_rotated_key_fails_at_the_next_look_up_though_others_wait(
     callers: Callers, admin: Admin, account: str
 ) -> None:

@@ -5,8 +5,6 @@ import pytest
 from contracts.ids import new_id
 from directory.canary import version_for
 
-pytestmark = pytest.mark.requirement("AGENT-CANARY")
-
 IDS = [new_id() for _ in range(20_000)]
 
 

@@ -7,8 +7,6 @@ import pytest
 from contracts.admin_errors import Invalid
 from directory.parameters import check_parameters, max_tokens
 
-pytestmark = pytest.mark.requirement("AGENT-CHECK", "OPENAI-DIALECTS")
-
 
 @pytest.mark.parametrize(
     "parameters",

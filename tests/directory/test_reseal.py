@@ -23,8 +23,6 @@ from tests.blocking import until_blocked_by
 from webhooks import endpoints
 from webhooks.endpoints import seal_owner
 
-pytestmark = pytest.mark.requirement("SECRETS-ROTATION")
-
 OLD, NEW = b"o" * 32, b"n" * 32
 BEFORE = Sealer(OLD)
 BOTH = Sealer(NEW, previous=[OLD])
@@ -199,7 +197,6 @@ async def test_without_the_previous_key_nothing_opens(pool: Pool, conn: Connecti
         await provider_key(pool, AFTER, account, agent, 1)
 
 
-@pytest.mark.requirement("SETTINGS")
 async def test_a_key_that_opens_nothing_in_the_database_is_refused(
     pool: Pool, conn: Connection, account: str
 ) -> None:
@@ -214,7 +211,6 @@ async def test_a_key_that_opens_nothing_in_the_database_is_refused(
     await refuse_unknown_key(pool, Sealer(b"x" * 32))  # one was entered again: the rest can follow
 
 
-@pytest.mark.requirement("SETTINGS")
 def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> None:
     good = base64.b64encode(os.urandom(32)).decode()
     for current, previous, name in (

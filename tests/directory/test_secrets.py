@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from directory.errors import SealBroken
 from directory.secrets import Sealer
 
-pytestmark = pytest.mark.requirement("SECRETS-SEALED")
-
 KEY = b"k" * 32
 
 
@@ -57,7 +55,6 @@ def test_after_a_rotation_old_values_open_and_new_ones_are_under_the_new_key() -
         old.open(again, owner="a")
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize("setting", ["", "not base64!", base64.b64encode(b"short").decode()])
 def test_a_bad_setting_is_refused_without_repeating_it(setting: str) -> None:
     with pytest.raises(ValueError, match=r"^the secret key is ") as caught:

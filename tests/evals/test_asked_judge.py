@@ -22,8 +22,6 @@ from experiments.prices import Price, Prices
 from experiments.reruns import Reruns
 from tests.evals.made_cases import made_suite
 
-pytestmark = pytest.mark.requirement("EVAL-JUDGING")
-
 _FULFILLED = '{"reason": "why", "fulfilled": true}'
 _ANSWERED = WhatIfAnswered(
     outcome="completed",

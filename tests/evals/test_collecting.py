@@ -31,8 +31,6 @@ from tests.conversations import given, recorded
 from tests.conversations.replay_commands import Commands
 from tests.evals.made_cases import RUNS
 
-pytestmark = pytest.mark.requirement("EVAL-COLLECT")
-
 T = TypeVar("T")
 FAILED, ADA = given.trace("failed"), "ada@shop.example"
 
@@ -344,7 +342,6 @@ def test_tools_are_listed_or_nothing_is_collected(shop: ShopLog, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.requirement("EVAL-SYNC")
 def test_sync_takes_out_what_was_erased_and_names_what_is_not_the_logs(shop: ShopLog, tmp_path: Path) -> None:
     """Conversations of its own: one is erased."""
 

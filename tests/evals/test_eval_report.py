@@ -19,8 +19,6 @@ from ops.main import app
 from tests.evals.done_again import case, result
 from tests.evals.made_cases import made_suite
 
-pytestmark = pytest.mark.requirement("EVAL-REPORTS")
-
 _NAMES = [f"c{number:02}" for number in range(40)]
 
 

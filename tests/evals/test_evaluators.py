@@ -9,8 +9,6 @@ from evals.errors import UnfitSuite
 from evals.judging.evaluator_registry import KINDS, evaluators_of
 from tests.evals.done_again import call, case, judged, result
 
-pytestmark = pytest.mark.requirement("EVAL-JUDGING")
-
 _ORDER = call("get_order", order_id="ORD-1")
 _SEARCH = call("search", query="warm winter boots")
 _GERMAN, _ENGLISH = "Ihre Bestellung wurde gestern versandt.", "Your order was shipped yesterday."

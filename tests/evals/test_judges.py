@@ -18,8 +18,6 @@ from evals.recorded_run import MOST_EARLIER
 from evals.verdict.verdict import thresholds_of, verdict
 from tests.evals.done_again import call, case, judged, result
 
-pytestmark = pytest.mark.requirement("EVAL-JUDGING")
-
 _RUBRIC = {"name": "rubric", "rubric": "It is polite."}
 
 

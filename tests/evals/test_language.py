@@ -7,8 +7,6 @@ import pytest
 
 from evals.language import UNDETERMINED, are_same, language_of
 
-pytestmark = pytest.mark.requirement("EVAL-JUDGING")
-
 
 @pytest.mark.parametrize(
     ("text", "language"),

@@ -12,8 +12,6 @@ from evals.judging.live_scoring import live_scores
 from tests.conversations.given import given as given_events
 from tests.conversations.given import turn
 
-pytestmark = pytest.mark.requirement("EVAL-LIVE")
-
 _RUBRIC = {"name": "rubric", "rubric": "It is polite."}
 
 

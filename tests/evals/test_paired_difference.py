@@ -5,8 +5,6 @@ import pytest
 
 from evals.verdict.paired_difference import least_cases, paired_difference, rejected
 
-pytestmark = pytest.mark.requirement("EVAL-VERDICT")
-
 
 def _sides(
     rng: np.random.Generator, cases: int, before: float, after: float

@@ -24,8 +24,6 @@ from evals.suite import RedactionRule
 from tests.conversations import given
 from tests.evals.made_cases import RUNS, history_case
 
-pytestmark = pytest.mark.requirement("EVAL-REDACTION")
-
 SECRET = "ΑΒΓΔΕΖ"
 """Its letters are in no other text: one that is left anywhere is found."""
 GREEK = re.compile("[\u0391-\u03a9]")

@@ -4,7 +4,6 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
-import pytest
 from markdown_it import MarkdownIt
 
 from evals.judging.evaluator_registry import evaluators_of
@@ -16,8 +15,6 @@ from evals.reports.worst_cases import WorstCase, worst_cases
 from evals.results import CaseResult
 from evals.verdict.verdict import SuiteVerdict, thresholds_of, verdict
 from tests.evals.done_again import call, case, judged, result
-
-pytestmark = pytest.mark.requirement("EVAL-REPORTS")
 
 _HOSTILE = (
     "</details><script>alert(1)</script> ````` ```\n# Title\n@everyone ![x](https://evil.example/x.png) "

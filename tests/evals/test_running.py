@@ -29,8 +29,6 @@ from experiments.prices import Price, Prices
 from experiments.reruns import Reruns
 from tests.evals.made_cases import history_case, made_suite
 
-pytestmark = pytest.mark.requirement("EVAL-RUN")
-
 _PRICES = Prices(models={"demo-shop-1": Price(input=1.0, output=2.0)}, currency="EUR")
 _DONE = WhatIfAnswered(
     outcome="completed",

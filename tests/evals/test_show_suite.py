@@ -15,8 +15,6 @@ from ops.errors import RefusedError, SetupError
 from ops.main import app
 from tests.evals.made_cases import history_case, made_suite
 
-pytestmark = pytest.mark.requirement("EVAL-SUITE")
-
 
 def test_a_suite_is_shown_by_the_kinds_of_its_cases(tmp_path: Path) -> None:
     made_suite(tmp_path, [history_case(name) for name in ("shop", "sources", "failed")])

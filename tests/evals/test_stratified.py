@@ -2,13 +2,10 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.stratified import StratifiedSample, shares_of
-
-pytestmark = pytest.mark.requirement("EVAL-COLLECT")
 
 SIZES = st.dictionaries(st.integers(0, 30), st.integers(1, 60), min_size=1, max_size=12)
 

@@ -19,8 +19,6 @@ from evals.recorded_run import run_of_case
 from evals.suite import AGENT, SETTINGS, read_settings, read_suite
 from tests.evals.made_cases import RUNS, history_case, made_suite
 
-pytestmark = pytest.mark.requirement("EVAL-SUITE")
-
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_case_holds_its_run_as_it_was_recorded(name: str, tmp_path: Path) -> None:

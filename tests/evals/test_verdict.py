@@ -13,8 +13,6 @@ from evals.verdict.verdict import SuiteVerdict, thresholds_of, verdict
 from tests.evals.done_again import judged
 from tests.evals.shop_replies import Shop
 
-pytestmark = pytest.mark.requirement("EVAL-VERDICT")
-
 _DEFAULTS = thresholds_of({}, evaluators_of(()))
 _SHOP = Shop(200)
 

@@ -21,8 +21,6 @@ from evals.verdict.version_comparison import (
     compare_versions,
 )
 
-pytestmark = pytest.mark.requirement("AGENT-CANARY")
-
 _RUNS = 6
 Values = NDArray[np.float64]
 

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from tests.gateway.admin import AdminClient, make_agent
 from tests.gateway.client import check_problem
-
-pytestmark = pytest.mark.requirement("ADMIN-API")
 
 
 async def test_an_account_is_made_shown_and_changed(admin: AdminClient) -> None:

@@ -20,8 +20,6 @@ from tests.gateway.process import GatewayProcess
 from tests.gateway.sockets import ask
 from tests.system.collector import collector
 
-pytestmark = pytest.mark.requirement("ADMIN-API")
-
 SECRET_KEY = base64.b64encode(os.urandom(32)).decode()
 UNKNOWN = "019a0000-0000-7000-8000-00000000dead"
 
@@ -58,7 +56,6 @@ async def test_the_two_apis_have_two_keys(admin: AdminClient, accounts: Accounts
     assert (await admin.http.get(f"{admin.url}/accounts", headers=scheme)).status_code == 200
 
 
-@pytest.mark.requirement("ADMIN-GUESSES")
 async def test_an_address_may_try_so_many_wrong_tokens_and_the_right_one_always_counts(
     http: httpx.AsyncClient, start_gateway: StartGateway
 ) -> None:
@@ -87,7 +84,6 @@ async def test_an_address_may_try_so_many_wrong_tokens_and_the_right_one_always_
         }
 
 
-@pytest.mark.requirement("NO-CORS")
 async def test_no_browser_is_let_in(admin: AdminClient) -> None:
     asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
     preflight = await admin.http.request("OPTIONS", f"{admin.url}/accounts", headers=asked)
@@ -108,7 +104,6 @@ async def test_without_a_token_there_is_no_such_address(
         assert document | {"trace_id": ""} == unknown | {"trace_id": ""}
 
 
-@pytest.mark.requirement("ONE-FORM")
 async def test_an_address_has_one_form(admin: AdminClient) -> None:
     port = httpx.URL(admin.url).port or 0
     rest = f"Host: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
@@ -133,7 +128,6 @@ async def test_an_address_has_one_form(admin: AdminClient) -> None:
         assert status == 200 or answer.check_refusal()["code"] == "not_found"
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
@@ -258,14 +252,12 @@ async def test_an_odd_query_is_named(admin: AdminClient, path: str, field: str) 
     assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "dry_run"
 
 
-@pytest.mark.requirement("QUERY-BOUNDS")
 @pytest.mark.parametrize("query", ["&".join(["actor=a"] * 51), "actor=" + "a" * 16 * 1024])
 async def test_a_query_that_is_too_long_is_refused(admin: AdminClient, query: str) -> None:
     problem = check_problem(await admin.send("GET", f"/audit?{query}"), 400, "invalid_request")
     assert problem["detail"] == "The query has more than 50 fields or 16384 bytes."
 
 
-@pytest.mark.requirement("BODY-400")
 async def test_bodies_are_read_strictly(admin: AdminClient) -> None:
     deep = "[" * 40 + "]" * 40
     for content, code, status in (

@@ -6,12 +6,9 @@ import pytest
 
 from tests.gateway.admin import AdminClient, make_agent
 
-pytestmark = pytest.mark.requirement("ADMIN-API")
-
 UNKNOWN = "019a0000-0000-7000-8000-00000000dead"
 
 
-@pytest.mark.requirement("AGENT-VERSIONS")
 async def test_a_change_of_an_agent_is_a_version_and_disabling_it_is_none(
     admin: AdminClient, account: str
 ) -> None:
@@ -28,7 +25,6 @@ async def test_a_change_of_an_agent_is_a_version_and_disabling_it_is_none(
     assert (await admin.get(f"{path}/versions/1"))["system_prompt"] == "One."
 
 
-@pytest.mark.requirement("AGENT-VERSIONS")
 async def test_versions_come_in_pages_the_newest_first(admin: AdminClient, account: str) -> None:
     path = f"/agents/{(await make_agent(admin, account))['id']}"
     for prompt in ("Two.", "Three."):
@@ -43,7 +39,6 @@ async def test_versions_come_in_pages_the_newest_first(admin: AdminClient, accou
         await admin.refused("GET", f"{path}/versions/{unknown}", status=404, code="not_found")
 
 
-@pytest.mark.requirement("AGENT-VERSIONS")
 async def test_a_deleted_agent_leaves_an_audit_without_its_secrets(admin: AdminClient, account: str) -> None:
     made = await make_agent(admin, account, system_prompt="One.", provider_key="sk-provider-canary-1234")
     path = f"/agents/{made['id']}"
@@ -61,7 +56,6 @@ async def test_a_deleted_agent_leaves_an_audit_without_its_secrets(admin: AdminC
     assert "canary" not in str(rows)
 
 
-@pytest.mark.requirement("AGENT-VERSIONS")
 async def test_disable_enable_and_restore_are_in_the_audit_of_an_agent(
     admin: AdminClient, account: str
 ) -> None:
@@ -95,7 +89,6 @@ async def with_shop(admin: AdminClient, account: str) -> str:
     return path
 
 
-@pytest.mark.requirement("AGENT-VERSIONS")
 async def test_an_mcp_server_is_added_changed_and_removed_each_in_a_version(
     admin: AdminClient, with_shop: str
 ) -> None:
@@ -113,7 +106,6 @@ async def test_an_mcp_server_is_added_changed_and_removed_each_in_a_version(
     assert (await admin.get(f"{with_shop}/versions/2"))["mcp_servers"] == [SHOWN]
 
 
-@pytest.mark.requirement("TOOLS-HEADERS-ORIGIN")
 async def test_headers_of_an_mcp_server_stay_within_its_origin(admin: AdminClient, with_shop: str) -> None:
     path = f"{with_shop}/mcp_servers/shop"
     moved = await admin.patch(path, {"url": "https://SHOP.example:443/v2"})
@@ -149,7 +141,6 @@ async def put_returns(admin: AdminClient, base: str) -> Any:
     return (await admin.post(f"{base}/documents", document))["document"]
 
 
-@pytest.mark.requirement("RETRIEVAL")
 async def test_a_document_is_added_once_and_changed(admin: AdminClient, base: str) -> None:
     document = await put_returns(admin, base)
     assert document["title"] == "Returns"
@@ -165,7 +156,6 @@ async def test_a_document_is_added_once_and_changed(admin: AdminClient, base: st
     assert "Sixty" not in str(await admin.get("/audit", kind="document"))
 
 
-@pytest.mark.requirement("RETRIEVAL")
 async def test_a_knowledge_base_is_searched_also_while_it_is_disabled(
     admin: AdminClient, account: str, base: str
 ) -> None:
@@ -182,14 +172,12 @@ async def test_a_knowledge_base_is_searched_also_while_it_is_disabled(
     assert await admin.refused("GET", f"{base}/search", status=400, code="invalid_request") == ["query"]
 
 
-@pytest.mark.requirement("RETRIEVAL")
 async def test_a_document_over_a_mebibyte_is_taken(admin: AdminClient, base: str) -> None:
     text = f"<!-- {'a' * 2**20} --><p>Hardly a word.</p>"
     long = {"name": "long.html", "kind": "html", "text": text}
     assert (await admin.post(f"{base}/documents", long))["document"]["characters"] > 2**20
 
 
-@pytest.mark.requirement("RETRIEVAL")
 async def test_a_deleted_document_is_listed_no_more(admin: AdminClient, base: str) -> None:
     document = await put_returns(admin, base)
     await admin.post(f"{base}/documents", {"name": "other.txt", "text": "Other."})
@@ -224,7 +212,6 @@ async def test_a_conversation_that_is_none_is_not_deleted(admin: AdminClient) ->
         await admin.refused("DELETE", f"/conversations/{name}", status=404, code="not_found")
 
 
-@pytest.mark.requirement("PLAYGROUND")
 async def test_a_draft_is_stored_once_with_the_secrets_of_its_version(
     admin: AdminClient, with_shop: str
 ) -> None:

@@ -27,8 +27,6 @@ from gateway.protocols.ag_ui.run import RunAgentInput, history_of, verdicts_of
 from tests.gateway.live_frames import events_of, finished
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
-pytestmark = pytest.mark.requirement("AG-UI")
-
 HI = {"id": "1", "role": "user", "content": "hi"}
 RUN = {"threadId": "t", "runId": "r"}
 REPLY = ids.reply_id(TRACE)
@@ -117,7 +115,6 @@ def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
     assert "result" not in told[-1]
 
 
-@pytest.mark.requirement("APPROVAL-CLIENTS")
 @pytest.mark.parametrize(("is_1_0", "expiry"), [(True, {"expiresAt": "later"}), (False, {})])
 def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0: bool, expiry: Any) -> None:
     *_, last = events([Started(), Text("a"), ToolStarted("3", "find", {}), WAIT], is_1_0=is_1_0)
@@ -139,7 +136,6 @@ def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0
     assert told[3]["messageId"] == f"{REPLY}-3"
 
 
-@pytest.mark.requirement("TOOLS-ELICITATION")
 def test_what_a_tool_asks_for_is_an_interrupt_with_its_schema_or_its_link() -> None:
     *_, last = events([Started(), ToolStarted("3", "find", {}), *asking(FORM)])
     (interrupt,) = last["outcome"]["interrupts"]
@@ -156,7 +152,6 @@ def test_what_a_tool_asks_for_is_an_interrupt_with_its_schema_or_its_link() -> N
     assert [each.body for each in verdicts] == [DecisionBody(decision="approved", input={"name": "Ada"})]
 
 
-@pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_interrupts_are_answered_or_dismissed() -> None:
     edited = {"approved": True, "editedArgs": {"q": 2}}
     refused = {"approved": False, "editedArgs": {"q": 2}, "reason": "No."}

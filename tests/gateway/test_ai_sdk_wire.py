@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from contracts import ids
 from contracts.examples import CONVERSATION, SOURCE, TRACE
@@ -24,8 +23,6 @@ from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import events_of, finished
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
-
-pytestmark = pytest.mark.requirement("AI-SDK")
 
 
 def message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
@@ -116,7 +113,6 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
     ]
 
 
-@pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_message() -> None:
     asked = events([Started(), Text("a"), ToolStarted("3", "find", {}), WAIT])
     assert [each if isinstance(each, str) else each["type"] for each in asked] == [
@@ -134,7 +130,6 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
     assert told[0]["messageId"] == asked[0]["messageId"]
 
 
-@pytest.mark.requirement("TOOLS-ELICITATION")
 def test_what_a_tool_asks_for_is_data_next_to_the_request_and_answered_next_to_the_messages() -> None:
     told = events([Started(), ToolStarted("3", "find", {}), *asking(FORM)])
     data, request = told[3:5]
@@ -153,7 +148,6 @@ def test_what_a_tool_asks_for_is_data_next_to_the_request_and_answered_next_to_t
     assert said.body.input == {"name": "Ada"}
 
 
-@pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_what_is_said_of_calls_counts_in_the_last_message_alone() -> None:
     def part(approval_id: str, **more: Any) -> dict[str, Any]:
         return {"type": "tool-find", "state": "approval-responded", "approval": {"id": approval_id, **more}}

@@ -26,8 +26,6 @@ from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import message, run
 from tests.gateway.test_view_paused import ASKED
 
-pytestmark = pytest.mark.requirement("APPROVAL-CLIENTS")
-
 WAIT = Broken(
     "approval_required",
     "A person has to approve a tool call.",

@@ -8,7 +8,6 @@ import pytest
 from gateway.http import strict_json
 from gateway.http.problem_responses import Refusal
 
-pytestmark = pytest.mark.requirement("BODY-400", "BODY-TEXT")
 BODIES = [
     b'{"message": "caf\\u00e9 \\ud83d\\ude00 \\u0000 \\/", "prompt": null}',
     b'{"message": 1, "a": -0.5e+9, "b": true, "c": [1, "x", {"d": []}], "e": {}}',

@@ -10,8 +10,6 @@ from contracts.updates import Broken, Finished, NextRound, Started, Text, ToolEn
 from contracts.values import Message
 from gateway.runs.call_order import CallOrder
 
-pytestmark = pytest.mark.requirement("CALLS-IN-ORDER")
-
 FINISHED = Finished(Message(id="m", conversation_id="c", content="", token_count=1, created_at=""), ())
 
 

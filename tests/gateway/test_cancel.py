@@ -18,8 +18,6 @@ from tests.gateway.conftest import Accounts
 from tests.gateway.stored import AT, add, ended, write
 from tests.gateway.worker import Turn, Worker
 
-pytestmark = pytest.mark.requirement("CANCEL-HTTP")
-
 
 @pytest.fixture
 async def asked(fresh_nats_url: str) -> AsyncIterator["asyncio.Queue[messages.CancelRequested]"]:
@@ -106,7 +104,6 @@ async def test_what_has_ended_or_is_not_the_accounts_is_refused(
     assert asked.empty()
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_to_cancel_counts_against_no_limit(client: Client, accounts: Accounts) -> None:
     tight = Client(client.http, client.url, accounts.tight.key, accounts.tight.agent)
     for _ in range(5):  # the plan has 2 a minute

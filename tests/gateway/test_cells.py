@@ -20,8 +20,6 @@ from tests.gateway.conftest import Account, make_account
 from tests.gateway.process import GatewayProcess, gateway_process
 from tests.gateway.worker import Worker
 
-pytestmark = pytest.mark.requirement("CELLS")
-
 
 class Cells(msgspec.Struct):
     """The router's address, and of each cell its gateway, its database, and an account that lives there."""

@@ -24,8 +24,6 @@ from tests.gateway.event_streams import asked
 from tests.gateway.stored import write
 from tests.gateway.worker import Turn
 
-pytestmark = pytest.mark.requirement("JOIN")
-
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 TEXT = "Déjà vu 👀: the order has shipped, and will be there on Monday."
 CALLS = [ToolStarted(f"c{n}", "look", {"n": n}) for n in range(3)]

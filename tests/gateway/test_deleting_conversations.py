@@ -2,15 +2,11 @@
 
 from contextlib import AbstractAsyncContextManager
 
-import pytest
-
 from contracts import ids, subjects
 from contracts.messages import EraseAnswered, EraseConversation, EraseOutcome
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Worker
-
-pytestmark = pytest.mark.requirement("ERASE")
 
 
 def erasing(worker: Worker, outcome: EraseOutcome) -> AbstractAsyncContextManager[list[EraseConversation]]:

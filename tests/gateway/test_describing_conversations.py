@@ -15,8 +15,6 @@ from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
 from tests.gateway.worker import Worker
 
-pytestmark = pytest.mark.requirement("DESCRIBE")
-
 
 def describing(
     worker: Worker, outcome: DescribeOutcome = "described", version: int = 0
@@ -161,7 +159,6 @@ async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Cl
     check_problem(response, 401, "missing_api_key")
 
 
-@pytest.mark.requirement("LIMIT-THREAD")
 async def test_a_full_conversation_is_refused(client: Client, worker: Worker) -> None:
     async with describing(worker, "full"):
         check_problem(await patch(client, ids.new_id(), {"title": "x"}), 409, "conversation_full")

@@ -18,7 +18,6 @@ from tests.gateway.sockets import connected
 from tests.gateway.worker import Worker
 
 
-@pytest.mark.requirement("STREAM-DISCONNECT")
 async def test_a_run_goes_on_after_its_client_disconnects(
     client: Client, worker: Worker, gateway: GatewayProcess
 ) -> None:
@@ -39,7 +38,6 @@ async def test_a_run_goes_on_after_its_client_disconnects(
     assert "ASGI" not in gateway.text()
 
 
-@pytest.mark.requirement("STREAM-SLOW-READER", "STREAM-CONCAT")
 async def test_a_slow_client_gets_everything_and_holds_up_nobody(
     client: Client, worker: Worker, gateway: GatewayProcess
 ) -> None:
@@ -63,7 +61,6 @@ async def test_a_slow_client_gets_everything_and_holds_up_nobody(
     assert got.count(b'"type":"done"') == 1
 
 
-@pytest.mark.requirement("STREAM-DISCONNECT")
 async def test_disconnected_requests_leave_no_open_files(
     client: Client, worker: Worker, gateway: GatewayProcess
 ) -> None:
@@ -86,7 +83,6 @@ async def test_disconnected_requests_leave_no_open_files(
     assert watched.num_fds() < before + 20  # pools grow a little
 
 
-@pytest.mark.requirement("STREAM-SHUTDOWN")
 async def test_shutdown_drains_open_requests_in_time(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
@@ -128,7 +124,6 @@ async def deaf(process: GatewayProcess) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.requirement("STREAM-SHUTDOWN")
 async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
@@ -153,7 +148,6 @@ async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
     assert worker.untaken("slow") == 0
 
 
-@pytest.mark.requirement("STREAM-SHUTDOWN", "IDEMPOTENCY")
 async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker, pool: Pool
 ) -> None:
@@ -175,7 +169,6 @@ async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
     assert worker.untaken("claimed") == 0
 
 
-@pytest.mark.requirement("STREAM-SHUTDOWN")
 async def test_shutdown_of_an_idle_gateway_is_immediate(start_gateway: StartGateway) -> None:
     process = await start_gateway()
     process.signal(signal.SIGTERM)
@@ -183,7 +176,6 @@ async def test_shutdown_of_an_idle_gateway_is_immediate(start_gateway: StartGate
         assert await process.wait() == 0
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("name", "value"),
     [

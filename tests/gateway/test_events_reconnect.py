@@ -5,7 +5,6 @@ import re
 
 import httpx
 import msgspec
-import pytest
 from msgspec.structs import replace
 
 from contracts import events, frames, ids
@@ -17,8 +16,6 @@ from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import FIRST, SECOND, SOURCE, asked, open_events, parsed, read, story
 from tests.gateway.stored import AT, complete, write
 from tests.gateway.worker import Turn, Worker
-
-pytestmark = pytest.mark.requirement("JOIN")
 
 
 async def test_a_run_out_of_the_log_resumes_behind_each_cursor_at_each_gateway(

@@ -20,8 +20,6 @@ from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Worker
 
-pytestmark = pytest.mark.requirement("FEEDBACK")
-
 READ_MODELS = (messages_table.PROJECTION, feedback_table.PROJECTION, conversations_table.PROJECTION)
 
 

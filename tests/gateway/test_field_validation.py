@@ -1,4 +1,4 @@
-"""Validation: headers, fields and parameters with invalid values (docs/change/specification.md 4)."""
+"""Validation: headers, fields and parameters with invalid values (interface specification, section 4)."""
 
 import base64
 import json
@@ -26,7 +26,6 @@ def encoded(place: Any) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-@pytest.mark.requirement("AUTH-401")
 async def test_keys_that_do_not_count_look_alike(
     pool: Pool, conn: Connection, gateway: GatewayProcess
 ) -> None:
@@ -62,7 +61,6 @@ async def test_keys_that_do_not_count_look_alike(
     assert seen.pop()[0] == 401
 
 
-@pytest.mark.requirement("BODY-TWICE", "BODY-400", "BODY-UNKNOWN-FIELD", "BODY-TEXT")
 @pytest.mark.parametrize(
     ("content", "fields"),
     [
@@ -125,7 +123,6 @@ async def test_a_body_says_one_thing_in_fields_that_are_known(
     assert [error["field"] for error in problem.get("errors", [])] == fields
 
 
-@pytest.mark.requirement("BODY-413")
 @pytest.mark.parametrize(
     ("fits", "fragment"), [(256 * KIB, '"message":"%s"'), (64 * KIB, '"message":"a","prompt":"%s"')]
 )
@@ -144,7 +141,6 @@ async def test_text_is_bounded_to_the_byte(
     assert problem["errors"]
 
 
-@pytest.mark.requirement("BODY-413")
 async def test_a_body_is_bounded_to_the_byte(client: Client) -> None:
     content = f'{{"message":"a",{NO_THREAD}}}'.encode()
     whole = content + b" " * (1024 * KIB - len(content))
@@ -152,7 +148,6 @@ async def test_a_body_is_bounded_to_the_byte(client: Client) -> None:
     check_problem(await client.post(content=whole + b" "), 413, "message_too_large")
 
 
-@pytest.mark.requirement("BODY-413")
 async def test_a_plan_bounds_the_message_to_the_byte(pool: Pool, client: Client) -> None:
     await put_plan(pool, plan_with("Short", max_message_bytes=100))
     account = await make_account(pool, "Short")
@@ -189,7 +184,6 @@ HEADERS: list[tuple[str, list[str], int]] = [
 ]
 
 
-@pytest.mark.requirement("HEADERS-400", "BODY-415", "PROBLEM-JSON")
 @pytest.mark.parametrize(("name", "values", "status"), HEADERS, ids=str)
 async def test_headers_say_one_thing(
     client: Client, gateway: GatewayProcess, name: str, values: list[str], status: int
@@ -209,7 +203,6 @@ async def test_headers_say_one_thing(
     assert status != 400 or [error["field"] for error in problem["errors"]] == [name]
 
 
-@pytest.mark.requirement("CONV-OWNER", "PROBLEM-JSON")
 async def test_what_is_no_id_of_a_thread_is_not_found_in_the_same_words(client: Client) -> None:
     unknown = ids.new_id()
     details = set()
@@ -231,7 +224,6 @@ async def test_what_is_no_id_of_a_thread_is_not_found_in_the_same_words(client: 
     assert len(details) == 1
 
 
-@pytest.mark.requirement("CONV-LIST", "PROBLEM-JSON")
 async def test_pages_are_asked_for_in_one_form(client: Client) -> None:
     wrong = {
         "limit": [
@@ -275,7 +267,6 @@ async def test_pages_are_asked_for_in_one_form(client: Client) -> None:
         check_problem(response, 400, "invalid_request")
 
 
-@pytest.mark.requirement("TRACE-ID", "LIMIT-RATE", "TELEMETRY")
 @pytest.mark.parametrize("traceparent", ["00-zz-zz-01", f"00-{'f' * 32}-00f067aa0ba902b7-01"])
 async def test_what_a_caller_says_of_itself_changes_nothing(
     client: Client, accounts: Accounts, traceparent: str

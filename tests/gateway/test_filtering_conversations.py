@@ -12,8 +12,6 @@ from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account
 from tests.gateway.test_reading_conversations import project
 
-pytestmark = pytest.mark.requirement("CONV-FILTERS")
-
 
 async def _thread(store: ConversationStore, account: Account, agent: str, message: str, day: int) -> str:
     conversation_id, trace_id = ids.new_id(), os.urandom(16).hex()

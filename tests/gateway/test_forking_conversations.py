@@ -20,8 +20,6 @@ from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
 from tests.gateway.worker import Worker
 
-pytestmark = pytest.mark.requirement("FORK")
-
 
 def forks(
     worker: Worker, outcome: ForkOutcome = "forked", store: ConversationStore | None = None

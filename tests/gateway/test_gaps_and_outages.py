@@ -28,7 +28,6 @@ def text_of(seen: list[dict[str, object]]) -> str:
     return "".join(str(event["content"]) for event in seen if event["type"] == "delta")
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "CHAT-JSON")
 async def test_tool_outputs_that_were_lost_come_from_the_log(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
@@ -49,7 +48,6 @@ async def test_tool_outputs_that_were_lost_come_from_the_log(
     assert (await waiting).json()["tool_calls"] == [{"name": "find", "input": {"q": "x"}, "output": "[1]"}]
 
 
-@pytest.mark.requirement("UNREADABLE")
 @pytest.mark.parametrize("completed", [False, True])
 async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
     client: Client, store: ConversationStore, accounts: Accounts, completed: bool
@@ -74,7 +72,6 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
         ]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 async def test_a_run_survives_a_restart_of_nats(
     http: httpx.AsyncClient,
     nats_server: NatsServer,
@@ -132,7 +129,6 @@ class HeldLog(Log):
         return rows
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_one(
     fresh_nats_url: str, pool: Pool, accounts: Accounts
 ) -> None:
@@ -151,7 +147,6 @@ async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_o
             await run.close()
 
 
-@pytest.mark.requirement("OVERLOADED", "HEALTH")
 async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
     http: httpx.AsyncClient, start_gateway: StartGateway, worker: Worker, tmp_path: Path
 ) -> None:

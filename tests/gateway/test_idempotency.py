@@ -19,8 +19,6 @@ from tests.gateway.conftest import Account, Accounts, StartGateway, make_account
 from tests.gateway.stored import AT, ended, write
 from tests.gateway.worker import Worker
 
-pytestmark = pytest.mark.requirement("IDEMPOTENCY")
-
 ONE = plan_with("One", concurrent_runs=1, tokens_per_month=100)
 
 
@@ -283,7 +281,6 @@ async def test_a_request_that_began_while_nobody_waited_is_found(
     assert worker.untaken(message) == 0
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT", "LIMIT-QUOTA")
 async def test_a_repeated_idempotency_key_takes_no_slot_and_no_tokens(
     client: Client, elsewhere: Client, worker: Worker, store: ConversationStore, one: Account, redis_url: str
 ) -> None:

@@ -5,8 +5,6 @@ import pytest
 from gateway.chat.idempotency_key import parse
 from tests.gateway.client import Client, check_problem
 
-pytestmark = pytest.mark.requirement("IDEMPOTENCY")
-
 
 @pytest.mark.parametrize(
     ("value", "key"),
@@ -38,7 +36,6 @@ def test_a_key_is_visible_ascii_bare_or_quoted(value: bytes, key: str | None) ->
     assert parse(value) == key
 
 
-@pytest.mark.requirement("HEADERS-400")
 @pytest.mark.parametrize("values", [[""], ["a b"], ["x" * 256], ["a", "a"]])
 async def test_a_header_that_cannot_be_right_is_named(client: Client, values: list[str]) -> None:
     headers = [*client.headers.items(), *(("Idempotency-Key", value) for value in values)]

@@ -22,7 +22,6 @@ async def asked(client: Client, worker: Worker, message: str = "hi", **body: Any
     return await worker.next(message), waiting
 
 
-@pytest.mark.requirement("CHAT-JSON", "CONV-NEW", "TRACE-ID")
 async def test_the_reply_is_one_json(client: Client, worker: Worker, accounts: Accounts) -> None:
     turn, waiting = await asked(client, worker, message="hello", conversation_id=None)
     message = await turn.answer("Hi.")
@@ -53,7 +52,6 @@ async def test_the_reply_is_one_json(client: Client, worker: Worker, accounts: A
     assert request.requested_at < request.deadline
 
 
-@pytest.mark.requirement("CHAT-JSON")
 async def test_tool_calls_are_there_when_tools_ran(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
@@ -69,7 +67,6 @@ async def test_tool_calls_are_there_when_tools_ran(
     ]
 
 
-@pytest.mark.requirement("CONV-CONTINUE", "PROMPT-OVERRIDE")
 async def test_a_conversation_and_a_prompt_are_handed_on(client: Client, worker: Worker) -> None:
     known = ids.new_id()
     turn, waiting = await asked(client, worker, conversation_id=known.upper(), prompt="Be brief.")
@@ -80,7 +77,6 @@ async def test_a_conversation_and_a_prompt_are_handed_on(client: Client, worker:
     assert turn.request.prompt == "Be brief."
 
 
-@pytest.mark.requirement("AUTH-ANY-AGENT")
 async def test_one_key_serves_many_agents(client: Client, worker: Worker, accounts: Accounts) -> None:
     for agent in (accounts.free.agent, accounts.free.second_agent.upper()):
         other = Client(client.http, client.url, accounts.free.key, agent)
@@ -90,7 +86,6 @@ async def test_one_key_serves_many_agents(client: Client, worker: Worker, accoun
         assert turn.request.agent_id == agent.lower()
 
 
-@pytest.mark.requirement("ERROR-TABLE", "PROBLEM-JSON")
 @pytest.mark.parametrize(
     "code",
     [
@@ -111,7 +106,6 @@ async def test_a_failed_run_is_a_problem_of_its_code(client: Client, worker: Wor
     assert problem["detail"] == "it failed"
 
 
-@pytest.mark.requirement("ACCEPTED-FIRST", "CONV-BUSY", "CONV-OWNER")
 @pytest.mark.parametrize(
     ("path", "status", "code"),
     [
@@ -131,7 +125,6 @@ async def test_what_the_worker_refuses_is_a_status(
     assert problem["trace_id"] == turn.request.trace_id
 
 
-@pytest.mark.requirement("CONV-OWNER")
 async def test_an_unknown_conversation_is_refused_in_the_same_words_however_it_is_found_out(
     client: Client, worker: Worker
 ) -> None:
@@ -145,7 +138,6 @@ async def test_an_unknown_conversation_is_refused_in_the_same_words_however_it_i
     assert by_worker["detail"] == by_form["detail"] == by_read["detail"]
 
 
-@pytest.mark.requirement("ACCEPTED-FIRST")
 async def test_nothing_is_answered_before_the_acceptance(client: Client, worker: Worker) -> None:
     opening = asyncio.create_task(client.open())
     turn = await worker.next()

@@ -23,8 +23,6 @@ from tests.gateway.client import check_problem
 from tests.gateway.conftest import StartGateway
 from tests.gateway.process import GatewayProcess
 
-pytestmark = pytest.mark.requirement("AUTH-GUESSES")
-
 ADDRESS = "203.0.113.9"
 
 

@@ -17,7 +17,6 @@ OPERATIONS = [
 ]
 
 
-@pytest.mark.requirement("QUERY-KNOWN")
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 async def test_unknown_query_parameters_are_refused_by_name(client: Client, method: str, path: str) -> None:
     address = re.sub(r"{\w+}", "0192f0c1-0000-7000-8000-0000000000b1", path)
@@ -34,7 +33,6 @@ async def test_unknown_query_parameters_are_refused_by_name(client: Client, meth
     check_problem(nobody, 401, "missing_api_key")
 
 
-@pytest.mark.requirement("QUERY-KNOWN")
 async def test_the_refusal_lists_what_is_known(client: Client) -> None:
     problem = check_problem(await client.get("/v1/approvals", state="open"), 400, "invalid_request")
     assert problem["detail"] == (
@@ -42,14 +40,12 @@ async def test_the_refusal_lists_what_is_known(client: Client) -> None:
     )
 
 
-@pytest.mark.requirement("QUERY-KNOWN")
 async def test_clients_of_other_protocols_may_send_more(client: Client) -> None:
     headers = {"Authorization": f"Bearer {client.headers['X-Api-Key']}"}
     answer = await client.http.get(f"{client.url}/openai/v1/models?api-version=2026-01-01", headers=headers)
     assert answer.status_code == 200
 
 
-@pytest.mark.requirement("FRONT-PAGE")
 async def test_the_first_address_tells_programs_and_people_where_to_go(client: Client) -> None:
     links = (await client.http.get(f"{client.url}/")).json()
     assert links["name"] == "Agent Chat Service"

@@ -19,8 +19,6 @@ from tests.gateway.test_idempotency import claimed_for
 from tests.gateway.worker import Worker
 from tests.support.proxy import Proxy, proxied
 
-pytestmark = pytest.mark.requirement("RUN-ALONE")
-
 _LARGE = "x" * 200_000
 _FEW_BYTES = 50_000
 

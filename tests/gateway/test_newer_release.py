@@ -4,8 +4,6 @@ import asyncio
 import json
 import uuid
 
-import pytest
-
 from contracts import frames, ids, messages
 from contracts.events import ApprovalRequested
 from conversations.aggregate.turn import CANCELLED
@@ -15,8 +13,6 @@ from tests.gateway import event_streams, stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Worker
-
-pytestmark = pytest.mark.requirement("EVENTS-NEWER")
 
 NEW = ("unheard_of.v9", b'{"type":"unheard_of.v9"}')
 

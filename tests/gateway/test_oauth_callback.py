@@ -3,7 +3,6 @@
 from contextlib import AbstractAsyncContextManager
 
 import httpx
-import pytest
 
 from contracts import subjects
 from contracts.authorizations import AuthorizationFinished, FinishAuthorization, callback_of
@@ -11,8 +10,6 @@ from gateway.access.wrong_keys import WRONG_AT_ONCE
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import StartGateway
 from tests.gateway.worker import Worker
-
-pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
 
 STATE = "s" * 43
 
@@ -35,7 +32,6 @@ async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Clie
     assert heard == [FinishAuthorization(state=STATE, code="c/d", issuer="https://auth.example")]
 
 
-@pytest.mark.requirement("TOOLS-OAUTH-ISSUERS")
 async def test_the_redirect_uri_of_an_issuer_is_handed_on_with_whose_it_is(
     client: Client, worker: Worker
 ) -> None:
@@ -70,7 +66,6 @@ async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worke
     assert heard == []
 
 
-@pytest.mark.requirement("AUTH-GUESSES")
 async def test_an_address_that_guesses_states_is_asked_to_wait(
     start_gateway: StartGateway, worker: Worker
 ) -> None:

@@ -13,8 +13,6 @@ from gateway.protocols.openai.completion_answers import CompletionChunks
 from gateway.protocols.openai.completion_body import ChatCompletion, hash_of, texts_of
 from tests.gateway.live_frames import events_of, finished
 
-pytestmark = pytest.mark.requirement("OPENAI-API")
-
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
 
 

@@ -15,8 +15,6 @@ from tests.gateway.process import GatewayProcess
 from tests.gateway.stored import AT, complete, write
 from tests.gateway.worker import Turn, Worker
 
-pytestmark = pytest.mark.requirement("OPENAI-API")
-
 
 class Caller:
     """A client that counts its tries as OpenAI's SDKs do; `key` is its name for the conversation."""

@@ -62,7 +62,6 @@ def examples(document: Json) -> Iterator[tuple[Json, Any]]:
                     yield from ((schema, event) for event in events)
 
 
-@pytest.mark.requirement("OPENAPI")
 @pytest.mark.parametrize("admin", [False, True])
 def test_the_document_is_openapi_and_its_examples_are_what_it_says(admin: bool) -> None:
     document = json.loads(json.dumps(openapi.document(admin)))
@@ -80,7 +79,6 @@ def test_the_document_is_openapi_and_its_examples_are_what_it_says(admin: bool) 
     assert checked > 100
 
 
-@pytest.mark.requirement("OPENAPI")
 def test_a_start_does_not_make_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes longer than all else in a start."""
     made = list[bool]()
@@ -89,7 +87,6 @@ def test_a_start_does_not_make_the_document(monkeypatch: pytest.MonkeyPatch) -> 
     assert made == []
 
 
-@pytest.mark.requirement("OPENAPI", "ERROR-TABLE")
 def test_every_operation_tells_its_codes_and_headers() -> None:
     document = openapi.document(admin=True)
     told = set()
@@ -115,7 +112,6 @@ def test_every_operation_tells_its_codes_and_headers() -> None:
     assert errors.ERRORS.keys() == told
 
 
-@pytest.mark.requirement("OPENAPI", "NO-CORS")
 async def test_the_document_is_served(client: Client) -> None:
     served = await client.http.get(f"{client.url}/openapi.json")
     document = served.json()
@@ -156,7 +152,6 @@ async def test_the_document_is_served(client: Client) -> None:
     }
 
 
-@pytest.mark.requirement("OPENAPI-CLIENTS")
 @pytest.mark.parametrize("admin", [False, True])
 def test_generators_find_what_they_need(admin: bool) -> None:
     document = json.loads(json.dumps(openapi.document(admin)))
@@ -191,7 +186,6 @@ def _wrong(value: Any, place: str = "") -> Iterator[str]:
             yield from _wrong(each, f"{place}/{name}")
 
 
-@pytest.mark.requirement("OPENAPI-CLIENTS")
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css"])
 @pytest.mark.parametrize(
     ("accepted", "packed"),
@@ -208,7 +202,6 @@ async def test_what_the_page_loads_is_compressed_for_who_takes_that(
     assert (int(served.headers["content-length"]) < len(plain.content) / 3) == packed
 
 
-@pytest.mark.requirement("OPENAPI", "NO-CORS")
 async def test_the_page_tries_calls_out_and_asks_no_other_host(client: Client) -> None:
     page = await client.http.get(f"{client.url}/docs")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -233,7 +226,6 @@ async def test_the_page_tries_calls_out_and_asks_no_other_host(client: Client) -
     check_problem(await client.http.get(f"{client.url}/docs/swagger-ui-standalone.js"), 404, "not_found")
 
 
-@pytest.mark.requirement("OPENAPI", "DEMO-KEY")
 async def test_the_page_of_a_demo_has_its_key_and_its_agent(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts
 ) -> None:
@@ -287,7 +279,6 @@ class Shown(html.parser.HTMLParser):
             assert self.open.pop() == tag
 
 
-@pytest.mark.requirement("TELEMETRY", "TRACE-ID")
 async def test_a_request_is_a_span_with_route_and_status(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts
 ) -> None:

@@ -5,8 +5,6 @@ import re
 import socket
 from typing import Any
 
-import pytest
-
 from contracts.updates import Broken, Text, Update
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, Exchange
@@ -19,8 +17,6 @@ from gateway.runs.view import View
 from runtime.web import serve
 from tests.gateway.client import slow_socket
 from tests.ports import free_port
-
-pytestmark = pytest.mark.requirement("STREAM-SLOW-READER", "STREAM-CONCAT")
 
 
 class Numbers:

@@ -7,8 +7,6 @@ import pytest
 
 from tests.gateway.client import Client, check_problem
 
-pytestmark = pytest.mark.requirement("OPENAI-API", "OPENAI-RESPONSES", "OPENAI-STRUCTURED", "AG-UI", "AI-SDK")
-
 CHAT, RESPONSES = "/openai/v1/chat/completions", "/openai/v1/responses"
 AG_UI, AI_SDK = "/ag-ui/v1/agents/{agent}", "/ai-sdk/v1/agents/{agent}/chat"
 

@@ -119,7 +119,6 @@ def states(response: httpx.Response) -> dict[str, dict[str, int]]:
     return found
 
 
-@pytest.mark.requirement("LIMIT-HEADERS")
 async def test_every_answer_behind_the_key_tells_the_limits(
     gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
@@ -163,7 +162,6 @@ async def test_every_answer_behind_the_key_tells_the_limits(
         assert not {"ratelimit", "ratelimit-policy"} & bare.headers.keys()
 
 
-@pytest.mark.requirement("LIMIT-RESERVE")
 async def test_the_last_tokens_of_a_month_are_for_one_run_at_a_time(
     gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
@@ -183,7 +181,6 @@ async def test_the_last_tokens_of_a_month_are_for_one_run_at_a_time(
     assert (await asking).status_code == 200
 
 
-@pytest.mark.requirement("LIMIT-HEADERS", "IDEMPOTENCY")
 async def test_a_repeat_tells_every_number_and_takes_no_run(
     gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
@@ -204,7 +201,6 @@ async def test_a_repeat_tells_every_number_and_takes_no_run(
     assert states(repeat)["month"]["r"] == TOKENS
 
 
-@pytest.mark.requirement("LIMIT-READS")
 async def test_every_route_that_needs_a_key_has_a_rate_limit(
     gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
@@ -231,7 +227,6 @@ async def test_every_route_that_needs_a_key_has_a_rate_limit(
     check_problem(await client.post(content=b"{}"), 400, "invalid_request")
 
 
-@pytest.mark.requirement("LIMIT-WRITES")
 async def test_writes_without_a_run_have_a_rate_limit_of_their_own(
     gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
@@ -247,7 +242,6 @@ async def test_writes_without_a_run_have_a_rate_limit_of_their_own(
     check_problem(await http.get(url, headers=headers), 404, "conversation_not_found")
 
 
-@pytest.mark.requirement("LIMIT-READS")
 async def test_an_account_reconnects_to_so_many_streams_at_once(
     gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
@@ -272,7 +266,6 @@ async def test_an_account_reconnects_to_so_many_streams_at_once(
         assert (await client.get(path)).status_code == 200
 
 
-@pytest.mark.requirement("LIMIT-FAIR")
 async def test_an_account_has_few_reads_at_a_time_and_keeps_no_other_from_it() -> None:
     account_bounds = AccountBounds()
     one, other = (Caller(account_id=name, plan=WIDE, key_id="k", now=at()) for name in ("one", "other"))
@@ -293,7 +286,6 @@ async def test_an_account_has_few_reads_at_a_time_and_keeps_no_other_from_it() -
     assert inside.qsize() == 10 - READS_AT_ONCE
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
     gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
@@ -319,7 +311,6 @@ async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
     await gateways.running[0].start()
 
 
-@pytest.mark.requirement("LIMIT-FALLBACK")
 async def test_a_frozen_redis_falls_back_to_local_limits_and_a_counter_tells(
     gateways: Gateways, http: httpx.AsyncClient
 ) -> None:

@@ -202,7 +202,6 @@ def with_keys(data: bytes, keyed: dict[bytes, bytes]) -> bytes:
     return data
 
 
-@pytest.mark.requirement("RAW-HTTP", "PROBLEM-JSON", "TRACE-ID")
 @pytest.mark.parametrize("name", BROKEN)
 async def test_what_has_no_single_reading_is_refused(
     gateway: GatewayProcess, keyed: dict[bytes, bytes], name: str
@@ -213,7 +212,6 @@ async def test_what_has_no_single_reading_is_refused(
     assert answers[0].headers["connection"] == "close"
 
 
-@pytest.mark.requirement("RAW-HTTP", "PROBLEM-JSON", "TRACE-ID")
 @pytest.mark.parametrize("name", READ)
 async def test_what_is_odd_is_read_in_one_way_and_the_connection_goes_on(
     gateway: GatewayProcess, keyed: dict[bytes, bytes], name: str
@@ -225,7 +223,6 @@ async def test_what_is_odd_is_read_in_one_way_and_the_connection_goes_on(
         assert answer.status < 400 or answer.check_refusal()
 
 
-@pytest.mark.requirement("RAW-HTTP", "PROBLEM-JSON", "TRACE-ID")
 @pytest.mark.parametrize("name", [*LAST, *UNSENT])
 async def test_answers_come_in_the_order_of_their_requests_up_to_the_last(
     gateway: GatewayProcess, keyed: dict[bytes, bytes], name: str
@@ -239,7 +236,6 @@ async def test_answers_come_in_the_order_of_their_requests_up_to_the_last(
         assert name in UNSENT or await connection.reader.read() == b""
 
 
-@pytest.mark.requirement("RAW-HTTP")
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/healthz", 200), ("/docs", 200), ("/nope", 404), ("/v1/chat", 405), ("/v1/conversations", 401)],
@@ -271,7 +267,6 @@ async def impatient(
         yield process
 
 
-@pytest.mark.requirement("SLOW-REQUESTS")
 async def test_a_request_that_does_not_come_is_not_waited_for(
     impatient: GatewayProcess, keyed: dict[bytes, bytes]
 ) -> None:
@@ -301,7 +296,6 @@ async def test_a_request_that_does_not_come_is_not_waited_for(
         assert await connection.reader.read() == b""
 
 
-@pytest.mark.requirement("SLOW-REQUESTS", "RAW-HTTP")
 async def test_half_a_request_behind_a_stream_does_not_end_the_stream(
     impatient: GatewayProcess, client: Client, worker: Worker
 ) -> None:
@@ -321,7 +315,6 @@ async def test_half_a_request_behind_a_stream_does_not_end_the_stream(
     assert refusal.startswith(b"HTTP/1.1 400 ")
 
 
-@pytest.mark.requirement("CONNECTIONS")
 async def test_one_caller_too_many_is_told_so(
     impatient: GatewayProcess, accounts: Accounts, tmp_path: Path
 ) -> None:

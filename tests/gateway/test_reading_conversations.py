@@ -1,7 +1,5 @@
 """Conversations read back: from the fold of the log, and in pages from the read model."""
 
-import pytest
-
 from contracts import events, ids
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
@@ -29,7 +27,6 @@ async def project(database_url: str) -> None:
             pass
 
 
-@pytest.mark.requirement("CONV-GET")
 async def test_a_conversation_and_its_messages_are_there_at_once(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
@@ -68,7 +65,6 @@ async def test_a_conversation_and_its_messages_are_there_at_once(
     }
 
 
-@pytest.mark.requirement("CONV-GET")
 async def test_messages_come_in_pages(client: Client, store: ConversationStore, accounts: Accounts) -> None:
     conversation_id = await exchange(store, accounts.free)
     for _ in range(2):
@@ -83,7 +79,6 @@ async def test_messages_come_in_pages(client: Client, store: ConversationStore, 
         assert problem["errors"][0]["field"] == "cursor"
 
 
-@pytest.mark.requirement("CONV-LIST", "AUTH-KEY")
 async def test_conversations_come_in_pages_the_newest_first(
     client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
 ) -> None:
@@ -100,7 +95,6 @@ async def test_conversations_come_in_pages_the_newest_first(
     assert await pages(mine, "/v1/conversations", limit=2) == [rows[:2], rows[2:4], rows[4:]]
 
 
-@pytest.mark.requirement("CONV-GET")
 async def test_an_erased_conversation_is_not_found(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:

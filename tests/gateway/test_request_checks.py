@@ -37,7 +37,6 @@ KEYS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.requirement("AUTH-401", "AUTH-KEY", "PROBLEM-JSON", "TRACE-ID")
 @pytest.mark.parametrize("path", POSTS + GETS)
 @pytest.mark.parametrize(("code", "headers"), KEYS, ids=lambda value: str(value)[:40])
 async def test_only_a_valid_x_api_key_is_let_in(
@@ -55,14 +54,12 @@ async def test_only_a_valid_x_api_key_is_let_in(
     assert "www-authenticate" in response.headers
 
 
-@pytest.mark.requirement("AGENT-404")
 async def test_anothers_agent_is_as_unknown_as_one_that_is_none(client: Client, accounts: Accounts) -> None:
     unknown = check_problem(await client.post(x_agent_id=ids.new_id()), 404, "agent_not_found")
     foreign = check_problem(await client.post(x_agent_id=accounts.starter.agent), 404, "agent_not_found")
     assert unknown["detail"] == foreign["detail"]
 
 
-@pytest.mark.requirement("AUTH-ORDER")
 async def test_the_checks_come_in_their_order(client: Client, starter: Client, accounts: Accounts) -> None:
     bad = {"content": b"{", "content_type": "text/plain"}
     wrong_key = "sk-ac-" + "x" * 43
@@ -78,7 +75,6 @@ async def test_the_checks_come_in_their_order(client: Client, starter: Client, a
     check_problem(await client.post(content=b'{"conversation_id":"x"}'), 400, "invalid_request")
 
 
-@pytest.mark.requirement("LIMIT-RATE", "AUTH-ORDER")
 async def test_over_the_rate_limit_it_is_429_with_headers(client: Client, accounts: Accounts) -> None:
     tight = Client(client.http, client.url, accounts.tight.key, "not an agent")
     for remaining in (1, 0):
@@ -93,13 +89,11 @@ async def test_over_the_rate_limit_it_is_429_with_headers(client: Client, accoun
     assert "ratelimit" not in (await client.post(x_agent_id=None)).headers
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_a_refused_request_frees_its_slot(starter: Client) -> None:
     for _ in range(6):  # the plan has two slots
         check_problem(await starter.post(content=b"{}"), 400, "invalid_request")
 
 
-@pytest.mark.requirement("BODY-413")
 async def test_an_endless_body_is_not_read_to_its_end(
     client: Client, gateway: GatewayProcess, accounts: Accounts
 ) -> None:
@@ -114,7 +108,6 @@ async def test_an_endless_body_is_not_read_to_its_end(
         assert b"x-trace-id: " in answer
 
 
-@pytest.mark.requirement("PROBLEM-JSON", "TRACE-ID", "NO-CORS")
 async def test_addresses_and_methods_that_do_not_exist(client: Client) -> None:
     for path in ("/v1", "/v1/chats", "/v1/chat/stream/x", "/v2/chat", "/%00", "/docs/../x"):
         check_problem(await client.http.get(f"{client.url}{path}"), 404, "not_found")
@@ -132,7 +125,6 @@ async def test_addresses_and_methods_that_do_not_exist(client: Client) -> None:
         assert response.headers["allow"] == allow
 
 
-@pytest.mark.requirement("NO-CORS")
 async def test_a_browser_gets_no_permission(client: Client) -> None:
     origin = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
     for method, path in (("OPTIONS", "/v1/chat"), ("GET", "/healthz"), ("POST", "/v1/chat/stream")):
@@ -140,7 +132,6 @@ async def test_a_browser_gets_no_permission(client: Client) -> None:
         assert not [name for name in response.headers if name.startswith("access-control-")]
 
 
-@pytest.mark.requirement("HEALTH")
 async def test_health_is_answered(client: Client) -> None:
     healthy = await client.http.get(f"{client.url}/healthz")
     ready = await client.http.get(f"{client.url}/readyz")
@@ -152,7 +143,6 @@ async def test_health_is_answered(client: Client) -> None:
     assert head.content == b""
 
 
-@pytest.mark.requirement("LOGS")
 async def test_a_request_is_one_line_without_secrets(client: Client, gateway: GatewayProcess) -> None:
     response = await client.post(content=b'{"message":"hi","secretword":1}')
     line = await gateway.line("request", trace_id=response.headers["x-trace-id"])
@@ -165,7 +155,6 @@ async def test_a_request_is_one_line_without_secrets(client: Client, gateway: Ga
     assert "secretword" not in gateway.text()
 
 
-@pytest.mark.requirement("SAFE-TO-SHOW")
 async def test_what_a_caller_writes_into_a_path_is_logged_short_and_harmless(
     client: Client, gateway: GatewayProcess
 ) -> None:
@@ -176,7 +165,6 @@ async def test_what_a_caller_writes_into_a_path_is_logged_short_and_harmless(
     assert "/nowhere\\u009b31m\\u202e\\u0085\\u007faaa" in written
 
 
-@pytest.mark.requirement("TRACE-ID", "PROBLEM-JSON")
 async def test_a_request_that_a_stopping_server_cuts_off_is_refused_with_its_trace() -> None:
     """The server cancels what is left when its time is over, and would answer with a bare 500 itself."""
     at_work, sent = asyncio.Event(), list[dict[str, Any]]()

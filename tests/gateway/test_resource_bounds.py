@@ -39,7 +39,6 @@ def sending(pieces: list[bytes], reader: BodyReader) -> Exchange:
     return Exchange({"headers": headers}, receive, send, "0" * 32, reader, head_of)
 
 
-@pytest.mark.requirement("BODY-VALUES")
 async def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(client: Client) -> None:
     too_many = "The body has more than 10000 members and elements."
     for count in (10_000, 95_000):
@@ -56,7 +55,6 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(client:
     assert [error["field"] for error in problem["errors"]] == sorted(f"m{number}" for number in range(20))
 
 
-@pytest.mark.requirement("BODY-VALUES")
 async def test_what_a_text_holds_is_no_value(client: Client) -> None:
     for text in (",[{" * 80_000, '\\"' * 100_000 + "," * 20_000, "\\\\" * 120_000 + "[" * 10_001):
         response = await client.post(content=f'{{"message":"{text}","x":1}}'.encode())
@@ -69,7 +67,6 @@ async def read_json(asked: Exchange, parse: Callable[[bytes], T]) -> T:
     return await strict_json.in_turn(asked, data, lambda: parse(data), counted=True)
 
 
-@pytest.mark.requirement("BODY-VALUES")
 async def test_a_large_body_is_read_next_to_the_event_loop() -> None:
     async def parsed_by(size: int) -> int:
         asked = sending([b" " * (size - 2) + b"{}"], BodyReader())
@@ -79,7 +76,6 @@ async def test_a_large_body_is_read_next_to_the_event_loop() -> None:
     assert await parsed_by(strict_json.LARGE_BODY_BYTES + 1) != threading.get_ident()
 
 
-@pytest.mark.requirement("BODY-VALUES")
 async def test_one_accounts_large_bodies_do_not_keep_anothers_waiting() -> None:
     reader, ended = BodyReader(), list[str]()
 
@@ -99,7 +95,6 @@ async def read_large(reader: BodyReader, account_id: str | None) -> int:
     return await read_json(asked, len)
 
 
-@pytest.mark.requirement("BODY-SHARES")
 @pytest.mark.parametrize("share", [0.01, 10.0])
 async def test_an_account_that_sends_too_many_bytes_waits_and_no_other_does(
     share: float, monkeypatch: pytest.MonkeyPatch
@@ -122,7 +117,6 @@ async def test_an_account_that_sends_too_many_bytes_waits_and_no_other_does(
     assert refused.value.retry_after in range(15, 21)
 
 
-@pytest.mark.requirement("QUERY-BOUNDS")
 async def test_a_query_is_bounded_in_fields_and_bytes(client: Client) -> None:
     for query, is_too_large in (
         ("&".join(["a=1"] * 50), False),
@@ -135,7 +129,6 @@ async def test_a_query_is_bounded_in_fields_and_bytes(client: Client) -> None:
         assert detail.startswith("The query") is is_too_large, "else it is an unknown parameter"
 
 
-@pytest.mark.requirement("READ-SHARES")
 async def test_a_body_that_is_not_wanted_is_not_kept() -> None:
     piece = b"x" * (MIB // 16)
     asked = sending([piece] * 16, BodyReader())
@@ -149,7 +142,6 @@ async def test_a_body_that_is_not_wanted_is_not_kept() -> None:
     assert peak < len(piece)
 
 
-@pytest.mark.requirement("CONV-PAGES")
 async def test_a_page_of_messages_ends_by_bytes_too(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
@@ -165,7 +157,6 @@ async def test_a_page_of_messages_ends_by_bytes_too(
     assert rest["next_cursor"] is None
 
 
-@pytest.mark.requirement("CONV-PAGES", "CONV-OWNER")
 async def test_what_is_not_shown_is_not_read(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
@@ -181,7 +172,6 @@ async def test_what_is_not_shown_is_not_read(
         check_problem(response, 404, "conversation_not_found")
 
 
-@pytest.mark.requirement("READ-SHARES")
 async def test_answers_that_are_not_read_are_few_and_end(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, store: ConversationStore
 ) -> None:

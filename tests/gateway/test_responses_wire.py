@@ -40,8 +40,6 @@ from tests.gateway.live_frames import events_of
 from tests.gateway.stored import AT, request, write
 from tests.gateway.test_behind import FORM, WAIT, asking, denied
 
-pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
-
 BEGUN = wire.Response(
     id="resp_1",
     created_at=0,
@@ -163,7 +161,6 @@ def test_a_stream_that_alone_ends_says_so_and_is_gone_on_with_behind_its_last_ev
     assert events([local], 7)[-1]["sequence_number"] == 7
 
 
-@pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> None:
     before: list[Update] = [Started(), Text("a"), ToolStarted("3", "find", {"q": 1})]
     *run, last = events([*before, WAIT])
@@ -204,7 +201,6 @@ def test_a_response_under_way_has_the_text_so_far() -> None:
     assert (message.status, message.content[0].text) == ("in_progress", "Grüße")
 
 
-@pytest.mark.requirement("TOOLS-ELICITATION")
 def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -> None:
     *_, last = events([Started(), ToolStarted("3", "find", {"q": 1}), *asking(FORM)])
     asked = last["response"]["output"][-1]
@@ -221,7 +217,6 @@ def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -
         verdicts_of((msgspec.convert(item | {"input": "Ada"}, InputItem),))
 
 
-@pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
     goes_on: list[Update] = [Started(), ToolEnded("3", False, "[1]"), NextRound(3), Text("b"), FINISHED]
     told = events(goes_on, behind=AfterPause(denied(), PausePoint(2)))

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 
 import httpx
-import pytest
 
 from contracts import ids, subjects
 from contracts.messages import DescribeAnswered, DescribeConversation, EraseAnswered, EraseConversation
@@ -22,8 +21,6 @@ from tests.gateway.conftest import Account, make_account
 from tests.gateway.process import GatewayProcess
 from tests.gateway.test_rate_limits import states
 from tests.gateway.worker import Worker
-
-pytestmark = pytest.mark.requirement("LIMIT-STORAGE")
 
 BOUND = 5_000
 SMALL = plan_with("Small", requests_per_minute=6000, storage_bytes=BOUND)

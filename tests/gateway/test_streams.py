@@ -19,7 +19,6 @@ SOURCE = Source(
 )
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM1", "STREAM-SSE", "STREAM-CONCAT", "TRACE-ID", "STREAM-DONE-SAVED")
 async def test_form_1_is_meta_deltas_done(client: Client, worker: Worker) -> None:
     async with accepted(client, worker, message="hello") as (turn, events):
         response = events.response
@@ -42,7 +41,6 @@ async def test_form_1_is_meta_deltas_done(client: Client, worker: Worker) -> Non
     assert events.bytes.count(b"\n") == 2 * events.bytes.count(b"data: ") == 8
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM2", "STREAM-SSE", "STREAM-CONCAT")
 async def test_form_2_is_start_deltas_tool_calls_done(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
@@ -73,7 +71,6 @@ async def test_form_2_is_start_deltas_tool_calls_done(
     assert turn.request.form == "form2"
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM2")
 async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker: Worker) -> None:
     async with accepted(client, worker, form=2) as (turn, events):
         await turn.delta("Hello")
@@ -81,7 +78,6 @@ async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker:
         assert (await events.rest())[-1].keys() == {"type", "message"}
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM1")
 async def test_form_1_ends_after_a_tool_without_a_read_of_the_log(client: Client, worker: Worker) -> None:
     """Nothing of the run is in the log here, so an end that waited for it would not come."""
     async with accepted(client, worker, form=1) as (turn, events):
@@ -91,7 +87,6 @@ async def test_form_1_ends_after_a_tool_without_a_read_of_the_log(client: Client
         assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM1")
 async def test_form_1_tells_no_tools_and_form_2_no_sources(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
@@ -107,7 +102,6 @@ async def test_form_1_tells_no_tools_and_form_2_no_sources(
             assert [event["type"] for event in await events.rest()] == types
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM1")
 async def test_sources_are_told_whole_and_before_the_deltas(client: Client, worker: Worker) -> None:
     async with accepted(client, worker) as (turn, events):
         await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(SOURCE,)))
@@ -129,7 +123,6 @@ async def test_sources_are_told_whole_and_before_the_deltas(client: Client, work
     }
 
 
-@pytest.mark.requirement("STREAM-ERROR")
 @pytest.mark.parametrize("form", [1, 2])
 async def test_a_failure_after_the_start_is_an_error_event(client: Client, worker: Worker, form: int) -> None:
     async with accepted(client, worker, form=form) as (turn, events):
@@ -141,7 +134,6 @@ async def test_a_failure_after_the_start_is_an_error_event(client: Client, worke
         ]
 
 
-@pytest.mark.requirement("STREAM-ERROR", "ERROR-TABLE")
 async def test_a_code_that_is_not_in_the_table_is_not_shown(client: Client, worker: Worker) -> None:
     async with accepted(client, worker) as (turn, events):
         await turn.fail("secret_detail", "")
@@ -153,7 +145,6 @@ async def test_a_code_that_is_not_in_the_table_is_not_shown(client: Client, work
     }
 
 
-@pytest.mark.requirement("WIRE-SSE", "STREAM-SSE")
 async def test_no_text_breaks_the_lines(client: Client, worker: Worker) -> None:
     text = 'a\nb\r\nc\rd\u2028e\u2029f\x85g\x0bh\x0ci\x1cj "data: {}" 😀\u0000'
     async with accepted(client, worker) as (turn, events):
@@ -166,7 +157,6 @@ async def test_no_text_breaks_the_lines(client: Client, worker: Worker) -> None:
     assert [json.loads(line[6:]) for line in lines] == seen
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM2", "PLAN-403")
 async def test_the_deployment_chooses_the_form_that_a_request_does_not(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
@@ -182,7 +172,6 @@ async def test_the_deployment_chooses_the_form_that_a_request_does_not(
         await turn.complete("")
 
 
-@pytest.mark.requirement("PLAN-403")
 async def test_form_2_is_not_for_the_starter_plan(starter: Client, worker: Worker) -> None:
     check_problem(await starter.post("/v1/chat/stream", x_stream_form="2"), 403, "plan_upgrade_required")
     async with accepted(starter, worker, form=1) as (turn, events):
@@ -190,7 +179,6 @@ async def test_form_2_is_not_for_the_starter_plan(starter: Client, worker: Worke
         assert [event["type"] for event in await events.rest()] == ["meta", "delta", "done"]
 
 
-@pytest.mark.requirement("STREAM-SSE")
 async def test_hundred_streams_at_once_keep_their_texts_apart(client: Client, worker: Worker) -> None:
     async def one(number: int) -> str:
         async with accepted(client, worker, message=f"number {number}") as (turn, events):

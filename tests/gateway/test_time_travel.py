@@ -1,14 +1,10 @@
 """Time travel, `?at=`: a conversation and its messages as they were."""
 
-import pytest
-
 from contracts import ids
 from conversations.event_store.store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
-
-pytestmark = pytest.mark.requirement("TIME-TRAVEL")
 
 
 async def thread(store: ConversationStore, account: Account) -> str:

@@ -179,26 +179,22 @@ async def lose_nats(
     return seen
 
 
-@pytest.mark.requirement("STREAM-SSE")
 async def test_a_silent_stream_is_kept_alive_by_pings(waits: Waits) -> None:
     seen, sent = await waits.of("ping")
     assert [event["type"] for event in seen] == ["meta", "delta", "done"]
     assert sent.count(b": ping\n\n") >= 1
 
 
-@pytest.mark.requirement("CONV-BUSY")
 async def test_a_queued_request_has_a_longer_timeout(waits: Waits) -> None:
     response = await waits.of("line")
     assert response.json()["message"]["content"] == "at last"
 
 
-@pytest.mark.requirement("CONV-BUSY-READ-BACK")
 async def test_a_request_whose_queued_frame_was_lost_has_the_longer_timeout_too(waits: Waits) -> None:
     response = await waits.of("unheard line")
     assert response.json()["message"]["content"] == "at last"
 
 
-@pytest.mark.requirement("OVERLOADED")
 async def test_a_request_that_nobody_takes_times_out_as_503_with_retry_after(waits: Waits) -> None:
     response, seconds, trace_id = await waits.of("nobody")
     problem = check_problem(response, 503, "overloaded")
@@ -207,7 +203,6 @@ async def test_a_request_that_nobody_takes_times_out_as_503_with_retry_after(wai
     assert problem["trace_id"] == trace_id
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_a_request_that_may_begin_yet_keeps_its_slot(
     waits: Waits, accounts: Accounts, redis_url: str
 ) -> None:
@@ -219,14 +214,12 @@ async def test_a_request_that_may_begin_yet_keeps_its_slot(
     assert any(score is not None for score in held)
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "ACCEPTED-FIRST", "OVERLOADED")
 async def test_an_acceptance_that_nobody_heard_is_found_in_the_log(waits: Waits) -> None:
     response = await waits.of("acceptance")
     assert response.status_code == 200
     assert response.json()["message"]["content"] == "Hello"
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "REANNOUNCE")
 async def test_an_end_that_nobody_announced_is_found_in_the_log(waits: Waits) -> None:
     seen, seconds = await waits.of("end")
     assert seconds < 55
@@ -234,11 +227,9 @@ async def test_an_end_that_nobody_announced_is_found_in_the_log(waits: Waits) ->
     assert seen[1]["message"]["content"] == "Hello"
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 async def test_without_nats_the_end_of_a_run_comes_from_the_log(waits: Waits) -> None:
     assert [event["type"] for event in await waits.of("nats")] == ["delta", "done"]
 
 
-@pytest.mark.requirement("STREAM-SLOW-READER")
 async def test_a_slow_client_that_never_reads_is_disconnected(waits: Waits) -> None:
     assert await waits.of("stuck") < 40

@@ -35,7 +35,6 @@ from tests.gateway.live_frames import (
 )
 
 
-@pytest.mark.requirement("STREAM-CONCAT", "CHAT-STREAM-FORM1")
 def test_an_untroubled_run_is_told_as_it_happens() -> None:
     found = frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,))
     view = View()
@@ -66,7 +65,6 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
     ]
 
 
-@pytest.mark.requirement("EVENT-STORE-PROMOTION")
 def test_a_run_that_had_begun_and_is_not_in_the_log_was_lost() -> None:
     view = View()
     assert view.feed_log(None) == [], "it may begin yet"
@@ -75,7 +73,6 @@ def test_a_run_that_had_begun_and_is_not_in_the_log_was_lost() -> None:
     assert view.ended
 
 
-@pytest.mark.requirement("STREAM-CONCAT")
 def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
     def piece(seq: int, number: int, text: str, offset: int) -> frames.Delta:
         return frames.Delta(seq=seq, attempt=1, round=number, text=text, offset=offset)
@@ -107,13 +104,11 @@ def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
     assert [update.number for update in known if isinstance(update, NextRound)] == [2, 3]
 
 
-@pytest.mark.requirement("STREAM-CONCAT")
 def test_a_saved_message_that_is_not_what_was_told_ends_in_error() -> None:
     assert feed(View(), ACCEPTED, delta(2, "He", 0), completed(3, "Ha!"))[-1] == INTERRUPTED
     assert feed(View(), ACCEPTED, delta(2, "Hello", 0), completed(3, "He"))[-1] == INTERRUPTED
 
 
-@pytest.mark.requirement("REANNOUNCE")
 def test_a_result_announced_again_is_taken_without_a_number() -> None:
     again = frames.Completed(seq=0, attempt=1, message=message("Hello"), tool_calls=0)
     assert feed(View(), ACCEPTED, delta(2, "He", 0), again)[-2:] == [
@@ -123,7 +118,6 @@ def test_a_result_announced_again_is_taken_without_a_number() -> None:
     assert feed(View(), again) == [Started(), Text("Hello"), Finished(message("Hello"), ())]
 
 
-@pytest.mark.requirement("STREAM-ERROR")
 def test_nothing_is_told_after_the_end() -> None:
     view = View()
     failed = frames.Failed(seq=2, attempt=1, code="provider_error", message="no")
@@ -134,7 +128,6 @@ def test_nothing_is_told_after_the_end() -> None:
     assert view.feed_log(run(state="completed", reply=message("a"))) == view.feed_all([ACCEPTED]) == []
 
 
-@pytest.mark.requirement("IDEMPOTENCY", "STREAM-CONCAT")
 @pytest.mark.parametrize("streaming", [True, False])
 def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(streaming: bool) -> None:
     call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="{}")
@@ -162,7 +155,6 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
     assert not view.refused
 
 
-@pytest.mark.requirement("IDEMPOTENCY", "CANCEL-HTTP")
 def test_a_cancelled_run_is_told_from_the_log_in_the_words_of_its_worker() -> None:
     cancelled = run(state="cancelled", code="cancelled", rounds=(Round(number=1, text="He", cuts=(2,)),))
     assert View().feed_log(cancelled) == [Started(), Text("He"), CANCELLED]
@@ -171,7 +163,6 @@ def test_a_cancelled_run_is_told_from_the_log_in_the_words_of_its_worker() -> No
     assert live.feed_log(cancelled) == [CANCELLED]
 
 
-@pytest.mark.requirement("ERASE")
 def test_a_run_of_an_erased_conversation_ends() -> None:
     live, new = View(), View()
     feed(live, ACCEPTED)
@@ -182,14 +173,12 @@ def test_a_run_of_an_erased_conversation_ends() -> None:
     assert live.feed_erased() == []
 
 
-@pytest.mark.requirement("CONV-BUSY")
 def test_a_refusal_counts_only_before_the_start() -> None:
     refused = frames.Refused(seq=0, attempt=0, code="conversation_busy", message="busy")
     assert feed(View(), refused) == [Broken("conversation_busy", "busy")]
     assert feed(View(), ACCEPTED, refused) == [Started()]
 
 
-@pytest.mark.requirement("IDEMPOTENCY")
 def test_a_refusal_of_an_earlier_publication_does_not_count() -> None:
     earlier, later = (
         frames.Refused(seq=0, attempt=attempt, code="overloaded", message="late") for attempt in (1, 2)
@@ -200,7 +189,6 @@ def test_a_refusal_of_an_earlier_publication_does_not_count() -> None:
     assert view.refused is True
 
 
-@pytest.mark.requirement("CONV-BUSY-READ-BACK")
 @pytest.mark.parametrize("attempt", [0, 2])
 def test_a_place_in_line_that_was_not_heard_of_is_read_back(attempt: int) -> None:
     view = View(publication=2)
@@ -210,7 +198,6 @@ def test_a_place_in_line_that_was_not_heard_of_is_read_back(attempt: int) -> Non
     assert not view.waiting
 
 
-@pytest.mark.requirement("CONV-BUSY-READ-BACK", "IDEMPOTENCY")
 def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
     earlier = frames.Queued(seq=0, attempt=1)
     view = View(publication=2)
@@ -219,7 +206,6 @@ def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
     assert not view.waiting
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "STREAM-TAKEOVER")
 def test_an_offset_means_nothing_in_an_attempt_whose_beginning_was_lost() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "He", 0), delta(2, "xx", 1, 2))
@@ -229,7 +215,6 @@ def test_an_offset_means_nothing_in_an_attempt_whose_beginning_was_lost() -> Non
     assert feed(view, completed(4, "Hxxyy", attempt=2)) == [INTERRUPTED]
 
 
-@pytest.mark.requirement("STREAM-TAKEOVER")
 def test_a_takeover_behind_the_text_told_goes_on() -> None:
     told = feed(
         View(), ACCEPTED, delta(2, "He", 0), resumed(2, "He"), delta(2, "llo", 2, 2), completed(3, "Hello")
@@ -246,14 +231,12 @@ def test_a_takeover_behind_the_text_told_goes_on() -> None:
     assert [*map(type, told)] == [Started, Text, Text, Finished]
 
 
-@pytest.mark.requirement("STREAM-TAKEOVER")
 @pytest.mark.parametrize("text", ["H", "Ho", ""])
 def test_a_takeover_behind_another_text_ends_the_stream(text: str) -> None:
     told = feed(View(), ACCEPTED, delta(2, "He", 0), resumed(2, text), delta(2, "llo", len(text), 2))
     assert told == [Started(), Text("He"), INTERRUPTED]
 
 
-@pytest.mark.requirement("STREAM-TAKEOVER", "STREAM-REPAIR")
 def test_a_takeover_behind_more_than_was_told_is_repaired() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "He", 0), resumed(2, "Hell"), delta(2, "o", 4, 2))
@@ -266,7 +249,6 @@ def test_a_takeover_behind_more_than_was_told_is_repaired() -> None:
     assert [update.text for update in told if isinstance(update, Text)] == ["He", "ll", "o", "!"]
 
 
-@pytest.mark.requirement("STREAM-TAKEOVER")
 def test_frames_of_a_stopped_worker_are_ignored() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "He", 0), resumed(2, "He"), delta(3, "XX", 2), completed(4, "HeXX"))
@@ -274,12 +256,10 @@ def test_frames_of_a_stopped_worker_are_ignored() -> None:
     assert feed(view, delta(2, "y", 2, 2)) == [Text("y")]
 
 
-@pytest.mark.requirement("STREAM-TAKEOVER", "ACCEPTED-FIRST")
 def test_a_takeover_that_is_heard_first_is_the_acceptance() -> None:
     assert feed(View(), resumed(2, ""), delta(2, "a", 0, 2)) == [Started(), Text("a")]
 
 
-@pytest.mark.requirement("CHAT-JSON", "STREAM-TAKEOVER")
 def test_a_reader_of_the_end_alone_is_not_broken_by_what_it_was_not_told() -> None:
     view = View(streaming=False)
     told = feed(

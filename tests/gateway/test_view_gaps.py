@@ -34,7 +34,6 @@ from tests.gateway.live_frames import (
 PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_a_frame_said_twice_is_told_once() -> None:
     view = View()
     told = feed(
@@ -43,7 +42,6 @@ def test_a_frame_said_twice_is_told_once() -> None:
     assert told == [Started(), Text("a"), Text("b")]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_frames_behind_a_gap_wait_until_it_is_filled() -> None:
     view = View()
     assert feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2), delta(5, "d", 3)) == [
@@ -54,7 +52,6 @@ def test_frames_behind_a_gap_wait_until_it_is_filled() -> None:
     assert feed(view, delta(3, "b", 1)) == [Text("b"), Text("c"), Text("d")]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_a_gap_is_filled_from_traces() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "d", 2))
@@ -68,7 +65,6 @@ def test_a_gap_is_filled_from_traces() -> None:
     assert [type(update) for update in told].count(ToolStarted) == 1
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 @pytest.mark.parametrize("traces", [None, [ACCEPTED]], ids=["while TRACES is asked", "after it had nothing"])
 def test_text_that_was_lost_comes_with_its_repetition(traces: list[frames.Frame] | None) -> None:
     view = View()
@@ -81,7 +77,6 @@ def test_text_that_was_lost_comes_with_its_repetition(traces: list[frames.Frame]
     assert not view.wants_repair
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 @pytest.mark.parametrize(
     "repeated",
     [
@@ -98,7 +93,6 @@ def test_a_repetition_that_does_not_fit_changes_nothing(repeated: frames.Delta) 
     assert feed(view, delta(3, "b", 1)) == [Text("b"), Text("c")]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_a_repetition_that_ends_within_the_gap_is_taken_and_the_rest_still_missing() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "d", 3), delta(0, "ab", 0))
@@ -107,7 +101,6 @@ def test_a_repetition_that_ends_within_the_gap_is_taken_and_the_rest_still_missi
     assert text_of(feed(view, delta(0, "abcd", 0))) == "cd"
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_a_repetition_is_not_taken_before_what_comes_before_the_text() -> None:
     view = View()
     assert feed(view, delta(3, "a", 0), delta(0, "a", 0)) == []
@@ -118,7 +111,6 @@ def test_a_repetition_is_not_taken_before_what_comes_before_the_text() -> None:
     ]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_who_misses_nothing_takes_nothing_of_a_repetition() -> None:
     view = View()
     feed(view, ACCEPTED, delta(2, "a", 0))
@@ -126,7 +118,6 @@ def test_who_misses_nothing_takes_nothing_of_a_repetition() -> None:
     assert feed(view, delta(3, "b", 1)) == [Text("b")]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
@@ -138,7 +129,6 @@ def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
     assert told[-2:] == [Text("bcde"), Finished(message("abcde"), ())]
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
 def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "a", 0), delta(5, "b", 1))
@@ -148,7 +138,6 @@ def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> N
     assert not view.misses_text
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
 def test_text_lost_for_good_comes_from_the_log_and_what_follows_comes_live() -> None:
     view = View()
     told = feed(view, ACCEPTED, delta(2, "a", 0), delta(4, "c", 2))
@@ -162,7 +151,6 @@ def test_text_lost_for_good_comes_from_the_log_and_what_follows_comes_live() -> 
     assert view.misses_text is False
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 def test_text_is_not_taken_from_the_log_while_frames_bring_it() -> None:
     view = View()
     feed(view, ACCEPTED, delta(2, "a", 0))
@@ -170,7 +158,6 @@ def test_text_is_not_taken_from_the_log_while_frames_bring_it() -> None:
     assert feed(view, delta(3, "b", 1)) == [Text("b")]
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "ACCEPTED-FIRST")
 def test_the_log_tells_of_acceptance_and_end() -> None:
     view = View()
     assert view.feed_log(None) == []
@@ -180,7 +167,6 @@ def test_the_log_tells_of_acceptance_and_end() -> None:
     assert view.ended
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "CHAT-JSON")
 def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     view = View()
     told = feed(view, ACCEPTED, completed(7, "ok", tool_calls=1))
@@ -202,7 +188,6 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     ]
 
 
-@pytest.mark.requirement("STREAM-REPAIR", "STREAM-CONCAT")
 @settings(max_examples=400)
 @given(pieces=PIECES, data=st.data())
 def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(

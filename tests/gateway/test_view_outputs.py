@@ -9,8 +9,6 @@ from conversations.aggregate.rounds import Call, Round
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, returned, run
 
-pytestmark = pytest.mark.requirement("CALLS-IN-ORDER")
-
 CALLED = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1})
 RETURNED = replace(CALLED, output="[1]")
 STARTED = ToolStarted("call", "find", {"q": 1})

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from contracts import events, frames
 from contracts.updates import Broken, NextRound, Started, Text, ToolEnded, ToolStarted, Update
 from contracts.values import ApprovalNeeded, Decider
@@ -11,8 +9,6 @@ from conversations.aggregate.rounds import Call, CallApproval, Round
 from gateway.runs.run_updates import UpdateHistory
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run
-
-pytestmark = pytest.mark.requirement("APPROVAL-STREAMS")
 
 INPUT = {"q": 1}
 ASKED = events.ApprovalRequested(

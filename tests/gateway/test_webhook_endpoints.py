@@ -19,8 +19,6 @@ from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, make_account
 from tests.gateway.process import GatewayProcess, gateway_process
 
-pytestmark = pytest.mark.requirement("WEBHOOK-HTTP")
-
 URL = "https://hooks.example.com/agents"
 NOBODY = "0192f0c1-0000-7000-8000-000000000000"
 
@@ -129,7 +127,6 @@ async def test_another_accounts_endpoint_is_not_found(
         check_problem(await other.send(method, path, body), 404, "not_found")
 
 
-@pytest.mark.requirement("WEBHOOK-GUARD")
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -188,7 +185,6 @@ async def test_an_account_has_fifty_endpoints_at_most(
     assert sorted(each.status_code for each in answers) == [201] * 50 + [409] * 5
 
 
-@pytest.mark.requirement("WEBHOOK-REPLAY")
 async def test_tests_resends_and_replays_are_noted_for_an_endpoint_that_is_enabled(
     hooks: Hooks, conn: Connection
 ) -> None:
@@ -237,7 +233,6 @@ async def test_endpoints_go_with_their_account(
         assert await rows.fetchall() == []
 
 
-@pytest.mark.requirement("ACCOUNTS-UNCOUNTED")
 async def test_a_page_of_deliveries_and_a_replay_count_nothing_of_others(hooks: Hooks) -> None:
     made = await hooks.make()
     sent = [await hooks.ok("POST", f"/{made['id']}/test", {"type": "run.failed"}) for _ in range(3)]

@@ -11,8 +11,6 @@ from journal import Execution, Journal
 from journal.executions import KEPT_SECONDS
 from runtime.postgres import Pool, connection
 
-pytestmark = pytest.mark.requirement("TOOLS-JOURNAL")
-
 
 async def _begin(
     journal: Journal, trace_id: str, seconds: float = 30.0, deadline: datetime | None = None

@@ -11,8 +11,6 @@ from contracts.admin_errors import Conflict, Invalid, NotFound
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 
 @pytest.fixture
 def admin(shelf: Shelf) -> Admin:

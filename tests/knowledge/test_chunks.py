@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from knowledge.documents import Kind, Section, chunks_of, parse, tidy
 from knowledge.documents.chunks import ARROW, MOST, OVERLAP, split
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 KINDS = st.sampled_from(("text", "markdown", "html"))
 WORDS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=40)
 PAUSES = st.sampled_from((" ", " ", " ", "\n", "\n\n", ". ", "! ", "\t"))

@@ -10,8 +10,6 @@ from knowledge.documents import parse
 from runtime.postgres import Pool
 from tests.knowledge.shelf import Shelf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 QUESTIONS = [
     ("How long do I have to return boots that do not fit?", "How long you can return something"),
     ("Do I pay for the return label?", "How to send something back"),

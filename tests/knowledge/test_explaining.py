@@ -1,12 +1,8 @@
 """A search with its reasons."""
 
-import pytest
-
 from knowledge.search.explaining import Explanation, explain
 from tests.knowledge.shelf import Shelf
 from tests.knowledge.test_hybrid_search import FEET, MONEY, Topics
-
-pytestmark = pytest.mark.requirement("KNOWLEDGE-WHY")
 
 
 async def explained(shelf: Shelf, query: str, embedder: Topics | None = None) -> Explanation:

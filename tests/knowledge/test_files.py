@@ -10,8 +10,6 @@ from knowledge.errors import Unreadable
 from knowledge.importing.drafts import MOST_BYTES
 from knowledge.importing.import_files import FoundFile, draft_of, find, piped
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 
 def made(folder: Path, **files: bytes) -> Path:
     """A folder of files; `a__md` is the file a.md."""

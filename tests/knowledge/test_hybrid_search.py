@@ -11,8 +11,6 @@ from knowledge.errors import EmbedderUnavailable
 from runtime.postgres import Pool
 from tests.knowledge.shelf import Shelf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 
 class Topics:
     """A vector of topics: a text has one for each group of words that it holds a word of."""

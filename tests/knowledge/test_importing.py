@@ -16,8 +16,6 @@ from runtime.postgres import Connection
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 GUIDE = "# Guide\n\n" + "\n\n".join(f"## Part {number}\n\nText of part {number}." for number in range(1, 6))
 ROWS = "SELECT xmin, ctid FROM chunks WHERE document_id = %s ORDER BY position"
 

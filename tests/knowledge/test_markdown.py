@@ -7,8 +7,6 @@ import pytest
 from contracts.admin_errors import Invalid
 from knowledge.documents import Parsed, Section, parse
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 PAGE = """\
 ---
 title: "Returns & exchanges"

@@ -15,8 +15,6 @@ from runtime.postgres import open_pool
 from runtime.roles import ROLES
 from tests.knowledge.shelf import Shelf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 TABLES = ["chunk_embeddings", "chunks", "documents", "knowledge_bases"]
 
 

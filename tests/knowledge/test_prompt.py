@@ -5,8 +5,6 @@ import pytest
 from contracts.values import Source
 from knowledge.search.passages import Passage, documents_of
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 
 def passage(index: int, title: str, text: str) -> Passage:
     source = Source(

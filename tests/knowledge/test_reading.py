@@ -13,8 +13,6 @@ from knowledge.reading import read_file
 from knowledge.reading.unfit import UnreadableFile
 from tests.knowledge.made_files import docx, pdf, swollen_pdf
 
-pytestmark = pytest.mark.requirement("KNOWLEDGE-FILES")
-
 _LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 _ENTITIES = f'<!DOCTYPE w [<!ENTITY l0 "ha">{_LAUGHS}]>'
 

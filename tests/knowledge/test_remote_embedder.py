@@ -17,8 +17,6 @@ from tests.administrator import administrator
 from tests.knowledge.embedding_server import EmbeddingServer, Reply, answer, embedding_server
 from tests.knowledge.shelf import Shelf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL-EMBEDDER")
-
 FEET = ("boot", "shoe", "trainers")
 MONEY = ("refund", "money")
 COUNT = "SELECT embedder, count(*) FROM chunk_embeddings WHERE knowledge_base_id = %s GROUP BY 1 ORDER BY 1"
@@ -234,7 +232,6 @@ async def test_the_settings_choose_the_embedder() -> None:
     assert http.dimensions == 768
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("name", "value"),
     [

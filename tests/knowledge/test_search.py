@@ -10,8 +10,6 @@ from knowledge.search import search
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 RETURNS = "You may return goods unused within 30 days of delivery."
 SHIPPING = "Parcels leave the warehouse in Utrecht and arrive in two to five days."
 PAYMENT = "Pay by card, by PayPal or on invoice."
@@ -37,7 +35,6 @@ async def test_a_question_in_whole_sentences_finds_its_passage_first(shop: Shelf
     assert 0 < source.score <= 1
 
 
-@pytest.mark.requirement("ADMIN-DISABLE")
 async def test_a_disabled_knowledge_base_is_searched_only_by_those_who_look_after_it(shop: Shelf) -> None:
     async def disabled(given: bool) -> KnowledgeBase:
         changes = KnowledgeBaseChanges(disabled=given)

@@ -10,8 +10,6 @@ from knowledge.embedding.embedder import HashingEmbedder
 from knowledge.search.passages import MOST_SNIPPET, fuse, snippet
 from knowledge.search.search_words import SearchQuery, question, searchable
 
-pytestmark = pytest.mark.requirement("RETRIEVAL")
-
 
 @pytest.mark.parametrize(
     ("text", "words"),

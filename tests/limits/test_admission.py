@@ -39,7 +39,6 @@ async def calls(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator
     yield admit_locally, end
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_of_200_at_once_exactly_n_are_admitted_every_time(calls: AdmitAndRelease) -> None:
     admit, release = calls
     for runs in (1, 2, 20, 20, 20, 199, 200):
@@ -54,7 +53,6 @@ async def test_of_200_at_once_exactly_n_are_admitted_every_time(calls: AdmitAndR
         assert (await admit(account, quota, new())).allowed
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(calls: AdmitAndRelease) -> None:
     admit, _ = calls
     account, quota = new(), Quota(requests_per_minute=5)
@@ -67,7 +65,6 @@ async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(calls:
     assert decisions[-1].reset_s == 60
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_the_full_rate_flows_once_the_burst_is_spent(calls: AdmitAndRelease) -> None:
     admit, _ = calls
     account, quota = new(), Quota(requests_per_minute=600)
@@ -83,7 +80,6 @@ async def test_the_full_rate_flows_once_the_burst_is_spent(calls: AdmitAndReleas
     assert 7 <= passed <= 10 * (time.monotonic() - filled) + 1
 
 
-@pytest.mark.requirement("LIMIT-RATE", "LIMIT-CONCURRENT")
 async def test_asking_again_for_a_held_run_takes_nothing_more(calls: AdmitAndRelease) -> None:
     admit, release = calls
     account, quota, trace = new(), Quota(requests_per_minute=2, concurrent_runs=1), new()
@@ -95,7 +91,6 @@ async def test_asking_again_for_a_held_run_takes_nothing_more(calls: AdmitAndRel
     assert (await admit(account, quota, new())).allowed
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT", "LIMIT-RATE")
 async def test_a_refused_request_takes_no_token_and_no_slot(calls: AdmitAndRelease) -> None:
     admit, release = calls
     account, quota, held = new(), Quota(requests_per_minute=3, concurrent_runs=1), new()
@@ -117,7 +112,6 @@ async def test_a_refused_request_takes_no_token_and_no_slot(calls: AdmitAndRelea
     assert (await admit(account, other, new())).allowed
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_accounts_do_not_see_each_other(calls: AdmitAndRelease) -> None:
     admit, _ = calls
     quota = Quota(requests_per_minute=1, concurrent_runs=1)
@@ -125,7 +119,6 @@ async def test_accounts_do_not_see_each_other(calls: AdmitAndRelease) -> None:
     assert (await admit(new(), quota, new())).allowed
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(calls: AdmitAndRelease) -> None:
     admit, _ = calls
     account = new()
@@ -134,7 +127,6 @@ async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(calls:
     assert {(d.limit, d.remaining, d.reset_s, d.retry_after_s) for d in decisions} == {(None,) * 4}
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_a_raised_rate_counts_at_the_next_request(calls: AdmitAndRelease) -> None:
     admit, _ = calls
     account = new()

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -11,8 +10,6 @@ from redis.asyncio import Redis
 from limits import Limiter, Quota, lua_scripts
 from limits.quota import microseconds, name_of, number_of
 from tests.limits.given import Counted, at, new, set_month
-
-pytestmark = pytest.mark.requirement("LIMIT-MONTH")
 
 QUOTA = Quota(tokens_per_month=1_000_000)
 

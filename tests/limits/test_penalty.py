@@ -3,12 +3,8 @@
 import asyncio
 import time
 
-import pytest
-
 from limits import penalty
 from limits.penalty import Penalties
-
-pytestmark = pytest.mark.requirement("LIMIT-FAIR")
 
 
 async def seconds(penalties: Penalties, account: str) -> float:

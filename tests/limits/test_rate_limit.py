@@ -3,7 +3,6 @@
 import itertools
 from bisect import bisect_right
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -12,8 +11,6 @@ from limits import Quota, lua_scripts
 from limits.local_limiter import LocalLimiter
 from limits.quota import interval_us
 from tests.limits.given import new
-
-pytestmark = pytest.mark.requirement("LIMIT-RATE")
 
 ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[7], ARGV[8]}")
 START = 1_795_000_000_000_000

@@ -10,8 +10,6 @@ from redis.asyncio import Redis
 from limits import Limiter, Quota
 from tests.limits.given import new
 
-pytestmark = pytest.mark.requirement("LIMIT-READS")
-
 Read: TypeAlias = Callable[[str, Quota], Awaitable[int | None]]
 
 

@@ -13,8 +13,6 @@ from redis.asyncio.connection import AbstractConnection
 from limits import Limiter, Quota, RedisUnavailable
 from tests.limits.given import at, new, zero
 
-pytestmark = pytest.mark.requirement("LIMIT-FALLBACK")
-
 BOUND = 15.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
 
 
@@ -121,7 +119,6 @@ async def test_the_end_of_a_run_frees_the_slot_that_was_taken_here(valkey: Any, 
     assert (await limiter.admit(account, quota, new())).allowed
 
 
-@pytest.mark.requirement("HEALTH")
 async def test_a_ping_tells_whether_redis_answers(valkey: Any, limiter: Watched) -> None:
     await limiter.ping()
     valkey.freeze()

@@ -2,14 +2,11 @@
 
 import asyncio
 
-import pytest
 from redis.asyncio import Redis
 
 from limits import Limiter, Quota
 from limits.lua_scripts import RESERVED_TOKENS
 from tests.limits.given import account_with, at, new
-
-pytestmark = pytest.mark.requirement("LIMIT-RESERVE")
 
 TOKENS = 10 * RESERVED_TOKENS
 

@@ -27,7 +27,6 @@ async def until_admitted(limiter: Limiter, account: str, quota: Quota, seconds: 
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_the_slot_lease_of_a_dead_run_expires(limiter: Limiter) -> None:
     account, quota = new(), Quota(concurrent_runs=1)
     began = time.monotonic()
@@ -37,7 +36,6 @@ async def test_the_slot_lease_of_a_dead_run_expires(limiter: Limiter) -> None:
     assert time.monotonic() - began > 2.9
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_a_held_slot_outlives_its_first_lease(limiter: Limiter) -> None:
     account, quota, trace = new(), Quota(concurrent_runs=1), new()
     await limiter.admit(account, quota, trace, slot_ttl_s=1)
@@ -48,7 +46,6 @@ async def test_a_held_slot_outlives_its_first_lease(limiter: Limiter) -> None:
     assert (await limiter.admit(account, quota, new())).allowed
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_holding_never_shortens_a_lease(limiter: Limiter, redis: "Redis") -> None:
     account, trace = new(), new()
     await limiter.admit(account, Quota(), trace, slot_ttl_s=60)
@@ -57,7 +54,6 @@ async def test_holding_never_shortens_a_lease(limiter: Limiter, redis: "Redis") 
     assert await redis.zscore(f"limits:{{{account}}}:slots", trace) == before
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_a_slot_that_redis_lost_is_taken_again_unless_it_was_settled(
     limiter: Limiter, redis: "Redis"
 ) -> None:
@@ -73,7 +69,6 @@ async def test_a_slot_that_redis_lost_is_taken_again_unless_it_was_settled(
     assert (await limiter.admit(account, quota, new())).allowed
 
 
-@pytest.mark.requirement("LIMIT-QUOTA")
 async def test_tokens_are_settled_once_a_run_and_end_the_month(limiter: Limiter) -> None:
     account, quota, trace = new(), Quota(tokens_per_month=100), new()
     await set_month(limiter, account, 30)
@@ -88,7 +83,6 @@ async def test_tokens_are_settled_once_a_run_and_end_the_month(limiter: Limiter)
     assert 1 <= refused.retry_after_s <= 31 * 86400
 
 
-@pytest.mark.requirement("LIMIT-QUOTA")
 async def test_a_new_month_begins_at_no_tokens(limiter: Limiter, redis: "Redis") -> None:
     account, quota = new(), Quota(tokens_per_month=100)
     await set_month(limiter, account, 100)
@@ -99,7 +93,6 @@ async def test_a_new_month_begins_at_no_tokens(limiter: Limiter, redis: "Redis")
     assert decision.month_known is True
 
 
-@pytest.mark.requirement("LIMIT-QUOTA")
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 12, 31), timezones=st.just(UTC)))
 @settings(max_examples=100)
 async def test_months_are_those_of_the_calendar(redis_url: str, moment: datetime) -> None:
@@ -118,7 +111,6 @@ async def test_months_are_those_of_the_calendar(redis_url: str, moment: datetime
     assert following != month
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_a_clock_set_back_does_not_shut_an_account_out(limiter: Limiter, redis: "Redis") -> None:
     account, quota = new(), Quota(requests_per_minute=60)
     await limiter.admit(account, quota, new())
@@ -127,7 +119,6 @@ async def test_a_clock_set_back_does_not_shut_an_account_out(limiter: Limiter, r
     assert refused.retry_after_s == 1
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_nothing_is_kept_for_ever(limiter: Limiter, redis: "Redis") -> None:
     account, trace = new(), new()
     await limiter.admit(account, Quota(requests_per_minute=60), trace)
@@ -146,7 +137,6 @@ async def test_nothing_is_kept_for_ever(limiter: Limiter, redis: "Redis") -> Non
     assert all([await redis.pttl(key) > 0 for key in keys])
 
 
-@pytest.mark.requirement("LIMIT-RATE")
 async def test_a_cancelled_question_leaves_the_next_answers_right(limiter: Limiter) -> None:
     quota = Quota(requests_per_minute=1000)
     accounts = [new() for _ in range(50)]

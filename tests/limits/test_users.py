@@ -16,8 +16,6 @@ from ops.servers import valkey
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 
-pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
-
 KEY = "a-key"
 COUNTER, OTHER = "limits:{account}:month", "somebody:else"
 NOBODY_MAY = (

@@ -10,8 +10,6 @@ from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
 from tests.mcp_demo.demo_server import DemoServer
 
-pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
-
 MISSING_COUNTRY = {"order_id": "ORD-1030", "street": "Seeweg 14", "postal_code": "6020", "city": "Innsbruck"}
 
 

@@ -9,7 +9,6 @@ from tests.mcp_demo.demo_server import DemoServer, running
 NEW_ADDRESS = {"street": "Seeweg 14", "postal_code": "6020", "city": "Innsbruck", "country": "AT"}
 
 
-@pytest.mark.requirement("MCP-DATA")
 def test_a_cancelled_order_is_cancelled_for_every_tool(own_server: DemoServer) -> None:
     before = own_server.get("get_sales_summary")
     stock = own_server.get("get_product", product_id="PRD-103")["stock"]
@@ -27,7 +26,6 @@ def test_a_cancelled_order_is_cancelled_for_every_tool(own_server: DemoServer) -
     assert own_server.get("track_shipment", order_id="ORD-1032")["order_status"] == "cancelled"
 
 
-@pytest.mark.requirement("MCP-ANNOTATIONS")
 def test_cancelling_again_changes_nothing(own_server: DemoServer) -> None:
     first = own_server.get("cancel_order", order_id="ORD-1031", reason="the first reason")
     order = own_server.get("get_order", order_id="ORD-1031")
@@ -38,7 +36,6 @@ def test_cancelling_again_changes_nothing(own_server: DemoServer) -> None:
     assert own_server.get("get_order", order_id="ORD-1031") == order
 
 
-@pytest.mark.requirement("MCP-DATA", "MCP-ANNOTATIONS")
 def test_a_new_address_is_where_the_parcel_goes(own_server: DemoServer) -> None:
     first, second = (
         own_server.get("update_shipping_address", order_id="ORD-1030", **NEW_ADDRESS) for _ in range(2)
@@ -52,7 +49,6 @@ def test_a_new_address_is_where_the_parcel_goes(own_server: DemoServer) -> None:
     assert customer["address"]["city"] == "Prague"
 
 
-@pytest.mark.requirement("MCP-DATA", "MCP-ANNOTATIONS")
 def test_every_call_opens_another_ticket(own_server: DemoServer) -> None:
     concern = {
         "customer_id": "CUST-002",
@@ -70,7 +66,6 @@ def test_every_call_opens_another_ticket(own_server: DemoServer) -> None:
     assert customer["ticket_ids"][-2:] == [one["ticket_id"], other["ticket_id"]]
 
 
-@pytest.mark.requirement("MCP-DATA")
 def test_a_comment_is_added_and_moves_the_ticket(own_server: DemoServer) -> None:
     resolved = own_server.get("get_support_ticket", ticket_id="TCK-501")
     asked = own_server.get("add_ticket_comment", ticket_id="TCK-501", message="The refund has not come.")
@@ -86,7 +81,6 @@ def test_a_comment_is_added_and_moves_the_ticket(own_server: DemoServer) -> None
     assert [comment["author"] for comment in answered["comments"][-2:]] == ["customer", "support"]
 
 
-@pytest.mark.requirement("MCP-DATA")
 def test_a_new_process_has_the_shop_as_it_was() -> None:
     with running() as first:
         first.get("cancel_order", order_id="ORD-1030")
@@ -94,7 +88,6 @@ def test_a_new_process_has_the_shop_as_it_was() -> None:
         assert second.get("get_order", order_id="ORD-1030")["status"] == "processing"
 
 
-@pytest.mark.requirement("MCP-DATA")
 def test_tickets_without_end_do_not_grow_without_end(shop: Shop) -> None:
     own = set(shop.tickets)
     opened = [
@@ -106,7 +99,6 @@ def test_tickets_without_end_do_not_grow_without_end(shop: Shop) -> None:
     assert set(shop.tickets) == own | set(opened[10:])
 
 
-@pytest.mark.requirement("MCP-DATA")
 def test_a_ticket_holds_a_hundred_comments(shop: Shop) -> None:
     held = len(shop.ticket("TCK-505").comments)
     for _ in range(100 - held):

@@ -8,8 +8,6 @@ from mcp_demo.shop import Shop
 from mcp_demo.shop.calendar import NOW, OPENED
 from tests.mcp_demo.demo_server import DemoServer
 
-pytestmark = pytest.mark.requirement("MCP-DATA")
-
 ALL = {"date_from": "2026-08-14", "date_to": "2026-11-20"}
 
 

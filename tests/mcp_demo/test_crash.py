@@ -12,8 +12,6 @@ from mcp_demo.shop import Shop
 from mcp_demo.tools import TOOLS
 from mcp_demo.tools.tool import ShopTool
 
-pytestmark = pytest.mark.requirement("MCP-ERRORS")
-
 
 def broken(tool: ShopTool) -> ShopTool:
     def run(_shop: Shop, _arguments: object) -> object:

@@ -17,7 +17,6 @@ def tools(own_server: DemoServer) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool for tool in own_server.rpc("tools/list")["result"]["tools"]}
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
 def test_each_tool_is_called_here(tools: dict[str, dict[str, Any]]) -> None:
     assert set(CALLS) == set(tools)
     for name, calls in CALLS.items():
@@ -26,7 +25,6 @@ def test_each_tool_is_called_here(tools: dict[str, dict[str, Any]]) -> None:
         assert missing <= {"date_from", "date_to"}, f"{name} is never called with {missing}"
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
 @pytest.mark.parametrize(("name", "arguments"), EACH)
 def test_a_result_is_what_its_schema_says_and_its_text_the_same(
     own_server: DemoServer, tools: dict[str, dict[str, Any]], name: str, arguments: dict[str, Any]
@@ -41,7 +39,6 @@ def test_a_result_is_what_its_schema_says_and_its_text_the_same(
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
 
 
-@pytest.mark.requirement("MCP-DATA")
 @pytest.mark.parametrize(
     "name",
     [

@@ -7,8 +7,6 @@ import pytest
 from mcp_demo.app import LOOPBACK, allowed
 from tests.mcp_demo.demo_server import DemoServer, running
 
-pytestmark = pytest.mark.requirement("MCP-HOSTS")
-
 
 @pytest.fixture(scope="module")
 def named() -> Iterator[DemoServer]:

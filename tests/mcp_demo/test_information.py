@@ -19,7 +19,6 @@ FIELDS = [
 ]
 
 
-@pytest.mark.requirement("MCP-INFO")
 def test_the_information_has_exactly_the_fields_of_the_specification(server: DemoServer) -> None:
     response = server.http.get("/api/mcp")
 
@@ -43,13 +42,11 @@ def test_the_information_has_exactly_the_fields_of_the_specification(server: Dem
     assert all(isinstance(body[name], str) and body[name] for name in ("name", "version", "description"))
 
 
-@pytest.mark.requirement("MCP-INFO")
 def test_a_browser_gets_the_information_too(server: DemoServer) -> None:
     accept = "text/html,application/xhtml+xml,*/*;q=0.8"
     assert server.http.get("/api/mcp", headers={"accept": accept}).json()["tools_count"] == len(TOOLS)
 
 
-@pytest.mark.requirement("MCP-INFO")
 def test_head_has_the_headers_of_get_and_no_body(server: DemoServer) -> None:
     head, get = server.http.head("/api/mcp"), server.http.get("/api/mcp")
 
@@ -58,7 +55,6 @@ def test_head_has_the_headers_of_get_and_no_body(server: DemoServer) -> None:
     assert head.headers["content-length"] == get.headers["content-length"]
 
 
-@pytest.mark.requirement("MCP-RPC")
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "OPTIONS"])
 def test_there_is_no_stream_to_open_and_no_session_to_end(server: DemoServer, method: str) -> None:
     """MCP transports: a server without a GET stream answers 405, and may refuse DELETE so."""
@@ -68,7 +64,6 @@ def test_there_is_no_stream_to_open_and_no_session_to_end(server: DemoServer, me
     assert response.headers["allow"] == "GET, HEAD, POST"
 
 
-@pytest.mark.requirement("HEALTH")
 @pytest.mark.parametrize(
     ("path", "body"), [("/healthz", {"status": "ok"}), ("/readyz", {"status": "ok", "checks": {}})]
 )

@@ -19,7 +19,6 @@ def error_of(server: DemoServer, body: bytes | str, **headers: str) -> tuple[int
     return response.status_code, answer["error"]["code"], answer["id"]
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 @pytest.mark.parametrize(
     "body",
     [
@@ -38,7 +37,6 @@ def test_what_is_not_json_is_a_parse_error(server: DemoServer, body: bytes) -> N
     assert error_of(server, body) == (400, -32700, None)
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 @pytest.mark.parametrize(
     "message",
     [
@@ -60,20 +58,17 @@ def test_json_that_is_no_message_is_refused(server: DemoServer, message: Any) ->
     assert error_of(server, json.dumps(message)) == (400, -32602, None)
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 def test_the_newest_protocol_refuses_them_with_the_code_of_json_rpc(server: DemoServer) -> None:
     for message in ([PING], 1, {"jsonrpc": "2.0"}):
         body = json.dumps(message)
         assert error_of(server, body, mcp_protocol_version="2026-07-28") == (400, -32600, None)
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 @pytest.mark.parametrize("method", ["no/such", "resources/list", "prompts/get", "logging/setLevel", "tools/"])
 def test_an_unknown_method_is_not_found(server: DemoServer, method: str) -> None:
     assert server.rpc(method, {"name": "x"})["error"]["code"] == -32601
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 @pytest.mark.parametrize(
     ("method", "params", "named"),
     [
@@ -94,14 +89,12 @@ def test_invalid_params_are_named(
     assert named in error["message"]
 
 
-@pytest.mark.requirement("MCP-RPC")
 @pytest.mark.parametrize("ident", [0, -7, "", "a b", 2**53, "ü\u0000"])
 def test_the_answer_carries_the_requests_own_id(server: DemoServer, ident: str | int) -> None:
     answer = server.post(json.dumps(PING | {"id": ident})).json()
     assert answer == {"jsonrpc": "2.0", "id": ident, "result": {}}
 
 
-@pytest.mark.requirement("MCP-RPC")
 @pytest.mark.parametrize(
     "message",
     [
@@ -118,7 +111,6 @@ def test_a_message_that_is_no_request_is(server: DemoServer, message: dict[str, 
     assert response.content == b""
 
 
-@pytest.mark.requirement("MCP-RPC")
 @pytest.mark.parametrize(
     "accept",
     ["*/*", "application/json", "application/*;q=0.5, text/html", "text/event-stream, application/json"],
@@ -131,7 +123,6 @@ def test_a_client_that_accepts_json_gets_it(server: DemoServer, accept: str) -> 
     assert "mcp-session-id" not in response.headers
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 def test_media_types_that_cannot_be_served_are_refused(server: DemoServer) -> None:
     for accept in ("", "text/html", "text/event-stream"):
         assert error_of(server, json.dumps(PING), accept=accept) == (406, -32600, None)
@@ -141,7 +132,6 @@ def test_media_types_that_cannot_be_served_are_refused(server: DemoServer) -> No
     assert server.post(json.dumps(PING), content_type="application/json; charset=utf-8").status_code == 200
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 def test_a_body_may_have_one_mebibyte(server: DemoServer) -> None:
     def body(size: int) -> bytes:
         message = json.dumps(PING | {"params": {"_meta": {"x": ""}}}).encode()
@@ -151,7 +141,6 @@ def test_a_body_may_have_one_mebibyte(server: DemoServer) -> None:
     assert server.post(body(2**20 + 1)).status_code == 413
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 def test_a_chunked_body_has_the_same_bound(server: DemoServer) -> None:
     headers = {"content-type": "application/json"}
     response = server.http.post("/api/mcp", content=(b" " * 65536 for _ in range(17)), headers=headers)

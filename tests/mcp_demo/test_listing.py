@@ -30,7 +30,6 @@ def tools(server: DemoServer) -> list[dict[str, Any]]:
     return listed
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
 def test_each_of_the_five_categories_has_its_tools(tools: list[dict[str, Any]]) -> None:
     names = [tool["name"] for tool in tools]
     categories = [tool["_meta"]["category"] for tool in tools]
@@ -41,7 +40,6 @@ def test_each_of_the_five_categories_has_its_tools(tools: list[dict[str, Any]]) 
     assert categories == sorted(categories, key=list(CATEGORIES).index)
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
 def test_a_model_can_choose_each_tool_by_what_it_says(tools: list[dict[str, Any]]) -> None:
     assert len({tool["title"] for tool in tools}) == len(tools)
     for tool in tools:
@@ -50,7 +48,6 @@ def test_a_model_can_choose_each_tool_by_what_it_says(tools: list[dict[str, Any]
         assert tool["annotations"]["title"] == tool["title"]
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
 def test_each_argument_is_described_and_nothing_else_is_taken(tools: list[dict[str, Any]]) -> None:
     for tool in tools:
         schema = tool["inputSchema"]
@@ -62,7 +59,6 @@ def test_each_argument_is_described_and_nothing_else_is_taken(tools: list[dict[s
             assert {"type", "anyOf"} & set(argument), f"{tool['name']}.{name}"
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
 def test_each_result_has_a_schema_of_an_object(tools: list[dict[str, Any]]) -> None:
     for tool in tools:
         jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
@@ -70,7 +66,6 @@ def test_each_result_has_a_schema_of_an_object(tools: list[dict[str, Any]]) -> N
         assert tool["outputSchema"]["required"]
 
 
-@pytest.mark.requirement("MCP-ANNOTATIONS")
 def test_the_hints_follow_from_the_effect_of_each_tool(tools: list[dict[str, Any]]) -> None:
     for tool in tools:
         hints = {name: hint for name, hint in tool["annotations"].items() if name != "title"}
@@ -82,7 +77,6 @@ def test_the_hints_follow_from_the_effect_of_each_tool(tools: list[dict[str, Any
         }
 
 
-@pytest.mark.requirement("MCP-ANNOTATIONS")
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_tool_has_the_effect_that_it_declares(shop: Shop, tool: ShopTool) -> None:
     before = _state(shop)
@@ -97,7 +91,6 @@ def _state(shop: Shop) -> str:
     return repr(vars(shop))
 
 
-@pytest.mark.requirement("MCP-TOOLS-21")
 def test_the_tools_of_the_readme_are_what_it_says(tools: list[dict[str, Any]]) -> None:
     rows = re.findall(
         r"^\| ([A-Z][\w ]+) \| `(\w+)` \| .+ \| (no|adds|replaces) \|$", README.read_text(), re.M

@@ -20,7 +20,6 @@ def start(**environment: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=20)
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -38,7 +37,6 @@ def test_a_wrong_setting_is_one_line_that_names_it(name: str, value: str) -> Non
     assert name in ended.stderr
 
 
-@pytest.mark.requirement("SETTINGS")
 def test_a_taken_port_is_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -51,7 +49,6 @@ def test_a_taken_port_is_one_line() -> None:
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.requirement("STACK-STOP")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_within_seconds_though_clients_stay_connected(number: int) -> None:
     with running() as server:
@@ -60,7 +57,6 @@ def test_a_signal_ends_it_within_seconds_though_clients_stay_connected(number: i
         assert server.process.join(5) == 0
 
 
-@pytest.mark.requirement("LOGS", "TELEMETRY")
 @pytest.mark.parametrize("carrier", ["headers", "_meta"])
 def test_a_call_is_logged_with_the_trace_of_its_caller(carrier: str) -> None:
     traceparent = f"00-{TRACE_ID}-00f067aa0ba902b7-01"
@@ -78,7 +74,6 @@ def test_a_call_is_logged_with_the_trace_of_its_caller(carrier: str) -> None:
     assert line["is_error"] is False
 
 
-@pytest.mark.requirement("LOGS")
 def test_what_callers_send_is_not_logged() -> None:
     secret = "not for the log"
     with running(AGENTCHAT_LOG_LEVEL="debug") as server:
@@ -89,7 +84,6 @@ def test_what_callers_send_is_not_logged() -> None:
     assert secret not in json.dumps(server.log)
 
 
-@pytest.mark.requirement("MCP-RPC")
 def test_a_client_that_leaves_halfway_disturbs_nobody(server: DemoServer) -> None:
     host, port = server.http.base_url.host, server.http.base_url.port
     assert port is not None

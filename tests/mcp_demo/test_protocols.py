@@ -20,7 +20,6 @@ def initialize(server: DemoServer, version: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.requirement("MCP-RPC", "TOOLS-PROTOCOLS")
 @pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
 def test_a_client_gets_the_protocol_it_asks_for(server: DemoServer, version: str) -> None:
     result = initialize(server, version)
@@ -31,12 +30,10 @@ def test_a_client_gets_the_protocol_it_asks_for(server: DemoServer, version: str
     assert "ORD-1028" in result["instructions"]
 
 
-@pytest.mark.requirement("MCP-RPC")
 def test_a_client_of_an_unknown_protocol_is_offered_the_newest_with_a_handshake(server: DemoServer) -> None:
     assert initialize(server, "1999-01-01")["protocolVersion"] == "2025-11-25"
 
 
-@pytest.mark.requirement("MCP-RPC")
 @pytest.mark.parametrize("version", [None, *HANDSHAKE_VERSIONS])
 def test_every_version_needs_no_session_and_gets_the_same_tools(
     server: DemoServer, version: str | None
@@ -49,7 +46,6 @@ def test_every_version_needs_no_session_and_gets_the_same_tools(
     assert result["structuredContent"]["product"]["name"] == "Larch Mid Hiking Boot"
 
 
-@pytest.mark.requirement("MCP-RPC")
 def test_the_newest_protocol_is_spoken_without_a_handshake(server: DemoServer) -> None:
     """MCP 2026-07-28: no initialize, the client says who it is in each request."""
     prefix = "io.modelcontextprotocol/"
@@ -68,7 +64,6 @@ def test_the_newest_protocol_is_spoken_without_a_handshake(server: DemoServer) -
     assert result["ttlMs"] == 300_000
 
 
-@pytest.mark.requirement("MCP-RPC")
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
 async def test_the_sdks_client_lists_and_calls(
     server: DemoServer, mode: Literal["legacy", "auto"], version: str

@@ -6,8 +6,6 @@ import pytest
 
 from tests.mcp_demo.demo_server import DemoServer
 
-pytestmark = pytest.mark.requirement("MCP-ERRORS")
-
 REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("get_order", {}, ["order_id", "missing", "ORD-1028"]),
     ("get_order", {"order_id": "1028"}, ['"1028"', "^ORD-[0-9]{4}$", "ORD-1028"]),

@@ -62,7 +62,6 @@ def refused(tool: ShopTool, shop: Shop, arguments: dict[str, Any]) -> bool:
     return False
 
 
-@pytest.mark.requirement("MCP-ERRORS")
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_arguments_are_refused_exactly_where_the_schema_refuses_them(tool: ShopTool, shop: Shop) -> None:
     schema = schema_of(tool.arguments)

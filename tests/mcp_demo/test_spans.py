@@ -14,8 +14,6 @@ from mcp_demo.shop import Shop
 from mcp_demo.tools import TOOLS
 from runtime import telemetry
 
-pytestmark = pytest.mark.requirement("TELEMETRY")
-
 TRACE_ID = 0x4BF92F3577B34DA6A3CE929D0E0E4736
 
 

@@ -10,8 +10,6 @@ import pytest
 from tests.model_demo.chat import BEARER, TOOL, calls, chunks_of, post, result, texts_of, user
 from tests.model_demo.messages import Ask
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO-OPENAI")
-
 STORY = "Tell me a story"
 
 

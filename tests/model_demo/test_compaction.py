@@ -6,8 +6,6 @@ import anthropic
 import pytest
 from anthropic.types.beta import BetaMessageParam
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
 BETA = "compact-2026-09-04"
 TALK: list[BetaMessageParam] = [
     {"role": "user", "content": "Hi, my name is Ada. Where is ORD-1001?"},

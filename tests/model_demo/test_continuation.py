@@ -3,11 +3,8 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.model_demo.messages import GET_ORDER
-
-pytestmark = pytest.mark.requirement("MODEL-DEMO")
 
 Message = dict[str, Any]
 QUESTION: Message = {"role": "user", "content": "Where is ORD-1001?"}

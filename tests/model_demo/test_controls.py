@@ -14,8 +14,6 @@ import pytest
 
 from tests.model_demo.messages import GET_ORDER, Ask, Events, calls, text
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO-CONTROLS")
-
 
 async def deltas(events: AsyncIterator[tuple[str, dict[str, Any]]]) -> list[str]:
     return [data["delta"]["text"] async for name, data in events if name == "content_block_delta"]

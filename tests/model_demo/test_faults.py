@@ -10,8 +10,6 @@ import pytest
 
 from tests.model_demo.messages import Ask, Events
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO-CONTROLS")
-
 
 async def status(http: httpx.AsyncClient, model: str, text: str = "Hello") -> int:
     request = {"model": model, "max_tokens": 99, "messages": [{"role": "user", "content": text}]}

@@ -26,7 +26,6 @@ def start(**environ: str) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("environ", "name"),
     [
@@ -45,7 +44,6 @@ def test_a_wrong_setting_is_one_line_that_names_it(environ: dict[str, str], name
     assert name in err
 
 
-@pytest.mark.requirement("STACK-BAD")
 def test_a_taken_port_is_one_line_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -70,7 +68,6 @@ def streaming(model: str) -> Iterator[tuple["subprocess.Popen[str]", Iterator[st
         process.communicate(timeout=40)
 
 
-@pytest.mark.requirement("STACK-STOP")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_streams_end_and_the_process_leaves_with_0(number: signal.Signals) -> None:
     with streaming("demo-load?deltas=30&delay_ms=10") as (process, chunks):
@@ -82,7 +79,6 @@ def test_a_signal_lets_streams_end_and_the_process_leaves_with_0(number: signal.
     assert text.endswith('{"type":"message_stop"}\n\n')
 
 
-@pytest.mark.requirement("STACK-STOP")
 def test_a_stream_that_hangs_does_not_hold_the_process() -> None:
     with streaming("demo-load?hang_after=1") as (process, chunks):
         next(chunks)

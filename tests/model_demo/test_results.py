@@ -7,8 +7,6 @@ import pytest
 
 from tests.model_demo.messages import Ask, Tools, calls, text
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
 
 def answered(
     messages: list[dict[str, Any]], message: dict[str, Any], *results: Any, is_error: bool = False

@@ -8,8 +8,6 @@ import pytest
 
 from tests.model_demo.messages import Ask, text
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
 
 async def talk(ask: Ask, *said: str, **more: Any) -> str:
     """Say one thing after the other; the last answer."""

@@ -6,9 +6,6 @@ import pytest
 
 from tests.model_demo.messages import Ask, Tools, calls, text
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
-
 ASKED = [
     ("Where is ORD-1028?", [("track_shipment", {"order_id": "ORD-1028"})]),
     (

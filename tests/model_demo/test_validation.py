@@ -6,8 +6,6 @@ import anthropic
 import httpx
 import pytest
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
 TOOL: dict[str, Any] = {"name": "look", "input_schema": {"type": "object", "properties": {}}}
 ASK: dict[str, Any] = {"role": "user", "content": "Look!"}
 CALL: dict[str, Any] = {

@@ -9,8 +9,6 @@ import pytest
 
 from tests.model_demo.messages import GET_ORDER
 
-pytestmark = pytest.mark.requirement("MODEL-DEMO")
-
 STORY = "Tell me a story"
 
 
@@ -145,7 +143,6 @@ async def test_max_tokens_cut_the_text(client: anthropic.AsyncAnthropic) -> None
     assert cut.content[0].text == whole.content[0].text[:40]
 
 
-@pytest.mark.requirement("HEALTH")
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 async def test_health_is_told_without_a_key(address: str, path: str) -> None:
     async with httpx.AsyncClient() as anyone:

@@ -4,8 +4,6 @@ import pytest
 
 from net_guard import AddressRefused, Guard
 
-pytestmark = pytest.mark.requirement("MODEL-ADDRESS")
-
 
 @pytest.mark.parametrize(
     "url",
@@ -43,7 +41,6 @@ def test_what_leads_inside_is_refused(url: str) -> None:
         Guard(()).check_url(url)
 
 
-@pytest.mark.requirement("PLAIN-HOSTS")
 @pytest.mark.parametrize(
     "url",
     [

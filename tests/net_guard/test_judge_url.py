@@ -5,8 +5,6 @@ import pytest
 from net_guard import AddressRefused, Guard
 from net_guard.addresses import judge_url
 
-pytestmark = pytest.mark.requirement("MODEL-ADDRESS", "TOOLS-GUARD", "WEBHOOK-GUARD")
-
 _NAMES = {
     "public.example": ["93.184.215.14"],
     "inner.example": ["10.1.2.3"],

@@ -10,8 +10,6 @@ import pytest
 from net_guard import Guard, NotLookedUp, Resolver, Unresolved, addresses
 from net_guard.addresses import judged_addresses, looking_up_for
 
-pytestmark = pytest.mark.requirement("WEBHOOK-LOOK-UPS")
-
 PUBLIC = "93.184.216.34"
 
 

@@ -11,8 +11,6 @@ from net_guard import AddressRefused, Guard
 from net_guard.guarded_session import open_session
 from tests.certificates import tls_contexts
 
-pytestmark = pytest.mark.requirement("MODEL-ADDRESS", "WEBHOOK-GUARD")
-
 
 async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:

@@ -6,7 +6,6 @@ import json
 import anthropic
 import openai
 import psycopg
-import pytest
 from standardwebhooks import Webhook
 
 from contracts import events
@@ -24,14 +23,11 @@ from tests.notifier.receiver import Received, status
 from webhooks import deliveries, endpoints
 from webhooks.delivery_projection import insert_ranges
 
-pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
-
 _BREAK = """
 UPDATE conversation_events SET state = '{' WHERE originator_id = %s AND topic = 'message_saved.v1'
 """
 
 
-@pytest.mark.requirement("WEBHOOK-SIGNED")
 async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(world: World) -> None:
     endpoint = await world.endpoint("/hook", "run.completed")
     world.start()
@@ -154,7 +150,6 @@ async def test_a_notifier_killed_between_sending_and_recording_sends_it_again_un
     assert [attempt.status for attempt in delivery.attempts] == [204]
 
 
-@pytest.mark.requirement("WEBHOOK-RETRIES")
 async def test_a_failure_is_tried_again_under_its_id_until_it_succeeds(world: World) -> None:
     world.receiver.says("/flaky", status(500), status(503), status(200))
     endpoint = await world.endpoint("/flaky", "run.completed")
@@ -168,7 +163,6 @@ async def test_a_failure_is_tried_again_under_its_id_until_it_succeeds(world: Wo
     assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).failing_since is None
 
 
-@pytest.mark.requirement("WEBHOOK-RETRIES")
 async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(world: World) -> None:
     world.receiver.says("/down", *[status(500)] * 10, status(204))
     endpoint = await world.endpoint("/down", "run.completed")
@@ -183,7 +177,6 @@ async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(world:
     await world.until(endpoint.id, lambda found: found[0].status == "delivered")
 
 
-@pytest.mark.requirement("WEBHOOK-RETRIES")
 async def test_retry_after_is_heeded_for_the_whole_endpoint(world: World) -> None:
     world.receiver.says("/busy", status(429, "Retry-After: 3600"))
     endpoint = await world.endpoint("/busy", "run.completed")
@@ -201,7 +194,6 @@ async def test_retry_after_is_heeded_for_the_whole_endpoint(world: World) -> Non
     assert later.id != endpoint.id
 
 
-@pytest.mark.requirement("WEBHOOK-DISABLED")
 async def test_410_disables_it_and_the_other_endpoints_are_told(world: World) -> None:
     world.receiver.says("/gone", status(410))
     watcher = await world.endpoint("/watcher", "endpoint.disabled")
@@ -215,7 +207,6 @@ async def test_410_disables_it_and_the_other_endpoints_are_told(world: World) ->
     Webhook(watcher.secret).verify(got.body, got.headers)
 
 
-@pytest.mark.requirement("WEBHOOK-DISABLED")
 async def test_410_disables_it_though_another_answer_is_200(world: World) -> None:
     both_here = asyncio.Event()
 
@@ -236,7 +227,6 @@ async def test_410_disables_it_though_another_answer_is_200(world: World) -> Non
     assert found.disabled_reason == "gone"
 
 
-@pytest.mark.requirement("WEBHOOK-DISABLED")
 async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(world: World) -> None:
     world.receiver.says("/dead", status(500), status(500), status(204))
     endpoint = await world.endpoint("/dead", "run.completed")
@@ -260,7 +250,6 @@ async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(wor
     assert told == {first, *meanwhile}
 
 
-@pytest.mark.requirement("WEBHOOK-DISABLED")
 async def test_a_success_among_failures_begins_the_five_days_again(world: World) -> None:
     world.receiver.says("/shaky", status(204), status(500))
     endpoint = await world.endpoint("/shaky", "run.completed")
@@ -295,7 +284,6 @@ async def test_a_hanging_endpoint_holds_no_other(world: World) -> None:
     await world.receiver.until("/hangs", 20)
 
 
-@pytest.mark.requirement("WEBHOOK-REPLAY")
 async def test_a_range_of_the_log_is_replayed_under_the_same_ids(world: World) -> None:
     endpoint = await world.endpoint("/again", "run.completed")
     world.start()
@@ -314,7 +302,6 @@ async def test_a_range_of_the_log_is_replayed_under_the_same_ids(world: World) -
     assert {each.status for each in found} == {"delivered"}
 
 
-@pytest.mark.requirement("WEBHOOK-REPLAY", "EVENT-STORE-POSITIONS")
 async def test_a_replay_does_not_end_before_an_append_that_is_under_way_in_its_range(
     world: World, migrated_database_url: str
 ) -> None:
@@ -337,7 +324,6 @@ async def test_a_replay_does_not_end_before_an_append_that_is_under_way_in_its_r
     assert len(await world.deliveries(endpoint.id)) == 2
 
 
-@pytest.mark.requirement("WEBHOOK-REPLAY")
 async def test_what_was_erased_meanwhile_is_not_sent_again(world: World) -> None:
     endpoint = await world.endpoint("/erased", "run.completed")
     process = world.start()
@@ -350,7 +336,6 @@ async def test_what_was_erased_meanwhile_is_not_sent_again(world: World) -> None
     assert len(world.receiver.at("/erased")) == 1, process.text()
 
 
-@pytest.mark.requirement("WEBHOOK-REPLAY")
 async def test_what_is_erased_before_it_was_sent_is_not_sent(world: World) -> None:
     """The notifier has read it by then, and waits for the endpoint."""
     await world.endpoint("/deleted", "conversation.deleted")
@@ -374,7 +359,6 @@ async def test_what_is_erased_before_it_was_sent_is_not_sent(world: World) -> No
     assert told == [("run.completed", first), ("conversation.deleted", second)]
 
 
-@pytest.mark.requirement("WEBHOOK-ROTATION")
 async def test_for_a_day_both_secrets_sign(world: World) -> None:
     endpoint = await world.endpoint("/rotated", "run.completed")
     world.start()

@@ -6,7 +6,6 @@ And an answer without an end.
 import asyncio
 
 import psycopg
-import pytest
 
 from conversations.event_store.log import Log
 from notifier.schedule import FAILURES_IN_A_ROW
@@ -14,8 +13,6 @@ from runtime.postgres import connection
 from tests.notifier.conftest import World, attempted
 from tests.notifier.receiver import Received, status
 from webhooks import deliveries
-
-pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
 
 
 async def test_what_was_sent_is_not_sent_again_because_a_reply_cannot_be_read_yet(
@@ -41,7 +38,6 @@ async def test_what_was_sent_is_not_sent_again_because_a_reply_cannot_be_read_ye
     assert [each.message["type"] for each in got[:2]] == ["conversation.started", "run.completed"]
 
 
-@pytest.mark.requirement("WEBHOOK-RETRIES")
 async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(world: World) -> None:
     """An endpoint that restarts, with requests under way, is asked again within seconds."""
     all_here = asyncio.Barrier(20)
@@ -61,7 +57,6 @@ async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(worl
     assert row == (FAILURES_IN_A_ROW,)
 
 
-@pytest.mark.requirement("WEBHOOK-REPLAY")
 async def test_what_is_replayed_while_it_is_sent_is_sent_again(world: World) -> None:
     async def until_inserted() -> None:
         async with connection(world.pool) as conn:
@@ -85,7 +80,6 @@ async def test_what_is_replayed_while_it_is_sent_is_sent_again(world: World) -> 
     assert len(delivery.attempts) == 2
 
 
-@pytest.mark.requirement("WEBHOOK-REPLAY")
 async def test_a_replay_asked_for_during_another_repeats_nothing_of_it(world: World) -> None:
     endpoint = await world.endpoint("/again", "run.completed")
     world.start()

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from contracts.ids import new_id
 from conversations.event_store.log import Log
 from notifier.schedule import FAILURES_IN_A_ROW
@@ -22,7 +20,6 @@ HURRY = {
 }
 
 
-@pytest.mark.requirement("WEBHOOK-DELIVERY")
 async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fails_is_only_counted(
     world: World,
 ) -> None:
@@ -49,7 +46,6 @@ async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fail
         assert collected.counts_of(metrics.ENDPOINTS_FAILING.name) == {"worker=notifier-1": 1}
 
 
-@pytest.mark.requirement("WEBHOOK-HTTP")
 async def test_an_endpoints_position_does_not_move_with_the_events_of_other_accounts(world: World) -> None:
     endpoint = await world.endpoint("/hook", "run.completed")
     await world.chat("b", account=new_id())

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-import pytest
-
 from tests.notifier.conftest import World, attempted
 from tests.notifier.receiver import Received, status
 
@@ -20,7 +18,6 @@ print(*(name for name in {_HEAVY!r} if name in sys.modules))
 """
 
 
-@pytest.mark.requirement("WEBHOOK-IDLE")
 def test_nothing_that_sends_is_loaded_before_there_is_an_endpoint() -> None:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     loaded = subprocess.run(
@@ -29,7 +26,6 @@ def test_nothing_that_sends_is_loaded_before_there_is_an_endpoint() -> None:
     assert loaded.stdout.split() == []
 
 
-@pytest.mark.requirement("WEBHOOK-IDLE")
 async def test_one_session_listens_while_no_endpoint_is_enabled(world: World) -> None:
     process = world.start()
 
@@ -46,7 +42,6 @@ async def test_one_session_listens_while_no_endpoint_is_enabled(world: World) ->
     await until(lambda count: count == 1)
 
 
-@pytest.mark.requirement("WEBHOOK-DELIVERY")
 async def test_any_of_several_sends_and_nothing_is_sent_twice(world: World) -> None:
     paths = [f"/hook-{number}" for number in range(4)]
     made = [await world.endpoint(path, "run.completed") for path in paths]
@@ -64,7 +59,6 @@ async def test_any_of_several_sends_and_nothing_is_sent_twice(world: World) -> N
     assert len(world.receiver.received) == len({each.id for each in world.receiver.received}) == 4 * 12
 
 
-@pytest.mark.requirement("WEBHOOK-DELIVERY")
 async def test_one_that_ends_lets_its_requests_end_and_gives_its_endpoints_back(world: World) -> None:
     ending = asyncio.Event()
 

@@ -16,8 +16,6 @@ from tests.administrator import SEALER
 from tests.notifier.conftest import World
 from webhooks import endpoints, outbox
 
-pytestmark = pytest.mark.requirement("WEBHOOK-LOOK-UPS")
-
 
 class NameServer:
     """Fails so often with `code`, and then knows the address."""

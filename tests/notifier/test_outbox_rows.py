@@ -20,7 +20,6 @@ VALUES (%s, %s, 'run.completed', %s, clock_timestamp() - make_interval(days => %
 """
 
 
-@pytest.mark.requirement("WEBHOOK-KEPT")
 async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: World, pool: Pool) -> None:
     live, disabled = [(await world.endpoint("https://hooks.example/x")).id for _ in range(2)]
     await world.execute(
@@ -53,7 +52,6 @@ UPDATE webhook_cursors SET position = (SELECT max(notification_id) FROM conversa
 """
 
 
-@pytest.mark.requirement("WEBHOOK-DELIVERY")
 async def test_an_upgrade_sends_what_the_cursors_have_not_come_to(
     world: World, migrated_database_url: str
 ) -> None:
@@ -81,7 +79,6 @@ async def test_an_upgrade_sends_what_the_cursors_have_not_come_to(
         assert set(got) == missed
 
 
-@pytest.mark.requirement("FEEDBACK")
 @pytest.mark.parametrize(
     ("kind", "type_", "more"),
     [
@@ -113,7 +110,6 @@ def test_feedback_is_told_with_its_content_in_full_alone(
     assert full["by"]["kind"] == "account"
 
 
-@pytest.mark.requirement("TOOLS-ELICITATION")
 def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ElicitationRequested))
     asks = events.InputAsked(message="Why?", name="cancel", input={}, key="a", request_state="opaque")

@@ -22,8 +22,6 @@ from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.toolbox import SPECS, Toolbox
 
-pytestmark = pytest.mark.requirement("APPROVAL-PARK")
-
 POLICY = ApprovalRules(never=ToolFilter(tool_names=("find",)))
 SHOP = McpServer(name="shop", url="https://shop.example/mcp", require_approval=POLICY)
 ADA = Decider(kind="account", id="key-1")
@@ -78,7 +76,6 @@ def ran(box: Toolbox, name: str = "order") -> list[dict[str, Any]]:
     return [request.input for request in box.requested if request.tool == name]
 
 
-@pytest.mark.requirement("APPROVAL-PARK", "APPROVAL-DECIDE")
 async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
     working: World, box: Toolbox
 ) -> None:
@@ -99,7 +96,6 @@ async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
     assert (decided.by, decided.on_behalf_of) == (ADA, "support@shop.example")
 
 
-@pytest.mark.requirement("APPROVAL-EDIT")
 async def test_an_edited_input_has_to_fit_the_tool_and_is_what_it_is_run_with(
     working: World, box: Toolbox
 ) -> None:
@@ -115,7 +111,6 @@ async def test_an_edited_input_has_to_fit_the_tool_and_is_what_it_is_run_with(
     assert told.startswith('A person changed the input of this call before it ran. It ran with {"n":3}.')
 
 
-@pytest.mark.requirement("APPROVAL-ONCE")
 async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox) -> None:
     caller = await parked(working)
     approved, denied = await decision(working, caller), await decision(working, caller, "denied")
@@ -130,7 +125,6 @@ async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox
     assert ran(box) == ([ORDER] if answers[0].code is None else [])
 
 
-@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
 async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(working: World) -> None:
     caller = await parked(working)
     refused = await (await working.go_on(caller, "Hello?")).until(frames.Refused)
@@ -139,7 +133,6 @@ async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(workin
     assert [each.id for each in refused.approvals] == [each.id for each in call.pending]
 
 
-@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
 async def test_a_new_message_takes_the_place_of_the_run_where_the_agent_wants_that(
     working: World, box: Toolbox
 ) -> None:
@@ -154,7 +147,6 @@ async def test_a_new_message_takes_the_place_of_the_run_where_the_agent_wants_th
     assert ran(box) == []
 
 
-@pytest.mark.requirement("APPROVAL-CANCEL")
 async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -> None:
     caller = await parked(working)
     request, conversation = caller.request, await working.conversation(caller)
@@ -218,7 +210,6 @@ async def taken_up(world: World, count: int, **more: Any) -> tuple[Listener, eve
     return await world.ask_again(request), whole[count - 1]
 
 
-@pytest.mark.requirement("APPROVAL-ONCE")
 @pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])
 async def test_whenever_a_worker_dies_behind_the_decision_the_tool_runs_once_or_not_at_all(
     working: World, box: Toolbox, count: int, runs: list[Any]
@@ -230,7 +221,6 @@ async def test_whenever_a_worker_dies_behind_the_decision_the_tool_runs_once_or_
     assert ran(box) == runs, last
 
 
-@pytest.mark.requirement("APPROVAL-ONCE", "APPROVAL-PARK")
 @pytest.mark.parametrize("count", [2, 3], ids=["called", "requested"])
 async def test_whenever_a_worker_dies_before_the_decision_the_run_waits(
     working: World, box: Toolbox, count: int
@@ -241,7 +231,6 @@ async def test_whenever_a_worker_dies_before_the_decision_the_run_waits(
     assert len((await working.run(caller)).pending) == 1
 
 
-@pytest.mark.requirement("APPROVAL-EXPIRY")
 async def test_a_run_about_which_nobody_has_decided_goes_on_without_its_call(
     working: World, box: Toolbox
 ) -> None:

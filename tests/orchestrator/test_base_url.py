@@ -8,9 +8,6 @@ from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, says
 from tests.orchestrator.test_provider_check import check
 
-pytestmark = pytest.mark.requirement("MODEL-ADDRESS")
-
-
 NOWHERE = "http://127.0.0.1:1"
 
 

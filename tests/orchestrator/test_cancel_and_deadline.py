@@ -20,7 +20,6 @@ async def working(world: World) -> AsyncIterator[World]:
         yield world
 
 
-@pytest.mark.requirement("DEADLINE", "OVERLOADED")
 async def test_a_request_past_its_deadline_is_refused(working: World) -> None:
     late = (datetime.now(UTC) - timedelta(seconds=1)).isoformat().replace("+00:00", "Z")
     caller = await working.ask(await working.agent(), deadline=late)
@@ -28,7 +27,6 @@ async def test_a_request_past_its_deadline_is_refused(working: World) -> None:
     assert await working.events(caller) == []
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_another_accounts_cancellation_does_nothing(working: World) -> None:
     working.will(says("It ", "has ", "shipped."))
     request = working.request(await working.agent())
@@ -39,7 +37,6 @@ async def test_another_accounts_cancellation_does_nothing(working: World) -> Non
     await caller.until(frames.Completed)
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_a_request_cancelled_before_a_worker_took_it_is_refused(world: World) -> None:
     request = world.request(await world.agent())
     caller = await world.listen(request)
@@ -50,7 +47,6 @@ async def test_a_request_cancelled_before_a_worker_took_it_is_refused(world: Wor
     assert await world.events(caller) == []
 
 
-@pytest.mark.requirement("FRAMES")
 async def test_a_quiet_run_sends_heartbeats(working: World) -> None:
     working.will(breaks(how="hang"))
     caller = await working.ask(await working.agent())

@@ -14,8 +14,6 @@ from tests.orchestrator.scripted import Answer, Exchange, asks, fails, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("COMPACTION")
-
 SMALL: dict[str, Any] = {"context_window": 1000, "at_share": 0.5, "keep_runs": 1}
 TOO_LONG = fails(400, "invalid_request_error", "prompt is too long: 1001 tokens > 1000 maximum")
 
@@ -47,7 +45,6 @@ async def summaries(world: World, listener: Listener) -> list[events.ContextComp
     return [event for event in await world.events(listener) if isinstance(event, events.ContextCompacted)]
 
 
-@pytest.mark.requirement("TOKEN-COUNT")
 async def test_at_a_share_of_the_window_earlier_runs_are_summarised_first(working: World) -> None:
     working.will(says("Hi Ada."), fills(600, "Well."), fills(700, "Ada said hello."), says("Done."))
     agent = await working.agent(
@@ -153,7 +150,6 @@ async def test_a_call_is_never_parted_from_its_result(world: World) -> None:
     assert kinds == ["text", "text", "text", "text", "tool_use", "tool_result"]
 
 
-@pytest.mark.requirement("RESUME")
 async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World) -> None:
     """Its worker died when the summary was in the log, and nothing relied on it yet."""
     world.will(fills(600, "Hi."), says("Done."))
@@ -182,7 +178,6 @@ async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World)
     assert completed.message.token_count == 600 + 15
 
 
-@pytest.mark.requirement("CANCEL", "TOKEN-COUNT")
 async def test_a_run_that_is_cancelled_while_it_is_summarised_ends_and_is_counted(working: World) -> None:
     asking = asyncio.Event()
 

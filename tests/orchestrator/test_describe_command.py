@@ -22,8 +22,6 @@ from runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import holds, says
 
-pytestmark = pytest.mark.requirement("DESCRIBE")
-
 
 def command(
     world: World, caller: Listener, trace_id: str | None = None, **fields: Any
@@ -104,7 +102,6 @@ async def test_a_command_is_obeyed_once_however_often_and_by_whomever_it_is_answ
     assert (found.title, len(found.described)) == ("Another", 2)
 
 
-@pytest.mark.requirement("FEEDBACK")
 async def test_feedback_is_stored_once_while_another_run_goes_on(working: World) -> None:
     gate = asyncio.Event()
     working.will(says("It has shipped."), holds(gate, "Yes", "."))
@@ -139,7 +136,6 @@ async def test_feedback_is_stored_once_while_another_run_goes_on(working: World)
     assert (await give_feedback(working.bus.rpc, unknown)).outcome == "not_found"
 
 
-@pytest.mark.requirement("LEASE-FENCE")
 async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: World) -> None:
     """A description at the version that it expects makes it look; what it finds is another's attempt."""
     request = world.request(await world.agent())

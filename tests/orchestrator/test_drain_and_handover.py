@@ -15,10 +15,7 @@ from tests.orchestrator.scripted import Exchange, breaks, holds, says
 from tests.orchestrator.test_tool_call import SHOP, call
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("RESUME")
 
-
-@pytest.mark.requirement("STREAM-CONCAT")
 async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
     world.will(breaks("It ", "has ", how="hang"), says("shipped."))
     async with orchestrator(world.settings, "old") as old:
@@ -34,7 +31,6 @@ async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
     assert (await world.run(caller)).usage.total == completed.message.token_count == 10 + 2 + 15
 
 
-@pytest.mark.requirement("PROGRESS")
 async def test_a_model_call_outlives_as_many_rolling_restarts_as_it_may_have_deaths(world: World) -> None:
     world.will(*(breaks(how="hang") for _ in range(5)), says("It has shipped."))
     caller = await world.ask(await world.agent())
@@ -62,7 +58,6 @@ async def test_shutdown_drains_short_runs(world: World) -> None:
     assert caller.of(frames.Resumed) == []
 
 
-@pytest.mark.requirement("LEASE", "LEASE-FENCE", "EVENT-STORE", "STREAM-CONCAT")
 async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(world: World) -> None:
     """Reliability, row 10. Its model writes on meanwhile: there is text to send when it wakes."""
     frozen_now = asyncio.Event()
@@ -95,7 +90,6 @@ async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(wor
     assert sum(isinstance(e, events.RunCompleted) and e.trace_id == trace for e in stored) == 1
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so_far(world: World) -> None:
     world.will(breaks("It has", how="hang"), says(" never shipped."))
     async with world.worker("old", timings=Timings(drain_seconds=0.2)):
@@ -109,7 +103,6 @@ async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so
     assert len(world.calls) == 1
 
 
-@pytest.mark.requirement("CONV-BUSY")
 async def test_waiters_hold_no_run_slot(world: World) -> None:
     gate = asyncio.Event()
     world.will(holds(gate, "...", "one"), says("reply"))
@@ -125,7 +118,6 @@ async def test_waiters_hold_no_run_slot(world: World) -> None:
             await waiter.until(frames.Completed)
 
 
-@pytest.mark.requirement("CONV-BUSY-HANDOVER")
 async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_has_room(
     world: World,
 ) -> None:
@@ -166,7 +158,6 @@ async def _called(world: World, times: int) -> None:
 async def silence(_: ToolRequested) -> None: ...
 
 
-@pytest.mark.requirement("TOOL-BY-HAND")
 async def test_a_call_by_hand_ends_with_its_worker_or_its_time_and_says_that_nothing_is_known(
     world: World,
 ) -> None:

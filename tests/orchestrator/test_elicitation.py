@@ -22,8 +22,6 @@ from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.test_approvals import ADA
 from tests.orchestrator.toolbox import Toolbox, result_of
 
-pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
-
 SHOP = McpServer(name="shop", url="https://shop.example/mcp")
 ASKS_FOR_FIND = ApprovalRules(always=ToolFilter(tool_names=("find",)))
 GUESTS = Elicitation(

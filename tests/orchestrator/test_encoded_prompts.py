@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
@@ -12,8 +11,6 @@ from orchestrator.models import ModelCall
 from orchestrator.models.anthropic.client import body_of, json_of
 from tests.conversations.given import asked, began, given, replied, trace, turn
 from tests.conversations.test_history import conversations
-
-pytestmark = pytest.mark.requirement("HISTORY", "MODEL-CACHE")
 
 _CONTROLS = (None, {"type": "ephemeral", "ttl": "1h"}, {"type": "off"})
 _wanted = st.tuples(

@@ -26,8 +26,6 @@ from tests.conversations.given import AT, described
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import breaks, says
 
-pytestmark = pytest.mark.requirement("ERASE")
-
 
 @pytest.fixture(scope="module")
 async def working(world: World) -> AsyncIterator[World]:
@@ -165,7 +163,6 @@ class CountedLog(Log):
         return await super().newest_run(conversation_id)
 
 
-@pytest.mark.requirement("ERASE-PIECES")
 async def test_without_a_run_under_way_it_is_read_once_however_often_it_was_described(world: World) -> None:
     request = world.request(await world.agent())
     begun = await world.begun(request)
@@ -184,7 +181,6 @@ async def test_without_a_run_under_way_it_is_read_once_however_often_it_was_desc
         assert await erase_at_once(parts, command)
 
 
-@pytest.mark.requirement("OPENAI-API")
 async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(world: World) -> None:
     world.will(says("One."), says("Two."), says("Three."))
     async with world.worker():

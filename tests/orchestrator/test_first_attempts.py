@@ -16,8 +16,6 @@ from tests.conversations.given import trace, turn
 from tests.orchestrator.given import SECRET, Listener, World, ago
 from tests.orchestrator.scripted import Exchange, says
 
-pytestmark = pytest.mark.requirement("LEASE")
-
 
 async def _known(working: World, agent: str, **more: Any) -> Listener:
     """A run that has ended: the worker knows its agent and its conversation."""
@@ -66,7 +64,6 @@ async def test_an_agent_that_changed_answers_as_it_is_now(working: World) -> Non
     assert (await working.run(second)).agent_version == 2
 
 
-@pytest.mark.requirement("AGENT-CANARY")
 async def test_versions_that_share_conversations_answer_each_their_own(working: World) -> None:
     agent = await working.agent("old")
     await working.change_agent(agent, model="new")
@@ -118,7 +115,6 @@ async def test_an_agent_that_is_gone_is_not_found(working: World, how: str) -> N
     assert len((await working.conversation(second)).runs) == 1
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_a_request_cancelled_before_its_worker_has_it_is_refused(working: World) -> None:
     first = await _known(working, await working.agent())
     earlier = first.request
@@ -132,7 +128,6 @@ async def test_a_request_cancelled_before_its_worker_has_it_is_refused(working: 
     assert len((await working.conversation(caller)).runs) == 1
 
 
-@pytest.mark.requirement("CONV-BUSY")
 async def test_who_waits_in_line_is_before_who_comes(working: World) -> None:
     first = await _known(working, await working.agent())
     line = WaitingLine(working.pool, "another worker")

@@ -30,8 +30,6 @@ from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import says
 
-pytestmark = pytest.mark.requirement("FORK")
-
 
 def command(world: World, source: Listener, **fields: Any) -> ForkConversation:
     given = {
@@ -84,7 +82,6 @@ async def long_source(world: World, runs: int = 120) -> str:
     return conversation_id
 
 
-@pytest.mark.requirement("FORK-PIECES")
 async def test_nobody_finds_a_fork_that_lacks_copies_and_the_same_command_finishes_it(working: World) -> None:
     source_id = await long_source(working)
     asked = ForkConversation(
@@ -193,7 +190,6 @@ async def test_forks_of_one_account_delay_another_accounts_by_one(world: World) 
     assert log.looked_for.index(other.conversation_id) <= 2
 
 
-@pytest.mark.requirement("FORK-PIECES")
 async def test_what_nobody_finishes_is_removed(working: World) -> None:
     source_id = await long_source(working)
     asked = ForkConversation(

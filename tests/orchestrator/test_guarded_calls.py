@@ -15,8 +15,6 @@ from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
 
-pytestmark = pytest.mark.requirement("MODEL-ADDRESS")
-
 # Every variable that the SDKs read (anthropic 2.11, openai 3.54), and more than they may send.
 ENVIRONMENT = (
     "ANTHROPIC_API_KEY",

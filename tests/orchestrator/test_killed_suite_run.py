@@ -6,15 +6,11 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from contracts import frames
 from tests.evals.same_version import run_suite
 from tests.evals.shop_conversations import suite_of
 from tests.orchestrator.given import SECONDS, SECRET, World
 from tests.orchestrator.scripted import Exchange, says
-
-pytestmark = pytest.mark.requirement("EVAL-RUN")
 
 _AT_ONCE = 2
 _BEFORE = 4

@@ -24,8 +24,6 @@ from tests.orchestrator.given import SECONDS, World, until_logged
 from tests.orchestrator.scripted import Exchange, holds, says
 from tests.support.proxy import proxied
 
-pytestmark = pytest.mark.requirement("LEASE-FENCE")
-
 _SHORT_LEASE_SECONDS = 4
 _SHORT_HOLD_SECONDS = 3.0
 
@@ -59,7 +57,6 @@ async def _until_free(world: World, trace_id: str) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.requirement("RESUME", "STREAM-CONCAT")
 async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_postgres_alone(
     world: World,
 ) -> None:
@@ -88,7 +85,6 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
     assert completed.attempt == 2
 
 
-@pytest.mark.requirement("EVENT-STORE-BOUND")
 async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_it_is_renewed(
     world: World,
 ) -> None:
@@ -140,7 +136,6 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
     assert channel.text == caller.text == "before, after"
 
 
-@pytest.mark.requirement("LEASE")
 async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: World) -> None:
     world.will(_writes_on)
     agent = await world.agent()
@@ -162,7 +157,6 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(world: 
         world.will(says("ok"))
 
 
-@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
 async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it_is_back(
     world: World,
 ) -> None:
@@ -188,7 +182,6 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
             await second.until(frames.Completed, seconds=40.0)
 
 
-@pytest.mark.requirement("LEASE")
 async def test_a_request_that_another_worker_has_taken_is_not_refused(world: World) -> None:
     """Its first worker finds no agent, but only when its lease is another's."""
     async with (

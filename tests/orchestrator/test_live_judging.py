@@ -21,8 +21,6 @@ from runtime.postgres import connection
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Exchange, fails, says
 
-pytestmark = pytest.mark.requirement("EVAL-LIVE")
-
 _SIGNS_OFF: dict[str, Any] = {"name": "contains", "label": "signs off", "text": "Bye"}
 _POLITE: dict[str, Any] = {"name": "rubric", "label": "polite", "rubric": "The reply is polite."}
 _FULFILLED = says('{"reason": "It thanks.", "fulfilled": true}')

@@ -26,8 +26,6 @@ from tests.conversations.given import AT, described, trace, turn
 from tests.orchestrator.given import SECONDS, World, until_logged
 from tests.orchestrator.scripted import holds, says
 
-pytestmark = pytest.mark.requirement("LIMIT-LOADS")
-
 
 async def thread(world: World, *more: events.Event) -> str:
     started = events.ConversationStarted(trace_id=trace("l"), at=AT, account_id=world.account_id)

@@ -2,16 +2,12 @@
 
 import json
 
-import pytest
-
 from contracts import events, frames
 from model_demo import answer, controls
 from model_demo.request_facts import ConversationFacts
 from model_demo.wire import anthropic, token_counts
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Exchange
-
-pytestmark = pytest.mark.requirement("COMPACTION")
 
 TURNS, WINDOW = 100, 1_000
 

@@ -29,8 +29,6 @@ from tests.orchestrator.test_approvals import ADA
 from tests.orchestrator.test_elicitation import SHOP, asks_for, life, said
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("EVENTS-NEWER")
-
 NEW = "elicitation_requested.v9"
 NEWER = f"""
 from contracts import events

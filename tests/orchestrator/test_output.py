@@ -16,8 +16,6 @@ from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, asks, says
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("OUTPUT-JSON")
-
 PRICE: dict[str, Any] = {
     "type": "object",
     "properties": {"item": {"type": "string"}, "price": {"type": "number", "minimum": 0}},
@@ -92,7 +90,6 @@ async def test_a_refusal_is_a_refusal_and_not_bad_json(working: World) -> None:
     assert (await caller.until(frames.Failed)).code == "provider_refused"
 
 
-@pytest.mark.requirement("ROUNDS-MAX")
 async def test_only_the_round_that_asks_for_no_tool_is_the_reply(working: World) -> None:
     reply = '{"item": "tea", "price": 1}'
     working.will(
@@ -184,7 +181,6 @@ def checkers() -> set[int]:
     return {int(pid) for pid in children if b"schema_checker" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
-@pytest.mark.requirement("OUTPUT-MARKDOWN")
 async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(working: World) -> None:
     working.will(says("**ok**"))
     agent = await working.agent(output_type="markdown", system_prompt="Be brief.")

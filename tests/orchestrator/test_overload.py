@@ -3,7 +3,6 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from structlog.testing import capture_logs
 
 from contracts import frames
@@ -14,7 +13,6 @@ from tests.orchestrator.scripted import holds
 from tests.system.collector import collector
 
 
-@pytest.mark.requirement("SLOTS-FULL", "OVERLOADED")
 async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_seen_to_wait(
     world: World,
 ) -> None:

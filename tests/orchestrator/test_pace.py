@@ -18,8 +18,6 @@ from tests.orchestrator.given import World
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
 
-pytestmark = pytest.mark.requirement("MODEL-FAIR")
-
 REPLIED = events.ModelReplied(
     trace_id="t", at="", round=1, blocks=(), stop_reason="tool_use", usage=Usage(input_tokens=1)
 )
@@ -70,7 +68,6 @@ class Sent:
         return [(each.text, each.offset) for each in found if isinstance(each, frames.Delta) and not each.seq]
 
 
-@pytest.mark.requirement("STREAM-REPAIR")
 async def test_text_is_sent_again_from_the_repetition_before_the_last_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

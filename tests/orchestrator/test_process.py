@@ -19,7 +19,6 @@ from tests.orchestrator.toolbox import Toolbox
 from tests.ports import free_port
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("change", "says_"),
     [
@@ -36,7 +35,6 @@ async def test_a_setting_that_does_not_do_is_one_line_and_exit_code_2(
     assert says_ in line
 
 
-@pytest.mark.requirement("SETTINGS")
 async def test_a_secret_key_that_does_not_do_is_not_repeated(world: World) -> None:
     async with starting(world.settings, "wrong", AGENTCHAT_SECRET_KEY="hunter2") as process:
         assert await process.ended() == 2
@@ -45,7 +43,6 @@ async def test_a_secret_key_that_does_not_do_is_not_repeated(world: World) -> No
     assert "hunter2" not in text
 
 
-@pytest.mark.requirement("LOGS", "SECRETS-SEALED")
 async def test_logs_are_bound_to_the_run_and_hold_no_word_of_it(world: World) -> None:
     world.will(says("CANARY-reply"))
     async with orchestrator(world.settings, "logging", AGENTCHAT_LOG_LEVEL="debug") as process:
@@ -60,7 +57,6 @@ async def test_logs_are_bound_to_the_run_and_hold_no_word_of_it(world: World) ->
     assert f'"account_id":"{caller.request.account_id}"' in log
 
 
-@pytest.mark.requirement("TELEMETRY")
 async def test_a_run_is_one_trace_from_the_request_to_the_tool(world: World) -> None:
     exporter = InMemorySpanExporter()
     telemetry.configure("orchestrator", None, exporter=exporter)
@@ -83,7 +79,6 @@ async def test_a_run_is_one_trace_from_the_request_to_the_tool(world: World) -> 
     assert "CANARY" not in "".join(span.to_json() for span in exporter.get_finished_spans())
 
 
-@pytest.mark.requirement("HEALTH")
 async def test_it_is_ready_when_nats_and_postgres_answer(world: World) -> None:
     settings: Settings = world.settings
     port = free_port()
@@ -97,7 +92,6 @@ async def test_it_is_ready_when_nats_and_postgres_answer(world: World) -> None:
     assert b'"checks":{"nats":"ok","postgres":"ok"}' in body
 
 
-@pytest.mark.requirement("LAYOUT")
 def test_anthropic_is_not_imported_before_the_settings_are_read() -> None:
     code = "import orchestrator.settings, orchestrator.__main__, sys; sys.exit('anthropic' in sys.modules)"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

@@ -22,8 +22,6 @@ from tests.orchestrator.scripted import Exchange, asks, breaks, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("MODEL-CACHE")
-
 
 class Sent:
     """A prompt as bytes, piece by piece in the provider's order; `marks` are the pieces with a breakpoint.

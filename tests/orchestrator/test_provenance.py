@@ -4,7 +4,6 @@ import hashlib
 from typing import Any
 
 import msgspec
-import pytest
 
 from contracts import events, frames
 from contracts.values import ToolSpec
@@ -12,8 +11,6 @@ from orchestrator.models import ModelCall
 from orchestrator.models.port import tools_sha256
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
-
-pytestmark = pytest.mark.requirement("WHY")
 
 
 async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(working: World) -> None:

@@ -14,7 +14,6 @@ from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, says
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_the_call_carries_everything_that_the_agent_is(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
@@ -38,7 +37,6 @@ async def test_the_call_carries_everything_that_the_agent_is(
     }
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
@@ -61,7 +59,6 @@ async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
     assert reply.stop_reason == "end_turn"
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_connections_are_kept_alive_and_reused(provider: ScriptedProvider, caller: Caller) -> None:
     peers = set()
 
@@ -75,7 +72,6 @@ async def test_connections_are_kept_alive_and_reused(provider: ScriptedProvider,
     assert len(peers) == 1
 
 
-@pytest.mark.requirement("MODEL-AT-ONCE")
 async def test_as_many_replies_are_streamed_at_once_as_are_asked_for(provider: ScriptedProvider) -> None:
     calls, open_at_once = 150, asyncio.Event()
 
@@ -93,7 +89,6 @@ async def test_as_many_replies_are_streamed_at_once_as_are_asked_for(provider: S
     assert {reply.stop_reason for reply in replies} == {"end_turn"}
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_a_proxy_of_the_environment_is_not_asked_the_way_to_this_host(
     provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +103,6 @@ async def test_a_proxy_of_the_environment_is_not_asked_the_way_to_this_host(
     assert reply.stop_reason == "end_turn"
 
 
-@pytest.mark.requirement("TOKEN-COUNT")
 async def test_usage_is_cumulative_and_counts_the_cache(provider: ScriptedProvider, caller: Caller) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.begin(
@@ -125,7 +119,6 @@ async def test_usage_is_cumulative_and_counts_the_cache(provider: ScriptedProvid
     )
 
 
-@pytest.mark.requirement("MODEL-TOOLS")
 async def test_parallel_tool_use_is_put_together(provider: ScriptedProvider, caller: Caller) -> None:
     provider.will(asks(("t1", "find", '{"q": "ä"}'), ("t2", "stop", ""), text="Looking."))
     reply = await caller.stream()
@@ -137,7 +130,6 @@ async def test_parallel_tool_use_is_put_together(provider: ScriptedProvider, cal
     assert reply.bad_inputs == {}
 
 
-@pytest.mark.requirement("MODEL-TOOLS", "TOOLS-ERRORS")
 @pytest.mark.parametrize("arguments", ['{"q": ', "[1]", "nonsense", "[" * 100_000])
 async def test_an_input_that_is_no_object_is_told_apart(
     provider: ScriptedProvider, caller: Caller, arguments: str
@@ -148,7 +140,6 @@ async def test_an_input_that_is_no_object_is_told_apart(
     assert set(reply.bad_inputs) == {1}
 
 
-@pytest.mark.requirement("MODEL-TOOLS", "TOOLS-ERRORS")
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "model_context_window_exceeded"])
 @pytest.mark.parametrize(
     ("begun_with", "arguments", "whole"),
@@ -174,7 +165,6 @@ async def test_a_call_that_a_limit_cut_off_is_no_call_that_could_run(
     assert ("limit" in reply.bad_inputs.get(0, "")) is not whole
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_thinking_goes_back_with_its_signature_and_is_not_said(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
@@ -198,7 +188,6 @@ async def test_thinking_goes_back_with_its_signature_and_is_not_said(
     assert caller.said == ["Yes."]
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_text_that_cannot_be_stored_is_mended(provider: ScriptedProvider, caller: Caller) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.begin()
@@ -214,7 +203,6 @@ async def test_text_that_cannot_be_stored_is_mended(provider: ScriptedProvider, 
     assert "".join(caller.said) == "a\ufffdbc\ufffdd"
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_all_that_a_reply_names_can_be_stored(provider: ScriptedProvider, caller: Caller) -> None:
     bad = "\ud800\x00"
 

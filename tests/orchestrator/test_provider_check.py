@@ -12,8 +12,6 @@ from directory.agents import McpServer
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import Answer, breaks, fails, says
 
-pytestmark = pytest.mark.requirement("AGENT-CHECK")
-
 KEY = "sk-ant-CANARY-0123456789"
 
 

@@ -24,8 +24,6 @@ from tests.orchestrator.scripted import (
     says,
 )
 
-pytestmark = pytest.mark.requirement("MODEL-ERRORS")
-
 # Each in the place of a stream's first event.
 MALFORMED = [
     b"data: []\n\n",
@@ -279,7 +277,6 @@ def test_a_stream_cut_at_any_byte_is_a_failure_and_never_a_reply() -> None:
         assert builder.complete().blocks == ({"type": "text", "text": "é"},)
 
 
-@pytest.mark.requirement("AGENT-CHECK")
 @pytest.mark.parametrize("message", [{"id": "m"}, {"id": ""}, {}])
 async def test_a_check_hangs_up_once_the_message_begins(
     provider: ScriptedProvider, caller: Caller, message: dict[str, str]

@@ -19,8 +19,6 @@ from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
 
-pytestmark = pytest.mark.requirement("MODEL-STREAM", "MODEL-ERRORS")
-
 OF_THE_CLIENT = {"accept-encoding", "connection", "content-length", "user-agent"} | {
     f"x-stainless-{name}" for name in ("async", "read-timeout", "retry-count", "timeout")
 }

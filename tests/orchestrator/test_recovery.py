@@ -20,8 +20,6 @@ from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 from tests.support.proxy import proxied
 
-pytestmark = pytest.mark.requirement("RESUME")
-
 
 @pytest.fixture(scope="module")
 async def store(world: World) -> AsyncIterator[ConversationStore]:
@@ -29,7 +27,6 @@ async def store(world: World) -> AsyncIterator[ConversationStore]:
         yield opened
 
 
-@pytest.mark.requirement("SWEEPER", "FRAMES", "TOOLS-IDEMPOTENT")
 async def test_calls_that_were_recorded_and_not_announced_are_announced(world: World) -> None:
     world.will(says("Done."))
     request = world.request(await world.agent("demo-shop-1", **SHOP))
@@ -84,7 +81,6 @@ async def _died_six_times(world: World, store: ConversationStore, *, heard: int)
     return request
 
 
-@pytest.mark.requirement("PROGRESS", "STREAM-CONCAT")
 async def test_a_run_that_said_more_before_each_death_is_gone_on_with(
     world: World, store: ConversationStore
 ) -> None:
@@ -98,7 +94,6 @@ async def test_a_run_that_said_more_before_each_death_is_gone_on_with(
     assert [event.offset for event in begun] == [0, 3, 3, 3, 3, 3, 6]
 
 
-@pytest.mark.requirement("RUN-ENDS")
 async def test_a_run_without_progress_is_given_up_after_its_retries(
     world: World, store: ConversationStore
 ) -> None:
@@ -128,7 +123,6 @@ async def test_sources_that_were_recorded_and_not_announced_are_announced(world:
     assert [frame.sources for frame in caller.of(frames.SourcesFound)] == [(source,)]
 
 
-@pytest.mark.requirement("BUS-DEAD", "RUN-ENDS")
 async def test_a_request_past_its_last_delivery_ends_its_run_and_is_dead_lettered(
     world: World, store: ConversationStore
 ) -> None:
@@ -143,7 +137,6 @@ async def test_a_request_past_its_last_delivery_ends_its_run_and_is_dead_lettere
     assert wire.encode(request).decode() in [message.payload for message in await world.dead("REQUESTS")]
 
 
-@pytest.mark.requirement("PROGRESS", "SWEEPER")
 async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_requested_again(
     world: World, store: ConversationStore
 ) -> None:
@@ -182,7 +175,6 @@ async def _until_dealt_with(world: World) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.requirement("TOOLS-TIMEOUT", "TOOLS-ERRORS")
 async def test_a_tool_that_times_out_is_an_error_for_the_model(world: World) -> None:
     timings = Timings(tool_seconds=0.3, tool_slack_seconds=0.1)
     async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
@@ -200,7 +192,6 @@ async def test_a_tool_that_times_out_is_an_error_for_the_model(world: World) -> 
     assert not found.is_error
 
 
-@pytest.mark.requirement("MODEL-ERRORS", "TOOLS-ERRORS")
 async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(world: World) -> None:
     world.will(says("never"))
     async with world.worker(timings=Timings(tools_listed_seconds=0.8)):
@@ -219,7 +210,6 @@ async def test_a_tool_runner_that_starts_late_is_waited_for(world: World) -> Non
             await caller.until(frames.Completed)
 
 
-@pytest.mark.requirement("FOLLOW-AGAIN", "CANCEL")
 async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancelled(world: World) -> None:
     world.will(breaks("It has", how="hang"))
     agent = await world.agent()
@@ -232,7 +222,6 @@ async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancell
         assert (await caller.until(frames.Failed)).code == "cancelled"
 
 
-@pytest.mark.requirement("LIMIT-FALLBACK")
 async def test_a_run_needs_no_redis(world: World) -> None:
     world.will(asks(("a", "find", "{}")), says("Fine."))
     async with Toolbox(world.bus).open(), world.worker(redis_url="redis://127.0.0.1:1/0"):

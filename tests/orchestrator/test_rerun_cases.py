@@ -26,8 +26,6 @@ from tests.orchestrator.test_approvals import decision
 from tests.orchestrator.test_compaction import SMALL, fills, thread
 from tests.orchestrator.toolbox import SPECS, Toolbox
 
-pytestmark = pytest.mark.requirement("EVAL-RERUN")
-
 SHOP = (McpServer(name="shop", url="http://127.0.0.1:1/"),)
 NOWHERE = "0192f0c1-0000-7000-8000-0000000000ff"
 _FIND = ("call_a", "find", '{"q": "mugs"}')
@@ -247,7 +245,6 @@ def judge_of(world: World, agent_id: str, **settings: Any) -> SuiteAgent:
     )
 
 
-@pytest.mark.requirement("EVAL-ASK")
 async def test_a_judge_asks_a_model_with_the_key_of_an_agent(working: World) -> None:
     judge = judge_of(working, await working.agent(), parameters={"stop_sequences": ["x"]})
     reruns = Reruns(working.bus)

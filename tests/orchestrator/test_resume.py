@@ -13,8 +13,6 @@ from orchestrator.models.anthropic.client import takes_prefill
 from orchestrator.models.continuation import Seam, going_on, with_text
 from orchestrator.run.interrupted_text import AlreadySent, already_sent
 
-pytestmark = pytest.mark.requirement("RESUME", "FRAMES")
-
 
 def _run(*recorded: str) -> Run:
     rounds = tuple(
@@ -118,7 +116,6 @@ def test_sources_that_went_out_are_not_sent_again() -> None:
     assert already_sent(_run(), [found]) == AlreadySent()  # after a gap
 
 
-@pytest.mark.requirement("RESUME")
 @pytest.mark.parametrize(
     ("model", "takes"),
     [
@@ -141,14 +138,12 @@ def test_prefill_ended_with_the_models_of_4_6(model: str, takes: bool) -> None:
     assert takes_prefill(model, {}) is takes
 
 
-@pytest.mark.requirement("RESUME")
 def test_a_model_that_thinks_takes_no_prefill() -> None:
     thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     assert not takes_prefill("claude-opus-4-5", thinking)
     assert takes_prefill("claude-opus-4-5", {"thinking": {"type": "disabled"}})
 
 
-@pytest.mark.requirement("RESUME")
 def test_a_prefill_does_not_end_in_white_space() -> None:
     question = {"role": "user", "content": [{"type": "text", "text": "Well?"}]}
     assert going_on([question], "Yes, \n", prefill=True) == [
@@ -158,8 +153,6 @@ def test_a_prefill_does_not_end_in_white_space() -> None:
     assert going_on([question], " \n", prefill=True) == [question]
 
 
-@pytest.mark.requirement("RESUME")
-@pytest.mark.requirement("STREAM-CONCAT")
 @pytest.mark.parametrize(
     ("sent", "pieces", "whole"),
     [
@@ -199,7 +192,6 @@ def said(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-@pytest.mark.requirement("RESUME")
 @pytest.mark.parametrize(
     ("blocks", "sent", "expected"),
     [

@@ -36,7 +36,6 @@ def run_of(shelf: Shelf) -> Retriever:
     return Retriever(shelf.pool, agent)
 
 
-@pytest.mark.requirement("ADMIN-DISABLE", "SOURCES")
 async def test_a_disabled_knowledge_base_gives_new_runs_nothing_and_takes_nothing_from_old_ones(
     shelf: Shelf,
 ) -> None:

@@ -20,8 +20,6 @@ from tests.limits.given import new
 from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, holds, says
 
-pytestmark = pytest.mark.requirement("LIMIT-WAITING")
-
 PLAN = Plan(
     name="Two",
     requests_per_minute=None,
@@ -161,7 +159,6 @@ async def test_a_message_without_a_slot_times_out(account: Account, provider: Sc
     assert not late.of(frames.Accepted)
 
 
-@pytest.mark.requirement("PLAYGROUND")
 async def test_an_operators_message_takes_its_slot_at_the_worker(
     account: Account, provider: ScriptedProvider
 ) -> None:

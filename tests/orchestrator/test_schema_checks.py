@@ -14,8 +14,6 @@ from orchestrator.output.schema_checker import CPU_SECONDS, MEMORY_BYTES
 from orchestrator.output.schema_checks import SchemaChecks
 from runtime.cpu_budget import CpuBudget
 
-pytestmark = pytest.mark.requirement("FAIR-TURNS", "OUTPUT-JSON")
-
 BOMB: dict[str, Any] = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(a+)+$"}}}
 
 
@@ -135,7 +133,6 @@ async def test_a_reference_to_elsewhere_is_not_fetched(checks: SchemaChecks, ref
         await server.wait_closed()
 
 
-@pytest.mark.requirement("ECMA-PATTERNS")
 @pytest.mark.parametrize("of_a_decision", [True, False])
 @pytest.mark.parametrize(
     ("schema", "text", "wrong"),

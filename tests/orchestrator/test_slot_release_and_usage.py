@@ -14,8 +14,6 @@ from limits import Limiter, Quota
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import Answer, asks, breaks, fails, holds, says
 
-pytestmark = pytest.mark.requirement("LIMIT-QUOTA")
-
 ONE_SLOT = Quota(concurrent_runs=1)
 
 
@@ -81,7 +79,6 @@ async def test_a_reply_or_a_failure_is_settled_with_all_that_its_calls_cost(
     await settled(world, limiter, caller, tokens)
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_a_cancelled_run_closes_its_stream_keeps_its_text_and_is_settled(
     working: World, limiter: Limiter
 ) -> None:
@@ -97,7 +94,6 @@ async def test_a_cancelled_run_closes_its_stream_keeps_its_text_and_is_settled(
     await settled(world, limiter, caller, 10 + 2)
 
 
-@pytest.mark.requirement("DEADLINE", "RUN-ENDS")
 async def test_a_run_past_its_deadline_fails_keeps_its_text_and_is_settled(
     working: World, limiter: Limiter
 ) -> None:
@@ -126,7 +122,6 @@ async def test_a_run_that_broke_here_is_settled(
     await settled(world, limiter, caller, 15)
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_a_refused_request_frees_its_slot(working: World, limiter: Limiter) -> None:
     world = await working.stranger()
     caller = await begun(world, limiter, "00000000-0000-7000-8000-000000000000")
@@ -134,7 +129,6 @@ async def test_a_refused_request_frees_its_slot(working: World, limiter: Limiter
     assert (await limiter.admit(world.account_id, ONE_SLOT, "another")).allowed
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
     working: World, limiter: Limiter, redis_url: str
 ) -> None:

@@ -24,8 +24,6 @@ from orchestrator.tools.requested import MAX_INPUT_BYTES
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.toolbox import SPECS, Toolbox, result_of
 
-pytestmark = pytest.mark.requirement("TOOL-BY-HAND")
-
 SHOP = (McpServer(name="shop", url="http://127.0.0.1:1/", require_approval="never"),)
 _SCHEMA = {
     "type": "object",

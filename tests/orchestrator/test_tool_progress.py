@@ -16,8 +16,6 @@ from orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
 
-pytestmark = pytest.mark.requirement("TOOLS-PROGRESS")
-
 OFFERED = {spec.name: spec for spec in SPECS}
 short_calls = partial(calls_of, tool_seconds=0.5, slack_seconds=0.5)
 
@@ -66,7 +64,6 @@ async def test_a_call_that_goes_on_is_waited_for(working: World, box: Toolbox) -
     assert returned.output == '"done"'
 
 
-@pytest.mark.requirement("TOOLS-TIMEOUT")
 async def test_old_progress_keeps_no_call_alive(working: World, box: Toolbox) -> None:
     calls, clock = short_calls(working)
 
@@ -77,7 +74,6 @@ async def test_old_progress_keeps_no_call_alive(working: World, box: Toolbox) ->
     await is_given_up(calls, clock)
 
 
-@pytest.mark.requirement("DEADLINE")
 async def test_no_call_is_waited_for_past_the_end_of_its_run(working: World, box: Toolbox) -> None:
     calls, clock = short_calls(working, seconds=3.0)
 
@@ -103,7 +99,6 @@ async def test_progress_defers_a_call_to_its_servers_bound_and_not_beyond_the_ru
     assert request.ends_by > later(call.at, min(most_seconds, seconds) - 1.0)
 
 
-@pytest.mark.requirement("TOOLS-IDEMPOTENT")
 @pytest.mark.parametrize("name", ["find", "order"])
 async def test_the_next_worker_waits_for_what_goes_on_and_does_not_ask_again(
     working: World, box: Toolbox, name: str

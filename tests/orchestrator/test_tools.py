@@ -16,8 +16,6 @@ from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, asks, says
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
 
-pytestmark = pytest.mark.requirement("MODEL-TOOLS")
-
 SHOP: dict[str, Any] = {"mcp_servers": (McpServer(name="shop", url="https://shop.example/mcp"),)}
 
 
@@ -29,7 +27,6 @@ def _fresh(box: Toolbox) -> None:
     box.unavailable = ()
 
 
-@pytest.mark.requirement("TOOLS-PARALLEL", "TOOLS-OUTPUT-JSON", "TOKEN-COUNT", "STREAM-CONCAT", "NEXT-STEP")
 async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
     working: World, box: Toolbox
 ) -> None:
@@ -82,7 +79,6 @@ async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
     ]
 
 
-@pytest.mark.requirement("TOOLS-ERRORS")
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -107,7 +103,6 @@ async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
     assert (result["tool_use_id"], result["is_error"]) == ("a", True)
 
 
-@pytest.mark.requirement("TOOLS-ERRORS")
 async def test_a_hundred_calls_at_once_are_bounded_and_each_is_answered(working: World, box: Toolbox) -> None:
     working.will(asks(*((f"t{n}", "find", "{}") for n in range(100))), says("Phew."))
     await working.answered(await working.agent(**SHOP))
@@ -117,7 +112,6 @@ async def test_a_hundred_calls_at_once_are_bounded_and_each_is_answered(working:
     assert sum(result.get("is_error", False) for result in results) == 36
 
 
-@pytest.mark.requirement("TOOLS-ERRORS", "HISTORY")
 async def test_ids_that_repeat_and_names_outside_the_alphabet_are_mended(
     working: World, box: Toolbox
 ) -> None:
@@ -133,7 +127,6 @@ async def test_ids_that_repeat_and_names_outside_the_alphabet_are_mended(
     assert len(box.requested) == 3
 
 
-@pytest.mark.requirement("ROUNDS-MAX")
 async def test_after_the_last_round_the_model_must_answer_without_tools(working: World, box: Toolbox) -> None:
     working.will(asks(("a", "find", "{}")), asks(("b", "find", "{}")), asks(("c", "find", "{}"), text="So."))
     caller = await working.ask(await working.agent(max_tool_rounds=2, **SHOP))
@@ -144,7 +137,6 @@ async def test_after_the_last_round_the_model_must_answer_without_tools(working:
     assert (await working.run(caller)).rounds[-1].blocks == ({"type": "text", "text": "So."},)
 
 
-@pytest.mark.requirement("NEXT-STEP")
 async def test_the_tools_of_an_agent_version_are_cached(working: World, box: Toolbox) -> None:
     working.will(says("ok"))
     agent = await working.agent(**SHOP)
@@ -153,7 +145,6 @@ async def test_the_tools_of_an_agent_version_are_cached(working: World, box: Too
     assert [question.agent_id for question in box.listed] == [agent]
 
 
-@pytest.mark.requirement("TOOLS-ERRORS")
 async def test_a_server_that_cannot_be_listed_costs_only_its_own_tools(working: World, box: Toolbox) -> None:
     box.unavailable = (UnavailableServer(server="crm", reason="connection refused"),)
     working.will(asks(("a", "find", "{}")), says("Found."))
@@ -161,7 +152,6 @@ async def test_a_server_that_cannot_be_listed_costs_only_its_own_tools(working: 
     assert len(box.listed) == 1
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE")
 async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(working: World, box: Toolbox) -> None:
     working.will(asks(("a", "find", "{}")), says("Found."))
     caller = await working.answered(await working.agent(**SHOP))
@@ -170,7 +160,6 @@ async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(working: Wor
     assert 30.0 < waited < 45.0
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE", "DEADLINE")
 async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box: Toolbox) -> None:
     calls, clock = calls_of(working, seconds=5.0)
     call = Call(call_id="a", at=clock.now(), name="find", input={})
@@ -179,7 +168,6 @@ async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box:
     assert _seconds_between(clock.now(), box.requested[0].deadline) <= 5.0
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE")
 async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
     working: World, box: Toolbox
 ) -> None:
@@ -193,7 +181,6 @@ async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
     assert _seconds_between(recorded_at, box.requested[0].deadline) == 35.0
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE", "TOOLS-IDEMPOTENT")
 async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_run_it(
     working: World, box: Toolbox
 ) -> None:
@@ -212,7 +199,6 @@ async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_ru
     assert 2.0 <= _seconds_between(began, request.deadline) < 5.0
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE", "TOOLS-IDEMPOTENT")
 async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_run(working: World) -> None:
     """35 s after its event no runner begins it, and 2 s later none publishes its result."""
     asked = Call(call_id="a", at=RunClock(NOW).after(-36.5), name="order", input={})
@@ -242,7 +228,6 @@ async def test_an_agent_made_again_under_its_id_is_offered_its_own_tools(
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's, from 1 MiB on
-@pytest.mark.requirement("FRAMES-SMALL", "RESULTS-SHARE", "TOOLS-PARALLEL")
 async def test_live_text_goes_on_behind_a_round_of_large_results(working: World, box: Toolbox) -> None:
     large = json.dumps("x" * (256 * 1024 - 2))
 

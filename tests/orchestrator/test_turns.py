@@ -12,7 +12,6 @@ from tests.orchestrator.given import World
 from tests.orchestrator.scripted import breaks, fails, says
 
 
-@pytest.mark.requirement("FRAMES", "ACCEPTED-FIRST", "RUN-ENDS", "STREAM-CONCAT")
 async def test_a_message_is_saved_answered_and_announced(working: World) -> None:
     working.will(says("It ", "has ", "shipped."))
     caller = await working.ask(await working.agent(system_prompt="Be brief."), "Where is it?")
@@ -37,7 +36,6 @@ async def test_a_message_is_saved_answered_and_announced(working: World) -> None
     assert working.calls[0].system == "Be brief."
 
 
-@pytest.mark.requirement("MODEL-STREAM", "PROMPT-OVERRIDE")
 async def test_a_later_message_is_answered_knowing_the_earlier_ones(working: World) -> None:
     working.will(says("I am Bob."), says("Arr!"), says("As I said, Bob."))
     agent = await working.agent(system_prompt="You are Bob.", parameters={"temperature": 0.25})
@@ -58,7 +56,6 @@ async def test_a_later_message_is_answered_knowing_the_earlier_ones(working: Wor
     assert {call.body["max_tokens"] for call in working.calls} == {4096}
 
 
-@pytest.mark.requirement("OPEN-TURN", "CONV-OWNER")
 async def test_a_conversation_that_is_not_there_or_not_the_accounts_is_refused(working: World) -> None:
     working.will(says("ok"))
     agent = await working.agent()
@@ -75,14 +72,12 @@ async def test_a_conversation_that_is_not_there_or_not_the_accounts_is_refused(w
     assert theirs.request.account_id != account_id
 
 
-@pytest.mark.requirement("AGENT-404")
 async def test_an_unknown_agent_is_refused_and_nothing_is_saved(working: World) -> None:
     caller = await working.ask(new_id())
     assert (await caller.until(frames.Refused)).code == "agent_not_found"
     assert await working.events(caller) == []
 
 
-@pytest.mark.requirement("OPEN-TURN")
 async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
     working: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +89,6 @@ async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
     assert await until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1
 
 
-@pytest.mark.requirement("REANNOUNCE")
 async def test_a_finished_request_that_is_redelivered_is_only_announced_again(working: World) -> None:
     working.will(says("Once."))
     caller = await working.ask(await working.agent())
@@ -107,7 +101,6 @@ async def test_a_finished_request_that_is_redelivered_is_only_announced_again(wo
     assert len(await working.events(caller)) == 7
 
 
-@pytest.mark.requirement("REANNOUNCE", "LEASE")
 async def test_duplicates_of_a_request_make_one_run(working: World) -> None:
     working.will(says("One ", "reply."))
     request = working.request(await working.agent())
@@ -121,7 +114,6 @@ async def test_duplicates_of_a_request_make_one_run(working: World) -> None:
     assert sum(isinstance(event, events.RunCompleted) for event in stored) == 1
 
 
-@pytest.mark.requirement("BUS-DEAD")
 async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working: World) -> None:
     working.will(says("Still here."))
     whole = wire.encode(working.request("agent", deadline="tomorrow"))
@@ -138,7 +130,6 @@ async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working:
     assert buried == {data.decode("utf-8", "replace") for data in poison}
 
 
-@pytest.mark.requirement("MODEL-ERRORS", "RUN-ENDS")
 @pytest.mark.parametrize(
     ("stop_reason", "code"), [("refusal", "provider_refused"), ("pause_turn", "provider_error")]
 )
@@ -156,7 +147,6 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     assert (await after.until(frames.Completed)).message.content == "Gladly."
 
 
-@pytest.mark.requirement("MODEL-ERRORS")
 @pytest.mark.parametrize(
     "stop_reason", ["max_tokens", "model_context_window_exceeded", "stop_sequence", "a_new_reason"]
 )
@@ -166,7 +156,6 @@ async def test_a_reply_that_ended_otherwise_is_a_reply(working: World, stop_reas
     assert (await caller.until(frames.Completed)).message.content == "As far as it goes"
 
 
-@pytest.mark.requirement("RUN-ENDS", "HISTORY")
 async def test_a_reply_without_text_is_saved_and_the_conversation_goes_on(working: World) -> None:
     working.will(says(), says("Hello."))
     caller = await working.ask(await working.agent())
@@ -176,7 +165,6 @@ async def test_a_reply_without_text_is_saved_and_the_conversation_goes_on(workin
     assert [message["role"] for message in working.calls[1].messages] == ["user"]
 
 
-@pytest.mark.requirement("MODEL-ERRORS", "RUN-ENDS")
 async def test_a_provider_that_fails_ends_the_run_with_its_code(working: World) -> None:
     working.will(fails(401, "authentication_error", "invalid x-api-key SECRET"))
     caller = await working.ask(await working.agent())
@@ -186,7 +174,6 @@ async def test_a_provider_that_fails_ends_the_run_with_its_code(working: World) 
     assert (await working.run(caller)).state == "failed"
 
 
-@pytest.mark.requirement("MODEL-ERRORS")
 async def test_an_agent_without_a_key_fails_and_says_so(working: World) -> None:
     working.will(says("never"))
     caller = await working.ask(await working.agent(provider_key=None))
@@ -194,7 +181,6 @@ async def test_an_agent_without_a_key_fails_and_says_so(working: World) -> None:
     assert (failed.code, failed.message) == ("provider_error", "The agent has no provider key.")
 
 
-@pytest.mark.requirement("MODEL-ERRORS", "STREAM-CONCAT", "TOKEN-COUNT")
 async def test_a_reply_that_breaks_off_is_gone_on_with_by_prefill(working: World) -> None:
     working.will(breaks("It has ", how="close"), says(" ship", "ped."))
     caller = await working.ask(await working.agent("demo-shop-1"), "Where is it?")
@@ -210,7 +196,6 @@ async def test_a_reply_that_breaks_off_is_gone_on_with_by_prefill(working: World
     assert round_.text == "It has shipped."
 
 
-@pytest.mark.requirement("MODEL-ERRORS", "RUN-ENDS")
 async def test_a_reply_that_breaks_off_again_fails_and_its_text_is_kept(working: World) -> None:
     working.will(breaks("It has", how="close"), breaks(" shi", how="reset"))
     caller = await working.ask(await working.agent("demo-shop-1"))
@@ -220,7 +205,6 @@ async def test_a_reply_that_breaks_off_again_fails_and_its_text_is_kept(working:
     assert len(working.calls) == 2
 
 
-@pytest.mark.requirement("MODEL-STREAM")
 async def test_a_json_agents_text_is_sent_whole_or_not_at_all(working: World) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
     agent = await working.agent(output_type="json", output_schema=schema)

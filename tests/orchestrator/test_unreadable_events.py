@@ -26,8 +26,6 @@ from tests.conversations.archived import ENTRY_WITHOUT_FILE
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
 
-pytestmark = pytest.mark.requirement("UNREADABLE")
-
 NOBODY_KNOWS = ("unheard_of.v9", b"\xff\x00")
 
 
@@ -94,7 +92,6 @@ async def test_its_next_message_is_refused_in_plain_words_and_not_saved(working:
     assert (await _topics(working, first.request))[-1] == NOBODY_KNOWS[0]
 
 
-@pytest.mark.requirement("ARCHIVE")
 async def test_a_message_to_one_that_the_archive_does_not_give_back_is_refused(
     working: World, tmp_path: Path
 ) -> None:

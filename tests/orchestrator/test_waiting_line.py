@@ -3,16 +3,12 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from contracts import frames
 from conversations.aggregate.conversation import Run
 from conversations.leases.waiting_line import MAX_IN_CONVERSATION
 from conversations.queries.find_run import find_run
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, holds, says
-
-pytestmark = pytest.mark.requirement("CONV-BUSY")
 
 
 async def _busy(world: World, gate: asyncio.Event, *then: Answer) -> Listener:
@@ -66,7 +62,6 @@ async def test_a_message_that_waited_too_long_times_out(working: World) -> None:
     assert len((await working.conversation(first)).runs) == 1
 
 
-@pytest.mark.requirement("CONV-BUSY-BOUND")
 async def test_a_full_waiting_line_refuses_at_once(working: World) -> None:
     gate = asyncio.Event()
     first = await _busy(working, gate, says("reply"))
@@ -81,7 +76,6 @@ async def test_a_full_waiting_line_refuses_at_once(working: World) -> None:
         await waiter.until(frames.Completed)
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_a_waiter_can_be_cancelled(working: World) -> None:
     gate = asyncio.Event()
     first = await _busy(working, gate, says("never"))

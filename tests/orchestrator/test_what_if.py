@@ -16,8 +16,6 @@ from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, asks, breaks, fails, says
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("WHAT-IF")
-
 SHOP = (McpServer(name="shop", url="http://127.0.0.1:1/"),)
 _FIND = ("call_a", "find", '{"q": "mugs", "most": 3}')
 _ORDER = ("call_b", "order", '{"id": "mug-1"}')

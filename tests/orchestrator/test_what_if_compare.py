@@ -14,8 +14,6 @@ from experiments.comparison import compared, summarised
 from experiments.prices import Price, Prices, UnreadablePrices, read_prices
 from experiments.text_diff import CallPair, Piece, call_pairs, unified, word_diff
 
-pytestmark = pytest.mark.requirement("WHAT-IF")
-
 _AT = "2026-11-21T09:30:00.000000Z"
 _CALLS = (
     Call(call_id="a", at=_AT, name="find", input={"q": "mugs"}, output="[]", ms=300),

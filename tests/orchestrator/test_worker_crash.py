@@ -20,8 +20,6 @@ from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("RESUME")
-
 _RECOVERY_SECONDS = 15.0
 
 
@@ -107,7 +105,6 @@ async def _silence(_request: ToolRequested) -> str | None:
     return None
 
 
-@pytest.mark.requirement("LEASE")
 async def test_every_run_resumes_once_the_lease_has_expired(after: Aftermath) -> None:
     """Reliability G5 asks for the next attempt within 12 s; a loaded machine gets some more."""
     assert max(after.seconds.values()) <= _RECOVERY_SECONDS
@@ -116,7 +113,6 @@ async def test_every_run_resumes_once_the_lease_has_expired(after: Aftermath) ->
         assert attempts == [1, 2], name
 
 
-@pytest.mark.requirement("STREAM-CONCAT")
 async def test_a_run_that_had_said_nothing_begins_again(after: Aftermath) -> None:
     caller = after.callers["quiet"]
     (resumed,) = caller.of(frames.Resumed)
@@ -125,7 +121,6 @@ async def test_a_run_that_had_said_nothing_begins_again(after: Aftermath) -> Non
     assert completed.message.content == caller.text == "It has shipped."
 
 
-@pytest.mark.requirement("STREAM-CONCAT")
 @pytest.mark.parametrize("name", ["talking", "told", "openai"])
 async def test_a_reply_goes_on_behind_what_was_sent(after: Aftermath, name: str) -> None:
     caller = after.callers[name]
@@ -140,7 +135,6 @@ async def test_a_reply_goes_on_behind_what_was_sent(after: Aftermath, name: str)
     assert last["role"] == ("assistant" if name == "talking" else "user")
 
 
-@pytest.mark.requirement("RUN-ENDS")
 async def test_an_agent_that_is_not_to_go_on_fails_with_the_text_so_far(after: Aftermath) -> None:
     caller = after.callers["failing"]
     (failed,) = caller.of(frames.Failed)
@@ -150,7 +144,6 @@ async def test_an_agent_that_is_not_to_go_on_fails_with_the_text_so_far(after: A
     assert len(after.calls("failing")) == 1
 
 
-@pytest.mark.requirement("TOOLS-IDEMPOTENT")
 async def test_results_are_taken_from_traces_or_awaited_and_no_tool_is_run_again(after: Aftermath) -> None:
     caller = after.callers["tooling"]
     assert sorted(request.call_id for request in after.box.requested) == ["a", "b", "c"]

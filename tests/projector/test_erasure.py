@@ -5,7 +5,6 @@ import random
 from collections import Counter
 
 import nats
-import pytest
 from nats.aio.msg import Msg
 
 from bus import Bus
@@ -19,8 +18,6 @@ from runtime.postgres import connection
 from tests.bus.nats_server import NatsServer
 from tests.conversations.given import ERASED, asked, began, compacted, started, trace, turn
 from tests.projector.conftest import World
-
-pytestmark = pytest.mark.requirement("ERASE")
 
 SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary", offset=0)
 

@@ -18,8 +18,6 @@ from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace,
 from tests.conversations.turns import registered_late
 from tests.projector.conftest import World
 
-pytestmark = pytest.mark.requirement("PROJECTION-FEED")
-
 
 async def tell(world: World, turns: int = 1) -> str:
     told = (event for number in range(turns) for event in turn(str(number), "Hello", "Hi"))
@@ -115,7 +113,6 @@ async def test_how_far_it_was_fed_is_remembered(world: World) -> None:
     assert await world.publisher().step() == 0
 
 
-@pytest.mark.requirement("UNREADABLE")
 async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(world: World) -> None:
     gone, odd = await tell(world), await tell(world)
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
@@ -149,7 +146,6 @@ async def test_a_log_that_was_set_back_is_followed_from_its_end(world: World) ->
     assert await feed.step() == 1
 
 
-@pytest.mark.requirement("EVENT-STORE-POSITIONS")
 async def test_the_feed_does_not_go_back_with_the_settled_position(
     world: World, migrated_database_url: str
 ) -> None:
@@ -184,7 +180,6 @@ async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure
     assert told == [0]
 
 
-@pytest.mark.requirement("OPENAI-API")
 async def test_a_history_that_a_caller_shows_is_not_published(world: World) -> None:
     """It comes whole with each of his requests: a megabyte would soon push out what EVENTS is for."""
     shown = tuple(ShownMessage("user", "x" * 10_000) for _ in range(100))

@@ -24,7 +24,7 @@ from tests.support.starting import START_SECONDS
 
 __all__ = ["no_jobs", "projectors"]
 
-pytestmark = [pytest.mark.requirement("READ-MODEL-JOBS"), pytest.mark.usefixtures("no_jobs")]
+pytestmark = pytest.mark.usefixtures("no_jobs")
 
 _FULL = """
 CREATE OR REPLACE FUNCTION fill_the_disk() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from contracts import events
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
@@ -15,8 +13,6 @@ from runtime.postgres import connection
 from tests.conversations.given import asked, began, started, turn
 from tests.conversations.test_approvals import called, elicitation
 from tests.projector.conftest import World
-
-pytestmark = pytest.mark.requirement("REBUILD")
 
 
 async def followed(follower: Follower) -> None:
@@ -79,7 +75,6 @@ async def test_while_another_process_builds_it_waits(world: World) -> None:
     assert await texts(world) == ["Hello", "Hi"]
 
 
-@pytest.mark.requirement("EVENTS-NEWER")
 async def test_what_an_earlier_release_parked_or_wrote_in_part_of_a_tools_question_is_built_again(
     world: World,
 ) -> None:

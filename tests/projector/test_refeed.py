@@ -25,8 +25,6 @@ from tests.conversations.given import began, turn
 from tests.projector.conftest import World
 from tests.projector.test_feed import tell
 
-pytestmark = pytest.mark.requirement("FEED-REBUILD")
-
 
 async def stored(world: World, after: int = 0) -> list[int]:
     return [entry.position for entry in await world.log.read(after, 5000)]

@@ -128,7 +128,6 @@ async def check_each_applied_once(world: World, threads: int) -> None:
     assert all(one.ok and one.parked == () for one in await world.verify())
 
 
-@pytest.mark.requirement("PROJECTION-SHARDS", "PROJECTION-LEADER", "PROJECTION-FEED", "PROJECTION-TABLES")
 @pytest.mark.parametrize(("number", "leads"), [(signal.SIGKILL, False), (signal.SIGSTOP, True)])
 async def test_shards_and_the_lead_are_taken_over_within_five_seconds_and_nothing_is_done_twice(
     projectors: Projectors, world: World, number: signal.Signals, leads: bool
@@ -150,7 +149,6 @@ async def test_shards_and_the_lead_are_taken_over_within_five_seconds_and_nothin
     await check_each_applied_once(world, 60)
 
 
-@pytest.mark.requirement("PROJECTION-SHARDS", "PROJECTION-LEADER")
 async def test_a_projector_that_is_stopped_hands_its_shards_over_and_the_last_gives_them_back(
     projectors: Projectors, world: World
 ) -> None:
@@ -174,7 +172,6 @@ async def test_a_projector_that_is_stopped_hands_its_shards_over_and_the_last_gi
     assert given == [(len(PROJECTIONS), await world.log.head())]
 
 
-@pytest.mark.requirement("PROJECTION-SHARDS", "UPGRADE-ROLLING")
 async def test_it_stands_by_while_a_projector_of_0_9_0_works(
     projectors: Projectors, world: World, migrated_database_url: str
 ) -> None:
@@ -186,7 +183,6 @@ async def test_it_stands_by_while_a_projector_of_0_9_0_works(
     await projectors.held({"projector-1": SHARDS})
 
 
-@pytest.mark.requirement("HEALTH")
 async def test_a_projector_is_ready_when_its_servers_answer(projectors: Projectors) -> None:
     await projectors.start("projector-1")
     await projectors.wait_ready("projector-1")
@@ -203,7 +199,6 @@ _SETTINGS = {
 }
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

@@ -31,8 +31,6 @@ from tests.harness import embedded_nats
 from tests.projector.conftest import Published, World
 from tests.support.proxy import proxied
 
-pytestmark = pytest.mark.requirement("SWEEPER")
-
 
 async def begin_run(
     world: World, word: str = "a", thread: Conversation | None = None, *, seconds_ago: int = 60
@@ -96,7 +94,6 @@ async def test_a_run_is_left_alone_while_its_lease_lives(world: World) -> None:
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 1
 
 
-@pytest.mark.requirement("LEASE-OUTAGE")
 async def test_after_an_outage_of_postgres_a_run_is_left_to_its_worker_for_as_long_as_a_lease_lasts(
     world: World,
 ) -> None:
@@ -127,7 +124,6 @@ async def test_a_run_that_has_ended_is_not_requested_even_if_the_read_model_is_b
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 0
 
 
-@pytest.mark.requirement("UNREADABLE")
 async def test_a_run_with_an_event_that_cannot_be_read_is_requested_until_a_worker_has_ended_it(
     world: World,
 ) -> None:
@@ -155,7 +151,6 @@ async def test_each_request_counts_on_and_leaves_the_workers_time(world: World) 
     assert [requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
 
 
-@pytest.mark.requirement("PROJECTION-SHARDS")
 async def test_of_several_sweepers_one_requests_a_run(world: World) -> None:
     begun = await begin_run(world)
     await project(world)
@@ -220,7 +215,6 @@ async def test_nothing_is_claimed_while_nats_is_away(world: World) -> None:
     assert [each.attempt for each in await claim_abandoned(world.pool)] == [2]
 
 
-@pytest.mark.requirement("APPROVAL-PARK", "APPROVAL-EXPIRY")
 async def test_a_run_that_waits_for_a_person_is_left_alone_until_its_time_is_over(world: World) -> None:
     begun = await begin_run(world)
     await world.store.append(begun, [*called("cancel_order"), returned("c1"), question()])

@@ -4,11 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-import pytest
-
 from runtime.batching import Batcher
-
-pytestmark = pytest.mark.requirement("EVENT-STORE-BOUND")
 
 
 class Doubling:

@@ -1,10 +1,6 @@
 """A map that forgets what was used longest ago."""
 
-import pytest
-
 from runtime.bounded import BoundedMap
-
-pytestmark = pytest.mark.requirement("HISTORY", "EVENT-STORE")
 
 
 def test_beyond_its_entries_what_was_used_longest_ago_is_forgotten() -> None:

@@ -4,8 +4,6 @@ import asyncio
 
 import pytest
 
-pytestmark = pytest.mark.requirement("STACK-STOP")
-
 
 async def test_one_who_is_cancelled_in_the_moment_of_the_answer_ends() -> None:
     answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()

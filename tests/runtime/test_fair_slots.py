@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from runtime.fair_slots import FairSlots, SlotsClosed
 
-pytestmark = pytest.mark.requirement("FAIR-TURNS")
-
 
 @pytest.mark.parametrize(("keys", "each"), [(1, 32), (2, 21), (3, 16), (7, 8)])
 async def test_keys_that_want_all_get_as_much_as_each_other_and_leave_as_much_free(

@@ -6,8 +6,6 @@ import pytest
 from runtime.health import HealthChecks, serve_health
 from runtime.settings import SettingsError
 
-pytestmark = pytest.mark.requirement("HEALTH")
-
 
 async def well() -> None: ...
 
@@ -82,7 +80,6 @@ async def test_the_workers_server_answers_healthz_and_readyz() -> None:
         assert json.loads(body) == {"status": "unavailable", "checks": {"nats": "no route"}}
 
 
-@pytest.mark.requirement("SETTINGS", "STACK-BAD")
 async def test_a_taken_health_port_is_one_clear_line() -> None:
     async with serve_health(HealthChecks({}), "127.0.0.1", 0) as port:
         with pytest.raises(SettingsError, match=f"^cannot listen on 127.0.0.1:{port}: it is in use$"):

@@ -9,8 +9,6 @@ import pytest
 
 from runtime.imports import defer, without
 
-pytestmark = pytest.mark.requirement("STACK-START")
-
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:

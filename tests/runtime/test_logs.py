@@ -13,8 +13,6 @@ import structlog
 
 from runtime import logs
 
-pytestmark = pytest.mark.requirement("LOGS")
-
 
 class Lines:
     """What was logged, decoded."""
@@ -119,7 +117,6 @@ def test_words_that_only_look_a_little_like_a_key_stay(lines: Lines) -> None:
     assert lines.only()["file"] == "disk-usage-of-everything"
 
 
-@pytest.mark.requirement("SAFE-TO-SHOW")
 def test_nothing_in_a_line_drives_a_terminal_or_turns_its_text(lines: Lines) -> None:
     text = "\x00\x1b[2J\x7f\x9b31m\x85\u2028\u2029\u202e\u2066\u200f\u061c und ü 語"
     logs.get_logger("gateway").info("said", text=text)

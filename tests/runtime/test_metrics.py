@@ -12,8 +12,6 @@ from runtime import metrics
 from runtime.health import HealthChecks, serve_health
 from tests.runtime.test_health import ask
 
-pytestmark = pytest.mark.requirement("METRICS")
-
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "metrics.md"
 
 

@@ -8,8 +8,6 @@ from psycopg import AsyncConnection
 
 from runtime.migrations import MigrationError, apply, build_indexes, migrating
 
-pytestmark = pytest.mark.requirement("DIRECTORY")
-
 STEPS = (
     "CREATE TABLE drinks (name text PRIMARY KEY); INSERT INTO drinks VALUES ('100% tea');",
     "ALTER TABLE drinks ADD COLUMN cold boolean NOT NULL DEFAULT false",

@@ -10,8 +10,6 @@ from runtime import migrations
 from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool, ping
 from tests.support.proxy import Proxy, proxied
 
-pytestmark = pytest.mark.requirement("EVENT-STORE-BOUND")
-
 
 @pytest.fixture(scope="module", autouse=True)
 async def role(database_url: str) -> None:
@@ -40,7 +38,6 @@ async def until_it_answers(pool: Pool, seconds: float) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.requirement("EVENT-STORE-ROLE")
 async def test_services_act_as_their_role_with_bounded_statements(database_url: str) -> None:
     async with open_pool(database_url) as pool, connection(pool) as conn:
         cursor = await conn.execute(

@@ -8,8 +8,6 @@ import pytest
 
 from runtime.settings import Setting, SettingsError, load
 
-pytestmark = pytest.mark.requirement("SETTINGS")
-
 
 class Example(msgspec.Struct, frozen=True):
     url: Annotated[str, Setting("APP_URL")]

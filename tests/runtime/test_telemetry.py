@@ -13,8 +13,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from runtime import genai, telemetry
 
-pytestmark = pytest.mark.requirement("TELEMETRY")
-
 REMOTE = {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
 
@@ -47,7 +45,6 @@ def test_a_child_is_of_its_parents_trace_with_a_span_of_its_own() -> None:
     assert inner.get_span_context().span_id != outer.get_span_context().span_id
 
 
-@pytest.mark.requirement("SECRETS-NOWHERE")
 def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMemorySpanExporter) -> None:
     with (
         contextlib.suppress(ValueError),
@@ -63,7 +60,6 @@ def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMe
         assert (span.attributes or {})[genai.ERROR_TYPE] == "ValueError"
 
 
-@pytest.mark.requirement("SECRETS-NOWHERE")
 def test_what_a_span_was_told_of_its_failure_stays(exported: InMemorySpanExporter) -> None:
     with contextlib.suppress(ValueError), telemetry.tracer().start_as_current_span("work") as span:
         span.set_attribute(genai.ERROR_TYPE, "timeout")
@@ -74,7 +70,6 @@ def test_what_a_span_was_told_of_its_failure_stays(exported: InMemorySpanExporte
     assert ended.status.description == "provider_timeout"
 
 
-@pytest.mark.requirement("TRACE-ID")
 def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exported: InMemorySpanExporter) -> None:
     ids = []
     for _ in range(2):

@@ -63,7 +63,6 @@ async def open_stream(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWr
     return reader, writer
 
 
-@pytest.mark.requirement("STREAM-SHUTDOWN", "STACK-STOP")
 async def test_shutdown_refuses_new_connections_and_drains_open_responses() -> None:
     app, stop, port = StreamingApp(), asyncio.Event(), free_port()
 
@@ -89,7 +88,6 @@ async def test_shutdown_refuses_new_connections_and_drains_open_responses() -> N
     assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
 
 
-@pytest.mark.requirement("STACK-STOP")
 async def test_shutdown_cancels_a_response_that_outlasts_the_drain() -> None:
     app, stop, port = StreamingApp(), asyncio.Event(), free_port()
     serving = asyncio.create_task(serve(app, "127.0.0.1", port, stop, grace_s=1))
@@ -104,7 +102,6 @@ async def test_shutdown_cancels_a_response_that_outlasts_the_drain() -> None:
     assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
 
 
-@pytest.mark.requirement("SETTINGS", "STACK-BAD")
 async def test_a_taken_port_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
@@ -113,14 +110,12 @@ async def test_a_taken_port_is_one_clear_line() -> None:
     assert str(caught.value) == f"cannot listen on 127.0.0.1:{port}: it is in use"
 
 
-@pytest.mark.requirement("SETTINGS")
 async def test_an_application_that_does_not_start_ends_the_server() -> None:
     async with asyncio.timeout(20):
         with pytest.raises(RuntimeError, match="the application did not start"):
             await serve(StreamingApp(starts=False), "127.0.0.1", 0, asyncio.Event())
 
 
-@pytest.mark.requirement("STREAM-SLOW-READER")
 def test_the_listening_socket_drops_peers_that_acknowledge_nothing() -> None:
     with listening_socket("127.0.0.1", 0) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -128,7 +123,6 @@ def test_the_listening_socket_drops_peers_that_acknowledge_nothing() -> None:
             assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(("most_taken", "found"), [(10_240, 10_240), (256, 256)])
 def test_open_files_are_raised_as_far_as_a_system_takes_that_names_no_bound(
     monkeypatch: pytest.MonkeyPatch, most_taken: int, found: int
@@ -148,7 +142,6 @@ def test_open_files_are_raised_as_far_as_a_system_takes_that_names_no_bound(
     assert limits == (found, resource.RLIM_INFINITY)
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(("wanted", "given"), [(500, 500), (1000, 768), (0, 1)])
 def test_connections_are_as_many_as_there_are_files_for(
     monkeypatch: pytest.MonkeyPatch, wanted: int, given: int
@@ -159,7 +152,6 @@ def test_connections_are_as_many_as_there_are_files_for(
     assert within_open_files(wanted) == given
 
 
-@pytest.mark.requirement("DEMO-KEY", "CONSOLE-CLOSED")
 @pytest.mark.parametrize(
     ("host", "is_ours"),
     [

@@ -8,8 +8,6 @@ import pytest
 
 from runtime.worker import parse_process_args
 
-pytestmark = pytest.mark.requirement("STACK-STOP")
-
 PROGRAM = """
 import asyncio, sys
 from runtime import logs, worker
@@ -66,7 +64,6 @@ def test_a_drain_without_an_end_exits_with_1_even_if_the_loop_is_blocked() -> No
     assert "drain_timed_out" in stderr
 
 
-@pytest.mark.requirement("LOGS")
 def test_a_failing_main_is_logged_and_ends_with_1() -> None:
     with running("raise LookupError('nobody home')") as process:
         _, stderr = process.communicate(timeout=40)
@@ -75,7 +72,6 @@ def test_a_failing_main_is_logged_and_ends_with_1() -> None:
     assert len(stderr.splitlines()) == 1
 
 
-@pytest.mark.requirement("SETTINGS")
 def test_a_settings_error_out_of_main_is_one_line_and_code_2() -> None:
     with running("raise SettingsError('cannot listen on 127.0.0.1:1: it is in use')") as process:
         _, stderr = process.communicate(timeout=40)

@@ -1,4 +1,4 @@
-"""What must hold of a history, whatever happened in it (docs/change/specification.md 16)."""
+"""What must hold of a history, whatever happened in it (interface specification, section 16)."""
 
 import math
 from collections import Counter

@@ -6,8 +6,6 @@ from tests.simulator.plan import Fault, Plan, Request
 from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
 
-pytestmark = pytest.mark.requirement("SIMULATOR")
-
 TWO_DELIVERIES_AT_ONE_WORKER = Plan(
     seed=18250,
     pace=3.0,

@@ -9,8 +9,6 @@ from tests.simulator.search import first_failure, report_of, shrunk
 from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
 
-pytestmark = pytest.mark.requirement("SIMULATOR")
-
 SEEDS = range(1_000, 3_000)
 """Of the histories of a test run: each of the bugs is found by one of these."""
 

@@ -6,13 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.simulator.plan import plan_of
 from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
-
-pytestmark = pytest.mark.requirement("SIMULATOR")
 
 _ROOT = Path(__file__).parents[2]
 _SEEDS = range(40)

@@ -4,8 +4,6 @@ import pytest
 
 from tests.simulator.search import first_failure, report_of
 
-pytestmark = pytest.mark.requirement("SIMULATOR")
-
 
 @pytest.mark.parametrize("first", range(1000, 2000, 250))
 def test_no_promise_is_broken_in_250_histories(first: int) -> None:

@@ -34,8 +34,6 @@ from ops.supervisor import Supervisor
 from runtime.postgres import open_pool
 from tests.conversations.given import began, turn
 
-pytestmark = pytest.mark.requirement("BACKUP")
-
 _IS_FOLLOWED = "SELECT 1 FROM pg_replication_slots WHERE restart_lsn >= %s::pg_lsn"
 
 

@@ -73,7 +73,6 @@ def _refusal(url: str, statement: str) -> str | None:
     return None
 
 
-@pytest.mark.requirement("SERVICE-LOGINS")
 @pytest.mark.parametrize("login", LOGINS)
 def test_no_login_may_reach_the_machine_or_become_a_superuser(
     cluster: tuple[Cluster, int], login: str
@@ -83,7 +82,6 @@ def test_no_login_may_reach_the_machine_or_become_a_superuser(
     assert allowed == []
 
 
-@pytest.mark.requirement("SERVICE-LOGINS")
 @pytest.mark.parametrize("login", _SERVICE_LOGINS)
 def test_no_service_may_change_events_or_tables_or_become_their_owner(
     cluster: tuple[Cluster, int], login: str
@@ -93,7 +91,6 @@ def test_no_service_may_change_events_or_tables_or_become_their_owner(
     assert allowed == []
 
 
-@pytest.mark.requirement("SERVICE-LOGINS")
 def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     with psycopg.connect(server.url(port)) as owner:
@@ -107,7 +104,6 @@ def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int])
         assert readable == {table for table, rights in table_rights.TABLES.items() if service in rights}
 
 
-@pytest.mark.requirement("SERVICE-LOGINS")
 def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     with psycopg.connect(server.url(port)) as owner:
@@ -131,7 +127,6 @@ def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster:
     }
 
 
-@pytest.mark.requirement("SERVICE-LOGINS")
 def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     refused = [
@@ -140,7 +135,6 @@ def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
     assert refused == []
 
 
-@pytest.mark.requirement("SERVICE-LOGINS")
 def test_a_service_on_the_owners_address_has_its_own_rights_alone(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     with psycopg.connect(acting_as(server.url(port), "tool_runner")) as conn:

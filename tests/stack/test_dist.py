@@ -17,7 +17,6 @@ from tests import installed
 TREE = Path(__file__).parents[2]
 _UP_SECONDS = 90
 
-pytestmark = pytest.mark.requirement("DIST")
 
 _CHAT = """
 from agentchat_client import AgentChat

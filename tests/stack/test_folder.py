@@ -35,7 +35,6 @@ _ENVIRONMENT = Environment(
 )
 
 
-@pytest.mark.requirement("STACK-START")
 def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: RunFolder) -> None:
     environment.write(folder, _ENVIRONMENT)
     script = f"set -a; . {folder.demo_env}; env"
@@ -59,7 +58,6 @@ def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: R
     assert stat.S_IMODE(folder.demo_env.stat().st_mode) == 0o600
 
 
-@pytest.mark.requirement("STACK-START")
 def test_a_running_stack_is_found_by_its_folder(folder: RunFolder) -> None:
     with pytest.raises(NotRunningError, match="nothing runs in"):
         environment.load(folder)
@@ -72,7 +70,6 @@ def test_a_running_stack_is_found_by_its_folder(folder: RunFolder) -> None:
         environment.load(folder)
 
 
-@pytest.mark.requirement("STACK-AGAIN")
 def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:
     first = folder_secrets.keep(folder.secrets)
     assert folder_secrets.keep(folder.secrets) == first
@@ -80,7 +77,6 @@ def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:
     assert len({*msgspec.structs.astuple(first)}) == len(first.__struct_fields__)
 
 
-@pytest.mark.requirement("STACK-AGAIN")
 def test_a_secret_that_an_older_version_did_not_have_is_added(folder: RunFolder) -> None:
     folder.secrets.write_text('{"admin_token": "kept"}')
     kept = folder_secrets.keep(folder.secrets)
@@ -88,14 +84,12 @@ def test_a_secret_that_an_older_version_did_not_have_is_added(folder: RunFolder)
     assert folder_secrets.keep(folder.secrets) == kept
 
 
-@pytest.mark.requirement("STACK-BAD")
 def test_damaged_secrets_are_refused(folder: RunFolder) -> None:
     folder.secrets.write_text('{"admin_token": ')
     with pytest.raises(SetupError, match=r"secrets\.json cannot be read"):
         folder_secrets.keep(folder.secrets)
 
 
-@pytest.mark.requirement("STACK-RESTART")
 @pytest.mark.skipif(sys.platform != "linux", reason="ports are held on Linux only")
 def test_a_port_of_the_stack_is_kept_from_others_and_open_to_its_server(ports: Ports) -> None:
     port = ports.free()
@@ -106,7 +100,6 @@ def test_a_port_of_the_stack_is_kept_from_others_and_open_to_its_server(ports: P
             server.accept()[0].close()
 
 
-@pytest.mark.requirement("STACK-STOP")
 async def test_what_a_killed_stack_left_is_ended_and_nothing_else(folder: RunFolder) -> None:
     ours = _sleeper(str(folder.path))
     deaf = _sleeper(str(folder.path), "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
@@ -140,7 +133,6 @@ def _sleeper(argument: str, first: str = "") -> "subprocess.Popen[bytes]":
     return process
 
 
-@pytest.mark.requirement("STACK-RESTART")
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.requirement("STACK-RESTART")
 async def test_nats_takes_messages_again_when_its_disk_has_room_again(tmp_path: Path) -> None:
     running = await asyncio.create_subprocess_exec(  # a process of its own, for mounts of its own
         *(sys.executable, "-m", "tests.stack.full_disk", str(tmp_path)),

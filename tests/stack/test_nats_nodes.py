@@ -29,7 +29,6 @@ def _folder(path: Path) -> RunFolder:
     return folder
 
 
-@pytest.mark.requirement("STACK-NODES")
 async def test_the_nodes_find_each_other_and_hold_every_stream_three_times(
     tmp_path: Path, ports: Ports
 ) -> None:
@@ -71,7 +70,6 @@ async def _as_a_node(folder: RunFolder) -> str:
         writer.close()
 
 
-@pytest.mark.requirement("STACK-NODES")
 @pytest.mark.parametrize(
     ("count", "stored", "nats_url", "reason"),
     [
@@ -103,7 +101,6 @@ def test_a_number_of_nodes_that_cannot_work_is_refused_by_name(
     assert str(caught.value) == reason.format(folder.nats)
 
 
-@pytest.mark.requirement("STACK-NODES")
 def test_the_projector_is_told_how_many_replicas_the_nodes_can_hold(tmp_path: Path, ports: Ports) -> None:
     stack = describe(_folder(tmp_path), ports, Secrets(), UpSettings(port=0), Counts(nats_nodes=3), {})
     (projector,) = (each for each in stack.processes if each.name == "projector-1")

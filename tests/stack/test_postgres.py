@@ -37,7 +37,6 @@ def _postmaster(folder: RunFolder) -> int | None:
     return int(words[0]) if words else None
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_settings_come_from_the_settings_file(folder: RunFolder, ports: Ports) -> None:
     wanted = {
         "server_version_num": r"18\d{4}",
@@ -55,14 +54,12 @@ async def test_settings_come_from_the_settings_file(folder: RunFolder, ports: Po
                 assert re.fullmatch(pattern, value), name
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_without_the_password_nobody_gets_in(folder: RunFolder, ports: Ports) -> None:
     async with _serving(folder, ports) as url:
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(make_conninfo(url, password="another"))
 
 
-@pytest.mark.requirement("STACK-AGAIN")
 async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: RunFolder, ports: Ports) -> None:
     async with _serving(folder, ports) as url:
         with psycopg.connect(url) as conn:
@@ -78,7 +75,6 @@ async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: Run
     assert running_for(folder.path) == {}
 
 
-@pytest.mark.requirement("STACK-AGAIN")
 async def test_a_stale_lock_file_with_a_process_id_in_use_is_no_obstacle(
     folder: RunFolder, ports: Ports
 ) -> None:
@@ -91,7 +87,6 @@ async def test_a_stale_lock_file_with_a_process_id_in_use_is_no_obstacle(
         psycopg.connect(url).close()
 
 
-@pytest.mark.requirement("STACK-BAD")
 async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder, ports: Ports) -> None:
     half = folder.path / "postgres.new"
     half.mkdir()
@@ -102,7 +97,6 @@ async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder, por
     assert not half.exists()
 
 
-@pytest.mark.requirement("STACK-BAD")
 @pytest.mark.parametrize(
     ("files", "message"),
     [

@@ -6,7 +6,6 @@ import subprocess
 
 import httpx
 import psycopg
-import pytest
 import redis.asyncio
 
 from mcp_demo.tools import TOOLS
@@ -14,7 +13,6 @@ from tests.harness import RunningStack
 from tests.stack.processes import SERVERS, chat
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStack) -> None:
     names = stack.names()
     services = ["gateway", "orchestrator", "tool-runner"]
@@ -30,7 +28,6 @@ async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStac
     await stack.wait_all_ready()
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -> None:
     found = stack.environment
     assert stat.S_IMODE(stack.folder.demo_env.stat().st_mode) == 0o600
@@ -48,7 +45,6 @@ async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -
         assert (await chat(stack, key, agent)).status_code == 200
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack) -> None:
     banner = stack.log.read_text().partition("Agent Chat Service is up")[2]
     command = banner[banner.index("curl ") : banner.index("\n\nThe same as a stream")]

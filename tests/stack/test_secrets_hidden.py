@@ -25,8 +25,6 @@ from projector.settings import Settings as ProjectorSettings
 from runtime.settings import Setting
 from tool_runner.settings import ToolRunnerSettings
 
-pytestmark = pytest.mark.requirement("SECRETS-NOWHERE")
-
 SECRET = "hunter2-of-a-secret"
 SERVER = McpServer(name="s", url="https://s.example", headers={"Authorization": SECRET})
 

@@ -1,7 +1,6 @@
 """The demo's data: made once, found again, fitted to the stack that starts."""
 
 import msgspec
-import pytest
 
 from administration import admin_keys
 from administration.admin_versions import change_agent
@@ -15,8 +14,6 @@ from ops.folder_secrets import Secrets
 from ops.seed import seed
 from runtime.postgres import connection, open_pool
 from tests.administrator import administrator
-
-pytestmark = pytest.mark.requirement("STACK-AGAIN")
 
 _SECRETS = Secrets()
 _SEALER = Sealer.from_setting(_SECRETS.secret_key)
@@ -103,7 +100,6 @@ async def test_with_an_anthropic_key_the_agents_use_anthropic_and_without_it_the
     assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
 
 
-@pytest.mark.requirement("OPENAI-DEMO")
 async def test_one_agent_is_on_openais_wire_whichever_model_answers(migrated_database_url: str) -> None:
     async def found() -> AgentConfig:
         return await _agent(migrated_database_url, agent_id=demo.OPENAI_AGENT_ID)

@@ -18,8 +18,6 @@ from ops.folder import RunFolder
 from ops.status.figures import last_errors
 from tests.harness import RunningStack
 
-pytestmark = pytest.mark.requirement("STACK-STATUS")
-
 _READ_MODELS = {
     "approvals",
     "conversations",

@@ -26,7 +26,6 @@ def _pid(folder: RunFolder, name: str) -> int | None:
     return entry.pid if entry else None
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_processes_start_side_by_side_and_a_job_waits_for_what_it_needs(
     folder: RunFolder, ports: Ports
 ) -> None:
@@ -39,7 +38,6 @@ async def test_processes_start_side_by_side_and_a_job_waits_for_what_it_needs(
         assert {"one", "two"} == {note.split()[0] for note in report.notes[:2]}
 
 
-@pytest.mark.requirement("STACK-RESTART")
 async def test_a_crashed_process_is_named_and_restarted_at_once(folder: RunFolder, ports: Ports) -> None:
     report = Remembering()
     async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
@@ -56,7 +54,6 @@ async def test_a_crashed_process_is_named_and_restarted_at_once(folder: RunFolde
     assert "hello from one" in output
 
 
-@pytest.mark.requirement("STACK-RESTART")
 async def test_a_process_that_crashes_again_and_again_is_restarted_with_backoff(
     folder: RunFolder, ports: Ports
 ) -> None:
@@ -73,7 +70,6 @@ async def test_a_process_that_crashes_again_and_again_is_restarted_with_backoff(
     ]
 
 
-@pytest.mark.requirement("STACK-RESTART")
 async def test_a_process_that_says_that_it_is_not_well_is_started_again(
     folder: RunFolder, ports: Ports
 ) -> None:
@@ -89,7 +85,6 @@ async def test_a_process_that_says_that_it_is_not_well_is_started_again(
     assert "one is unhealthy and is restarted: HTTP/1.1 503 Sick" in report.notes
 
 
-@pytest.mark.requirement("STACK-RESTART")
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), StartError("no room")])
 async def test_what_cannot_be_prepared_again_is_tried_until_it_can(
     folder: RunFolder, ports: Ports, error: Exception
@@ -108,7 +103,6 @@ async def test_what_cannot_be_prepared_again_is_tried_until_it_can(
     assert f"one cannot be started: {error}" in report.notes
 
 
-@pytest.mark.requirement("STACK-BAD")
 async def test_a_process_with_wrong_settings_ends_the_start_with_its_own_line(
     folder: RunFolder, ports: Ports
 ) -> None:
@@ -119,7 +113,6 @@ async def test_a_process_with_wrong_settings_ends_the_start_with_its_own_line(
     assert running_for(folder.path) == {}
 
 
-@pytest.mark.requirement("STACK-BAD")
 async def test_a_process_that_keeps_dying_at_the_start_ends_it(folder: RunFolder) -> None:
     report = Remembering()
     with pytest.raises(StartError, match="sick does not start: no luck"):
@@ -128,7 +121,6 @@ async def test_a_process_that_keeps_dying_at_the_start_ends_it(folder: RunFolder
     assert len(report.deaths) == 2
 
 
-@pytest.mark.requirement("STACK-BAD")
 async def test_a_job_that_fails_ends_the_start(folder: RunFolder) -> None:
     failing = job(folder, "failing", "raise SystemExit('no database')")
     with pytest.raises(StartError, match="failing does not start: no database"):
@@ -136,7 +128,6 @@ async def test_a_job_that_fails_ends_the_start(folder: RunFolder) -> None:
             await supervisor.wait_up(40)
 
 
-@pytest.mark.requirement("STACK-BAD")
 async def test_a_process_that_never_gets_ready_times_out_by_name(folder: RunFolder) -> None:
     mute = dying(folder, "mute", "import time; time.sleep(30)")
     with pytest.raises(StartError, match=r"mute is not ready after 0\.5 s"):
@@ -145,7 +136,6 @@ async def test_a_process_that_never_gets_ready_times_out_by_name(folder: RunFold
     assert running_for(folder.path) == {}
 
 
-@pytest.mark.requirement("STACK-STOP")
 async def test_shutdown_stops_processes_by_rank_and_kills_a_deaf_one(folder: RunFolder, ports: Ports) -> None:
     report = Remembering()
     processes = [
@@ -162,7 +152,6 @@ async def test_shutdown_stops_processes_by_rank_and_kills_a_deaf_one(folder: Run
     assert not folder.processes.exists()
 
 
-@pytest.mark.requirement("STACK-STOP")
 async def test_services_are_killed_on_demand_and_servers_end_in_order(
     folder: RunFolder, ports: Ports
 ) -> None:
@@ -177,7 +166,6 @@ async def test_services_are_killed_on_demand_and_servers_end_in_order(
     assert running_for(folder.path) == {}
 
 
-@pytest.mark.requirement("STACK-STOP")
 async def test_a_server_that_does_not_end_is_killed_after_its_own_time(
     folder: RunFolder, ports: Ports
 ) -> None:

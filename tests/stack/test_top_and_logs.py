@@ -8,14 +8,11 @@ import sys
 from typing import Any
 
 import httpx
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ops.folder import RunFolder
 from ops.record import read
 from tests.harness import RunningStack
-
-pytestmark = pytest.mark.requirement("METRICS")
 
 _SERVICES = {"gateway-1", "orchestrator-1", "tool-runner-1", "projector-1", "notifier-1", "judge-1"}
 

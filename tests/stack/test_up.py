@@ -38,7 +38,6 @@ def _logins(stack: RunningStack, name: str) -> dict[str, str | None]:
     return {what: urlsplit(environ[key]).username for key, what in _LOGINS.items() if key in environ}
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_each_process_has_its_name_and_folder_in_its_command_line_and_no_secret(
     executed: RunningStack,
 ) -> None:
@@ -52,7 +51,6 @@ async def test_each_process_has_its_name_and_folder_in_its_command_line_and_no_s
     assert all(os.getsid(executed.pid(name)) == executed.pid(name) for name in executed.names())
 
 
-@pytest.mark.requirement("SERVICE-LOGINS")
 async def test_each_process_holds_its_own_logins_and_no_others(executed: RunningStack) -> None:
     assert _logins(executed, "gateway-1") == {
         "database": "agentchat_gateway", "nats": "gateway", "redis": "gateway"
@@ -67,7 +65,6 @@ async def test_each_process_holds_its_own_logins_and_no_others(executed: Running
     assert _logins(executed, "mcp-demo") == _logins(executed, "model-demo") == {}
 
 
-@pytest.mark.requirement("STACK-AGAIN", "STACK-STOP")
 async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the_next_start(
     executed: RunningStack,
 ) -> None:
@@ -110,7 +107,6 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
     assert "it is killed" not in printed
 
 
-@pytest.mark.requirement("STACK-STOP")
 async def test_a_second_ctrl_c_kills_the_services_and_leaves_postgres_its_time(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run", forked=True)
     try:
@@ -128,7 +124,6 @@ async def test_a_second_ctrl_c_kills_the_services_and_leaves_postgres_its_time(t
     assert running_for(stack.folder.path) == {}
 
 
-@pytest.mark.requirement("STACK-STOP")
 async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run", forked=True)
     await until(lambda: len(running_for(stack.folder.path)) > 5, 60)
@@ -137,7 +132,6 @@ async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None
     assert not stack.folder.demo_env.exists()
 
 
-@pytest.mark.requirement("STACK-BAD")
 async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run", environ={"AGENTCHAT_STREAM_FORM": "9"}, forked=True)
     assert await stack.wait_end() == 1
@@ -146,7 +140,6 @@ async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_pa
     assert running_for(stack.folder.path) == {}
 
 
-@pytest.mark.requirement("STACK-START")
 async def test_servers_that_run_elsewhere_are_used_and_left_alone(
     tmp_path: Path, servers: Servers, database_url: str, fresh_nats_url: str
 ) -> None:

@@ -12,8 +12,6 @@ from ops.folder import RunFolder
 from ops.ports import LOOPBACK
 from tests.stack.processes import running_for
 
-pytestmark = pytest.mark.requirement("STACK-BAD")
-
 
 def _agentchat(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
@@ -73,7 +71,6 @@ def test_a_secret_key_that_is_none(tmp_path: Path, variable: str) -> None:
     assert "short" not in refused.stderr
 
 
-@pytest.mark.requirement("STACK-START")
 def test_commands_say_in_one_line_that_nothing_runs(folder: RunFolder) -> None:
     printed = _agentchat("status", AGENTCHAT_RUN_DIR=str(folder.path))
     assert printed.returncode == 1
@@ -81,13 +78,11 @@ def test_commands_say_in_one_line_that_nothing_runs(folder: RunFolder) -> None:
     assert printed.stderr == f"agentchat: nothing runs in {folder.path}\n"
 
 
-@pytest.mark.requirement("STACK-START")
 def test_migrate_names_the_variable_that_it_needs() -> None:
     refused = _agentchat("migrate", AGENTCHAT_DATABASE_URL="")
     assert _only_line(refused) == "AGENTCHAT_DATABASE_URL is not set"
 
 
-@pytest.mark.requirement("STACK-START")
 def test_migrate_brings_a_database_up_to_date_and_says_what_is_wrong_with_one(database_url: str) -> None:
     for _ in range(2):
         done = _agentchat("migrate", AGENTCHAT_DATABASE_URL=database_url)

@@ -37,7 +37,6 @@ def nobodys() -> Iterator[Path]:
 
 
 @_only_root
-@pytest.mark.requirement("STACK-ROOTLESS", "SERVICE-LOGINS")
 async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path, ports: Ports) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.create()
@@ -51,7 +50,6 @@ async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path, por
 
 
 @_only_root
-@pytest.mark.requirement("STACK-ROOTLESS")
 async def test_in_a_folder_that_is_closed_to_that_user_postgres_runs_in_a_user_namespace(
     tmp_path: Path, ports: Ports
 ) -> None:
@@ -65,7 +63,6 @@ async def test_in_a_folder_that_is_closed_to_that_user_postgres_runs_in_a_user_n
 
 
 @_only_root
-@pytest.mark.requirement("STACK-ROOTLESS", "STACK-BAD")
 def test_where_there_are_no_user_namespaces_a_closed_folder_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     with pytest.raises(SetupError, match=rf"has no access to {tmp_path}/closed; start the stack as an"):
@@ -80,7 +77,6 @@ def _user_ids(folder: RunFolder) -> list[int]:
 
 
 @_only_root
-@pytest.mark.requirement("STACK-ROOTLESS")
 def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
     started = _start(nobodys, (*_AS_NOBODY, _python_of_nobody()))
     assert _said(started) == f"ready {_NOBODY}"
@@ -89,7 +85,6 @@ def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
 
 
 @_only_root
-@pytest.mark.requirement("STACK-ROOTLESS")
 def test_a_user_who_is_not_allowed_a_namespace_of_his_own_starts_every_server(tmp_path: Path) -> None:
     started = _start(tmp_path, (*_IN_NAMESPACE, sys.executable))
     assert _said(started) == "ready 1000"
@@ -97,7 +92,6 @@ def test_a_user_who_is_not_allowed_a_namespace_of_his_own_starts_every_server(tm
     assert running_for(tmp_path) == {}
 
 
-@pytest.mark.requirement("STACK-STOP")
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next start ends what is left")
 async def test_servers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     started = _start(tmp_path, (sys.executable,))

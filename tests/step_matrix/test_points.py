@@ -15,8 +15,6 @@ from runtime import failpoints
 from runtime.settings import SettingsError
 from tests.step_matrix.points import POINTS
 
-pytestmark = pytest.mark.requirement("STEP-MATRIX")
-
 _ROOT = Path(__file__).parents[2]
 _REACHED = re.compile(r'failpoints\.reach\("([a-z-]+)"\)')
 _PROGRAM = """

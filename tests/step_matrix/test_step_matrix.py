@@ -20,7 +20,6 @@ STEPS = (
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.requirement("STEP-MATRIX")
 async def test_no_invariant_is_violated_by_what_happens_at_a_step_of_a_request(tmp_path: Path) -> None:
     steps = [step for step in MATRIX if str(step) in STEPS]
     history, done = await record(

@@ -11,8 +11,6 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.requirement("AG-UI")
-
 QUESTION = "Where is my order ORD-1001?"
 SLOW = "demo-load?deltas=200&delay_ms=50"
 _CLIENTS = Path(__file__).parent / "ag_ui_clients"

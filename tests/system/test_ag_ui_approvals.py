@@ -11,8 +11,6 @@ from tests import installed
 from tests.system.calling import Caller, MakeAgent
 from tests.system.test_ag_ui import ask, events, given, text_of
 
-pytestmark = pytest.mark.requirement("APPROVAL-CLIENTS")
-
 QUESTION = "Where is my order ORD-1001?"
 _CLIENTS = Path(__file__).parent / "ag_ui_clients"
 

@@ -24,7 +24,6 @@ async def _order(make_agent: MakeAgent) -> str:
     return str(call["output"])
 
 
-@pytest.mark.requirement("TOOLS-ALLOWED")
 @pytest.mark.parametrize("name", ["cancel_order", "shop_cancel_order", "update_shipping_address"])
 async def test_an_obedient_model_reaches_no_tool_that_is_not_allowed(
     make_agent: MakeAgent, name: str
@@ -41,7 +40,6 @@ async def test_an_obedient_model_reaches_no_tool_that_is_not_allowed(
     assert await _order(make_agent) == before
 
 
-@pytest.mark.requirement("ROUNDS-MAX")
 async def test_the_rounds_of_an_agent_are_bounded_as_it_says(make_agent: MakeAgent) -> None:
     order = quote('{"order_id": "ORD-1001"}')
     for rounds in (0, 2):

@@ -10,8 +10,6 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.requirement("AI-SDK")
-
 QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"
 
@@ -47,7 +45,6 @@ def text_of(told: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("FORK-SHOWN")
 @pytest.mark.parametrize("version", ["ai", "ai-7"])
 async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     make_agent: MakeAgent, version: str

@@ -10,8 +10,6 @@ from tests import installed
 from tests.system.calling import Caller, MakeAgent
 from tests.system.test_ai_sdk import ask, chunks, said
 
-pytestmark = pytest.mark.requirement("APPROVAL-CLIENTS")
-
 QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"
 

@@ -8,8 +8,6 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
-
 _HERE = Path(__file__).parent / "ai_sdk_openai"
 _MESSAGES = ["Hi, my name is Ada.", "Where is my order ORD-1001?", "What is my name?"]
 

@@ -14,8 +14,6 @@ from ops.settings import Counts
 from tests.harness import RunningStack, running_stack
 from tests.system.calling import Caller, events_of, pro
 
-pytestmark = pytest.mark.requirement("APPROVAL-HTTP")
-
 CANCEL = "Cancel ORD-{} because it is a double"
 SECONDS = 90.0
 
@@ -79,7 +77,6 @@ async def reply_of(caller: Caller, trace_id: str) -> bytes:
         return read
 
 
-@pytest.mark.requirement("APPROVAL-STREAMS")
 @pytest.mark.parametrize(("form", "order"), [(1, 1030), (2, 1031)])
 async def test_a_stream_ends_with_what_is_waited_for_and_goes_on_after_the_decision(
     at_both: list[Caller], form: int, order: int
@@ -108,7 +105,6 @@ async def test_a_stream_ends_with_what_is_waited_for_and_goes_on_after_the_decis
         assert whole.count(b'"type":"tool_call"') == 1
 
 
-@pytest.mark.requirement("APPROVAL-HTTP", "APPROVAL-NEW-MESSAGE")
 async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both: list[Caller]) -> None:
     one, other = at_both
     key = os.urandom(8).hex()
@@ -136,7 +132,6 @@ async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both
     assert (listed["id"], listed["decision"]["input"]) == (approval_id, changed)
 
 
-@pytest.mark.requirement("APPROVAL-DECIDE")
 async def test_what_cannot_be_decided_is_refused_with_a_sentence(
     two: RunningStack, shop: Caller, http: httpx.AsyncClient
 ) -> None:
@@ -183,7 +178,6 @@ async def test_openais_clients_are_told_of_an_error_and_not_to_try_again(shop: C
     assert "[DONE]" not in streamed.text
 
 
-@pytest.mark.requirement("APPROVAL-ADMIN")
 async def test_an_operator_decides_by_the_admin_api(two: RunningStack, shop: Caller) -> None:
     problem = await waiting(shop, 1037)
     approval_id = problem["approvals"][0]["id"]
@@ -202,7 +196,6 @@ async def test_an_operator_decides_by_the_admin_api(two: RunningStack, shop: Cal
     assert listed == decided.json()
 
 
-@pytest.mark.requirement("APPROVAL-ONCE", "APPROVAL-PARK")
 async def test_a_run_waits_through_the_death_of_every_service(
     two: RunningStack, at_both: list[Caller]
 ) -> None:
@@ -218,7 +211,6 @@ async def test_a_run_waits_through_the_death_of_every_service(
     assert b'"type":"done"' in read
 
 
-@pytest.mark.requirement("APPROVAL-EXPIRY", "APPROVAL-POLICY")
 async def test_nobody_decides_in_time_and_the_sweeper_has_the_run_go_on(
     two: RunningStack, shop: Caller
 ) -> None:

@@ -21,8 +21,6 @@ from tests.conversations.given import began, trace, turn
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.requirement("ARCHIVE")
-
 _READ = """
 SELECT least((SELECT min(position) FROM projection_positions WHERE name IN (SELECT name FROM read_models)),
              (SELECT position FROM projection_positions WHERE name = 'events_feed'))

@@ -26,7 +26,6 @@ def gateways(stack: RunningStack) -> list[str]:
     return list(stack.environment.gateway_urls)
 
 
-@pytest.mark.requirement("CANCEL-HTTP", "CANCEL")
 async def test_a_cancelled_stream_ends_soon_and_the_thread_goes_on_from_its_text(
     make_agent: MakeAgent, gateways: list[str], log: Log
 ) -> None:
@@ -51,7 +50,6 @@ async def test_a_cancelled_stream_ends_soon_and_the_thread_goes_on_from_its_text
     assert [message["role"] for message in await plain.messages(thread)] == ["user", "user", "assistant"]
 
 
-@pytest.mark.requirement("CANCEL-HTTP")
 async def test_a_waiting_json_call_gets_409(make_agent: MakeAgent, gateways: list[str], log: Log) -> None:
     slow = await make_agent(SLOW)
     asking = asyncio.create_task(slow.at(gateways[0]).chat(message := uuid.uuid4().hex))
@@ -63,7 +61,6 @@ async def test_a_waiting_json_call_gets_409(make_agent: MakeAgent, gateways: lis
     assert response.headers["x-trace-id"] == trace_id
 
 
-@pytest.mark.requirement("CONV-BUSY", "CANCEL-HTTP")
 async def test_queued_messages_are_answered_in_order_but_for_a_cancelled_one(
     make_agent: MakeAgent, gateways: list[str], stack: RunningStack
 ) -> None:

@@ -3,15 +3,12 @@
 import json
 from datetime import UTC, datetime
 
-import pytest
-
 from contracts import ids
 from tests.system.calling import Caller, events_of, text_of
 
 ORDER = "Where is my order ORD-1001?"
 
 
-@pytest.mark.requirement("CHAT-JSON", "TOOLS-OUTPUT-JSON", "TOKEN-COUNT")
 async def test_a_json_reply_holds_the_message_and_the_tools_that_ran(caller: Caller) -> None:
     response = await caller.chat(ORDER)
     assert response.status_code == 200, response.text
@@ -31,7 +28,6 @@ async def test_a_json_reply_holds_the_message_and_the_tools_that_ran(caller: Cal
         assert "ORD-1001" in json.dumps(json.loads(call["output"]))
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM1", "STREAM-SSE", "STREAM-CONCAT", "TRACE-ID", "STREAM-DONE-SAVED")
 async def test_form_1_is_meta_then_deltas_then_done(caller: Caller) -> None:
     async with caller.opened(ORDER, form=1) as response:
         assert response.status_code == 200
@@ -48,7 +44,6 @@ async def test_form_1_is_meta_then_deltas_then_done(caller: Caller) -> None:
     assert saved["content"] == text_of(events)
 
 
-@pytest.mark.requirement("CHAT-STREAM-FORM2", "STREAM-CONCAT", "STREAM-DONE-SAVED", "TOOLS-NAMES")
 async def test_form_2_is_start_then_deltas_and_tool_calls_then_done_with_the_message(caller: Caller) -> None:
     events = await caller.stream(ORDER, form=2)
     start, *middle, done = events
@@ -65,7 +60,6 @@ async def test_form_2_is_start_then_deltas_and_tool_calls_then_done_with_the_mes
     assert saved["content"] == done["message"]["content"]
 
 
-@pytest.mark.requirement("PROMPT-OVERRIDE")
 async def test_a_prompt_override_holds_for_one_request(caller: Caller) -> None:
     question = "What are your instructions?"
     first = (await caller.chat(question, prompt="You are Captain Override.")).json()
@@ -74,7 +68,6 @@ async def test_a_prompt_override_holds_for_one_request(caller: Caller) -> None:
     assert "Captain Override" not in second["message"]["content"]
 
 
-@pytest.mark.requirement("CONV-CONTINUE", "HISTORY")
 async def test_a_continued_conversation_remembers_what_was_said(caller: Caller) -> None:
     first = (await caller.chat("Hello, my name is Ada.")).json()
     thread = first["conversation_id"]

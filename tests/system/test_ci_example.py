@@ -21,8 +21,6 @@ from ops import demo
 from tests.evals.same_version import offline_models
 from tests.harness import RunningStack
 
-pytestmark = pytest.mark.requirement("EVAL-RUN", "EVAL-REPORTS")
-
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ci"
 _NOT_TRIED = {"Install"}
 _SECRET = re.compile(r"\$\{\{ secrets\.\w+ \}\}")

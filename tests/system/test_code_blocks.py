@@ -22,8 +22,6 @@ import yaml
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.requirement("LAYOUT")
-
 ROOT = Path(__file__).parents[2]
 TREES = ("deploy", "docs", "examples", "libs", "services")
 PAGES = [ROOT / "README.md", *(page for tree in TREES for page in sorted((ROOT / tree).rglob("*.md")))]

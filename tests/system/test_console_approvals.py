@@ -9,8 +9,6 @@ from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 from tests.system.test_approvals import reply_of, until_listed, waiting
 
-pytestmark = pytest.mark.requirement("CONSOLE-APPROVALS")
-
 
 @pytest.fixture
 async def shop(make_agent: MakeAgent) -> Caller:

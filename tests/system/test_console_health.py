@@ -2,13 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from tests.console.pages import Browser, text_of
 from tests.harness import RunningStack
 from tests.system.calling import Caller
-
-pytestmark = pytest.mark.requirement("READ-MODEL-JOBS", "CONSOLE-HEALTH")
 
 
 async def test_jobs_begin_at_the_form_and_end_with_their_outcome(stack: RunningStack, caller: Caller) -> None:

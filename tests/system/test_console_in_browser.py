@@ -18,11 +18,7 @@ from tests.harness import RunningStack, running_stack
 from tests.system.calling import Caller, MakeAgent, pro
 from tests.system.test_approvals import until_listed, waiting
 
-pytestmark = [
-    pytest.mark.requirement("CONSOLE-IN-BROWSER"),
-    pytest.mark.skipif(missing() is not None, reason=str(missing())),
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.skipif(missing() is not None, reason=str(missing())), pytest.mark.timeout(300)]
 
 _ORDER = "Where is my order ORD-1027? It is late."
 _HOSTILE = (
@@ -225,7 +221,6 @@ async def test_an_agent_is_changed_and_compared(watched: WatchedPage) -> None:
     await watched.judge()
 
 
-@pytest.mark.requirement("TOOL-BY-HAND")
 async def test_a_tool_is_called_by_hand_and_its_form_outlives_a_reload(watched: WatchedPage) -> None:
     page = watched.page
     await watched.open(f"/agents/{demo.AGENT_ID}/servers/{demo.SHOP_SERVER}/tools")

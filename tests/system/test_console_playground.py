@@ -13,8 +13,6 @@ from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.requirement("CONSOLE-PLAYGROUND")
-
 
 @pytest.fixture
 async def browser(stack: RunningStack) -> AsyncIterator[Browser]:
@@ -113,7 +111,6 @@ async def test_tools_and_sources_are_shown(browser: Browser, make_agent: MakeAge
     assert "source" in await browser.page(f"/playground?conversation={conversation}")
 
 
-@pytest.mark.requirement("CONSOLE-CLOSED")
 async def test_what_people_and_models_say_is_text(browser: Browser, make_agent: MakeAgent) -> None:
     hostile = (
         "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202e"

@@ -13,8 +13,6 @@ from tests.console.pages import Browser, text_of
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.requirement("CONSOLE-WHAT-IF")
-
 
 @pytest.fixture
 async def browser(stack: RunningStack) -> AsyncIterator[Browser]:
@@ -106,7 +104,6 @@ async def test_an_experiment_that_is_not_known_any_more_says_what_to_do(browser:
     assert "Start it again from the page What if." in text_of(response.text)
 
 
-@pytest.mark.requirement("EVAL-COLLECT")
 async def test_a_run_is_downloaded_as_a_redacted_case(
     browser: Browser, agent: Caller, tmp_path: Path
 ) -> None:

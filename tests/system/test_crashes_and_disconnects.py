@@ -24,7 +24,6 @@ async def _told_though_killed(caller: Caller, stack: RunningStack, *names: str) 
     return events
 
 
-@pytest.mark.requirement("RESUME", "STREAM-TAKEOVER", "STREAM-CONCAT", "LEASE", "OPENAI-TURNS")
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_a_run_resumes_without_loss_when_its_orchestrator_is_killed_mid_stream(
     stack: RunningStack, make_agent: MakeAgent, provider: str
@@ -38,7 +37,6 @@ async def test_a_run_resumes_without_loss_when_its_orchestrator_is_killed_mid_st
     assert (await slow.messages(events[0]["conversation_id"]))[-1]["content"] == whole
 
 
-@pytest.mark.requirement("ACCEPTED-FIRST")
 async def test_after_200_the_message_is_in_the_store_whatever_dies_next(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:

@@ -1,12 +1,8 @@
 """What the logins of demo.env are good for."""
 
-import pytest
-
 from bus import Bus
 from ops.admin import direct
 from tests.harness import RunningStack
-
-pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
 
 
 async def test_the_command_that_feeds_again_finds_the_login_for_it_in_the_run_folder(

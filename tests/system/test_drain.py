@@ -3,15 +3,12 @@
 import asyncio
 import signal
 
-import pytest
-
 from tests.harness import RunningStack
 from tests.system.calling import Caller, Event, MakeAgent, events_of, text_of
 
 _STREAMS = 12
 
 
-@pytest.mark.requirement("DRAIN-LOAD", "STREAM-TAKEOVER")
 async def test_a_rolling_restart_drains_every_stream_to_its_end(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:

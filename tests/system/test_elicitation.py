@@ -17,8 +17,6 @@ from tests.system.calling import Caller, pro
 from tests.system.test_approvals import decide, read_events
 from tests.tool_runner.eliciting import GUESTS, NAME, Restaurant, open_restaurant
 
-pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
-
 VERSIONS = ["2025-11-25", "2026-07-28"]
 SECONDS = 90.0
 
@@ -99,7 +97,6 @@ async def until_decided(caller: Caller, conversation_id: str, count: int) -> lis
             await asyncio.sleep(0.2)
 
 
-@pytest.mark.requirement("APPROVAL-ONCE", "APPROVAL-PARK")
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_table_is_booked_once_through_the_death_of_every_worker(town: Town, version: str) -> None:
     restaurant = town.restaurants[version]

@@ -19,8 +19,6 @@ from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 from tests.system.scanning import places_of
 
-pytestmark = pytest.mark.requirement("ERASE")
-
 
 class Canary:
     """Words that stand nowhere else: in a message, its prompt, its idempotency key, and in a document."""

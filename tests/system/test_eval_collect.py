@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import msgspec
-import pytest
 from typer.testing import CliRunner
 
 from evals.case_file import read_cases
@@ -16,8 +15,6 @@ from evals.suite import read_suite
 from ops.main import app
 from tests.harness import RunningStack
 from tests.system.calling import Caller
-
-pytestmark = pytest.mark.requirement("EVAL-COLLECT")
 
 
 async def evals(stack: RunningStack, *arguments: str) -> None:

@@ -13,8 +13,6 @@ from tests.evals.same_version import run_suite
 from tests.evals.shop_conversations import made_agent, suite_of
 from tests.harness import RunningStack
 
-pytestmark = pytest.mark.requirement("EVAL-JUDGING", "EVAL-REPORTS")
-
 _SAID = (("Say exactly: a mug", 1.0), ("Say exactly: two mugs", 1.0), ("Hello!", 1.0), ("Thanks!", -1.0))
 """Messages, and what people thought of the replies."""
 _JUDGED = """

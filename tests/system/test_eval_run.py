@@ -13,8 +13,6 @@ from tests.evals.made_cases import made_suite
 from tests.evals.same_version import described, differing, record, run_suite
 from tests.harness import RunningStack
 
-pytestmark = pytest.mark.requirement("EVAL-RUN")
-
 
 @pytest.fixture(scope="module")
 async def suites(

@@ -4,14 +4,12 @@ import asyncio
 from urllib.parse import urlsplit
 
 import psutil
-import pytest
 
 from tests.chaos.crowd import HALF_A_HEAD, Crowd, chat
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent, text_of
 
 
-@pytest.mark.requirement("HOSTILE-CROWD", "STREAM-SLOW-READER")
 async def test_live_streams_come_whole_next_to_a_crowd_of_which_nothing_stays(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:

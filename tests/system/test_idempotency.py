@@ -5,14 +5,11 @@ import uuid
 from collections import Counter
 
 import httpx
-import pytest
 
 from contracts import events
 from conversations.event_store.log import open_log
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
-
-pytestmark = pytest.mark.requirement("IDEMPOTENCY")
 
 
 def _keyed(caller: Caller, key: str) -> Caller:

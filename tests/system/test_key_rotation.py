@@ -1,11 +1,10 @@
-"""A rotated key is dead at the next request, on every gateway (docs/change/specification.md 3)."""
+"""A rotated key is dead at the next request, on every gateway (interface specification, section 3)."""
 
 import asyncio
 import contextlib
 from collections import Counter
 
 import httpx
-import pytest
 
 from administration import admin_accounts
 from administration import admin_keys as keys
@@ -26,7 +25,6 @@ async def statuses_with(gateway: Connection, *keys: str) -> list[int]:
     return [answer.status for answer in answers if answer is not None]
 
 
-@pytest.mark.requirement("AUTH-ROTATION")
 async def test_no_rotation_leaves_a_stale_key_on_two_gateways(stack: RunningStack) -> None:
     async with contextlib.AsyncExitStack() as opened:
         enter = opened.enter_async_context

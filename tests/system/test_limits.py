@@ -66,7 +66,6 @@ async def followed(admin: Admin, account: Account, tokens: int) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.requirement("LIMIT-CONCURRENT", "LIMIT-QUOTA", "LIMIT-MONTH", "USAGE")
 async def test_exactly_n_run_and_the_month_survives_a_lost_redis(
     stack: RunningStack, account: Account, admin: Admin
 ) -> None:
@@ -117,7 +116,6 @@ async def _add_output_tokens(admin: Admin, account: Account, tokens: int) -> Non
         )
 
 
-@pytest.mark.requirement("USAGE")
 async def test_what_differs_is_named_and_redis_is_repaired(
     stack: RunningStack, account: Account, admin: Admin
 ) -> None:

@@ -5,13 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import pytest
 
 from directory.live_judging import LiveJudging
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent
-
-pytestmark = pytest.mark.requirement("EVAL-LIVE")
 
 _EVALUATORS: tuple[dict[str, Any], ...] = (
     {"name": "length", "at_least": 1},

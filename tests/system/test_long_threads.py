@@ -14,8 +14,6 @@ from tests.system.scanning import places_of
 from tests.system.test_erase import first_pass_over
 from tests.system.test_what_if import thread, what_if
 
-pytestmark = pytest.mark.requirement("COMPACTION")
-
 WAYS = [("anthropic", "own"), ("openai", "own"), ("anthropic", "provider")]
 SMALL: dict[str, Any] = {"context_window": 1000, "at_share": 0.2, "keep_runs": 0}
 """A story fills that share."""
@@ -45,7 +43,6 @@ async def summaries(stack: RunningStack, conversation_id: str) -> list[ContextCo
     return [run.compacted for run in conversation.runs if run.compacted]
 
 
-@pytest.mark.requirement("TIME-TRAVEL", "WHAT-IF")
 async def test_a_summary_outlives_a_restart_of_everything_and_has_no_part_in_the_past(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:
@@ -71,7 +68,6 @@ async def test_a_summary_outlives_a_restart_of_everything_and_has_no_part_in_the
         assert code == 0, out + err
 
 
-@pytest.mark.requirement("ERASE")
 async def test_a_summary_is_nowhere_after_its_conversation_was_deleted(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:

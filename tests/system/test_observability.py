@@ -5,8 +5,6 @@ import json
 from collections import defaultdict
 from typing import Any
 
-import pytest
-
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.collector import Collector
@@ -14,7 +12,6 @@ from tests.system.collector import Collector
 SERVICES = {"gateway", "orchestrator", "tool-runner"}
 
 
-@pytest.mark.requirement("TELEMETRY", "TRACE-ID")
 async def test_one_request_is_one_trace_from_http_to_the_tool(caller: Caller, spans: Collector) -> None:
     response = await caller.chat("Where is my order ORD-1001?")
     found = await asyncio.to_thread(spans.spans_of, response.headers["x-trace-id"], SERVICES)
@@ -26,7 +23,6 @@ async def test_one_request_is_one_trace_from_http_to_the_tool(caller: Caller, sp
     assert {"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.usage.output_tokens"} <= attributes
 
 
-@pytest.mark.requirement("LOGS")
 async def test_the_lines_of_a_request_carry_its_trace_conversation_and_account(
     caller: Caller, stack: RunningStack
 ) -> None:

@@ -6,8 +6,6 @@ import pytest
 from tests.harness import RunningStack
 from tests.system.calling import Caller, pro, text_of
 
-pytestmark = pytest.mark.requirement("OPENAI-DEMO")
-
 
 @pytest.fixture
 def on_openai(stack: RunningStack, http: httpx.AsyncClient) -> Caller:

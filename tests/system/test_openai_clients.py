@@ -8,8 +8,6 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.requirement("OPENAI-API")
-
 QUESTION = "Where is my order ORD-1001?"
 _HERE = Path(__file__).parent / "openai_clients"
 Install = Callable[[], Awaitable[tuple[Path, list[str]]]]

@@ -10,8 +10,6 @@ from tests.gateway.admin import AdminClient
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.requirement("PLAYGROUND")
-
 
 @pytest.fixture
 def admin(stack: RunningStack, http: httpx.AsyncClient) -> AdminClient:

@@ -5,13 +5,10 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 
 from contracts.errors import ERRORS
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, text_of
-
-pytestmark = pytest.mark.requirement("MODEL-ERRORS", "STREAM-ERROR", "PROBLEM-JSON", "ERROR-TABLE")
 
 _THEIRS = (
     *("x-api-key", "credit balance", "invalid_request", "authentication_error", "overloaded_error"),

@@ -1,14 +1,11 @@
 """Answers out of a knowledge base: sources before the deltas, and a reply that cites them."""
 
-import pytest
-
 from tests.system.calling import Caller, text_of
 
 QUESTION = "How many days do I have to return an order?"
 FIELDS = ["index", "id", "title", "url", "source_type", "score", "snippet"]
 
 
-@pytest.mark.requirement("SOURCES", "CHAT-STREAM-FORM1")
 async def test_sources_come_after_meta_and_before_the_deltas(policies: Caller) -> None:
     events = await policies.stream(QUESTION, form=1)
     kinds = [event["type"] for event in events]
@@ -23,7 +20,6 @@ async def test_sources_come_after_meta_and_before_the_deltas(policies: Caller) -
     assert "[1]" in text_of(events)
 
 
-@pytest.mark.requirement("SOURCES")
 async def test_a_question_that_nothing_answers_still_says_that_it_looked(policies: Caller) -> None:
     events = await policies.stream("Xyzzyplugh?", form=1)
     assert events[1] == {"type": "sources", "sources": []}

@@ -16,8 +16,6 @@ from tests.system.collector import Collector
 from tests.system.indiscreet import TOOLS, Indiscreet
 from tests.system.scanning import TERMINAL, files_holding, places_of
 
-pytestmark = pytest.mark.requirement("SECRETS-NOWHERE")
-
 SAID = f"The word is {secrets.token_hex(8)}"
 """What is to be found, so that the search is known to look there."""
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import httpx
-import pytest
 
 from administration import Admin, admin_accounts, admin_keys, admin_plans, admin_usage
 from administration.admin_values import NewAccount, NewKey, PlanChanges
@@ -54,7 +53,6 @@ async def until_there_is_room(caller: Caller) -> str:
     return str(answer.json()["message"]["conversation_id"])
 
 
-@pytest.mark.requirement("LIMIT-STORAGE")
 async def test_copies_count_too_and_what_is_deleted_makes_room(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:

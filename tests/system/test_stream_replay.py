@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-import pytest
 
 from contracts.values import Form
 from conversations.aggregate.canonical_stream import rendered
@@ -65,7 +64,6 @@ async def thread(agents: list[Caller], number: int) -> list[Received]:
     return [first, await ask(agent, form, "And the other one?\u2028…", conversation_id=first.thread)]
 
 
-@pytest.mark.requirement("RERENDER", "JOIN")
 async def test_what_was_received_is_what_the_log_renders(
     stack: RunningStack, caller: Caller, policies: Caller, make_agent: MakeAgent
 ) -> None:

@@ -13,8 +13,6 @@ from tests.gateway.client import check_problem
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent
 
-pytestmark = pytest.mark.requirement("TOOL-BY-HAND")
-
 
 @pytest.fixture
 async def agent(make_agent: MakeAgent) -> str:

@@ -86,7 +86,6 @@ async def place(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[P
         yield Place(stack, shop, slow, http)
 
 
-@pytest.mark.requirement("TOOLS-OAUTH", "TOOL-BY-HAND")
 async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) -> None:
     caller = await place.agent("whoami", place.shop.url)
     agent = caller.headers["X-Agent-Id"]
@@ -107,7 +106,6 @@ async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) ->
     assert (await place.http.get(str(done.url))).status_code == 404, "its state was taken"
 
 
-@pytest.mark.requirement("TOOLS-PROGRESS")
 async def test_a_tool_that_reports_progress_may_take_longer_than_others(place: Place) -> None:
     caller = await place.agent("count", place.slow.url)
     async with httpx.AsyncClient(timeout=120, trust_env=False) as patient:

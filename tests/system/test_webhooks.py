@@ -17,8 +17,6 @@ from tests.harness import RunningStack
 from tests.notifier.receiver import Receiver, receiving
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
-
 _RECEIVE = Path(__file__).parents[2] / "examples" / "webhooks" / "receive.py"
 
 
@@ -40,7 +38,6 @@ async def _call(stack: RunningStack, http: httpx.AsyncClient, method: str, path:
     return answer.json() if answer.content else None
 
 
-@pytest.mark.requirement("WEBHOOK-SIGNED", "WEBHOOK-HTTP")
 async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
     stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
 ) -> None:

@@ -6,15 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 from ops.errors import StackError
 from ops.main import app
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, text_of
-
-pytestmark = pytest.mark.requirement("WHAT-IF")
 
 _UNKNOWN = "0192f0c1-0000-7000-8000-00000000ffff"
 

@@ -16,8 +16,6 @@ from ops.tail.event_lines import as_json, as_line
 from ops.tail.tail_command import read
 from tests.tail.feeding import example, fed
 
-pytestmark = pytest.mark.requirement("TAIL")
-
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 

@@ -9,16 +9,12 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from bus import Bus, BusUnavailable, EventSelection
 from contracts import events, examples
 from contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
 from tests.tail.feeding import example, fed
 from tests.terminal.terminal import CTRL_C, Terminal
-
-pytestmark = pytest.mark.requirement("TAIL")
 
 ASKED = example(events.MessageSaved)
 FAILED = example(events.RunFailed)

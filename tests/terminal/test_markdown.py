@@ -15,7 +15,6 @@ _LINES = (
 )  # fmt: skip
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 @given(st.lists(st.sampled_from(_LINES), max_size=14), st.integers(0, 200))
 def test_what_is_settled_stays_as_it_is_whatever_follows(lines: list[str], cut: int) -> None:
     text = "\n".join(lines)
@@ -27,14 +26,12 @@ def test_what_is_settled_stays_as_it_is_whatever_follows(lines: list[str], cut: 
     assert length == 0 or text[length - 1] == "\n"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_all_but_the_last_block_is_settled() -> None:
     text = "One.\n\n- a\n- b\n\n```\nx\n\ny\n```\n\nLast"
     assert text[settled(text, {}) :] == "```\nx\n\ny\n```\n\nLast"
     assert text[settled(text + "\n", {}) :] == "Last"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_html_links_and_entities_show_what_they_are() -> None:
     console = Console(width=80, color_system=None)
     with console.capture() as captured:
@@ -42,7 +39,6 @@ def test_html_links_and_entities_show_what_they_are() -> None:
     assert captured.get() == "<b>bold</b> shop (http://other.example) \ufffd[31m \ufffd2J\n"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -67,7 +63,6 @@ def test_what_an_address_or_an_entity_stands_for_drives_no_terminal(text: str, s
     assert captured.get() == f"{shown}\n"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_link_may_be_defined_in_an_earlier_block() -> None:
     console = Console(width=80, color_system=None)
     references: dict[str, object] = {}
@@ -77,7 +72,6 @@ def test_a_link_may_be_defined_in_an_earlier_block() -> None:
     assert captured.get() == "See a (http://a.example).\n"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_control_characters_become_symbols() -> None:
     every = "".join(map(chr, range(0x110000 // 16)))
     assert not [

@@ -32,7 +32,6 @@ def _run(
     return done, server
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_each_line_is_a_message_of_one_thread(tmp_path: Path) -> None:
     done, server = _run(
         tmp_path,
@@ -48,7 +47,6 @@ def test_each_line_is_a_message_of_one_thread(tmp_path: Path) -> None:
     assert [request.json.get("conversation_id") for request in server.requests] == [None, THREAD, THREAD]
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_one_message_as_json(tmp_path: Path) -> None:
     done, server = _run(tmp_path, as_json(REPLY), arguments=("-m", "Hello", "--json", "-c", THREAD))
     assert done.returncode == 0, done.stderr
@@ -59,7 +57,6 @@ def test_one_message_as_json(tmp_path: Path) -> None:
     assert server.requests[0].json["conversation_id"] == THREAD
 
 
-@pytest.mark.requirement("TERMINAL-CHAT", "CANCEL")
 def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
     script = (unfinished(lines(META, delta("Slowly"))), as_json({}))
     with ScriptedServer(*script) as server:
@@ -76,7 +73,6 @@ def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
     assert [request.target for request in server.requests[1:]] == [f"/v1/chat/{TRACE}/cancel"]
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
     done, server = _run(tmp_path, problem(401, "invalid_api_key"), stdin=b"a\nb\n")
     assert (done.returncode, done.stdout) == (1, b"")
@@ -84,7 +80,6 @@ def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 @pytest.mark.parametrize(
     ("arguments", "environ", "code", "message"),
     [

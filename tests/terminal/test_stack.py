@@ -5,14 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.admin_cli.conftest import Cli
 from tests.harness import RunningStack
 from tests.terminal.terminal import CTRL_C, CTRL_D, Terminal, surroundings
 
 
-@pytest.mark.requirement("TERMINAL-CHAT", "CANCEL")
 def test_tools_sources_threads_and_a_reply_that_is_stopped(stack: RunningStack, tmp_path: Path) -> None:
     environ = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
     slow = _agent(stack, "demo-load?deltas=4000&delay_ms=25")
@@ -44,7 +41,6 @@ def test_tools_sources_threads_and_a_reply_that_is_stopped(stack: RunningStack, 
         assert client.odd == []
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_block_that_outgrows_the_terminal_while_it_is_written_is_there_once(
     stack: RunningStack, tmp_path: Path
 ) -> None:
@@ -59,7 +55,6 @@ def test_a_block_that_outgrows_the_terminal_while_it_is_written_is_there_once(
         assert re.findall(r"\b\d{6}\b", written) == [f"{number:06}" for number in range(300)]
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_piped_lines_are_answered_by_the_running_stack(stack: RunningStack, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ops.main", "chat"],

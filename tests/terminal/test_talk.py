@@ -3,8 +3,6 @@
 import stat
 from pathlib import Path
 
-import pytest
-
 from tests.client.given import DONE_1, DONE_2, META, SOURCE, START, THREAD, delta, message, thread
 from tests.client.server import RESET, TRACE, as_json, chunks, lines, problem, unfinished
 from tests.terminal.conftest import Open
@@ -13,7 +11,6 @@ from tests.terminal.terminal import ALT_ENTER, CTRL_C, CTRL_D, UP
 _EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_long_reply_is_in_the_scroll_back_whole_and_once(terminal: Open) -> None:
     items = [f"- item number {number:03}\n" for number in range(60)]
     words = " ".join(f"word{number:03}" for number in range(300))
@@ -35,7 +32,6 @@ def test_a_long_reply_is_in_the_scroll_back_whole_and_once(terminal: Open) -> No
     assert client.text.count("Begin") == 1
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_tools_sources_threads_and_text_of_others_do_not_drive_the_terminal(terminal: Open) -> None:
     call = {"type": "tool_call", "name": f"get{_EVIL}", "input": {"id": _EVIL}}
     tool = {"name": f"get{_EVIL}", "input": {"id": _EVIL}, "output": '"' + "\\u001b[2J\\u009b" + '"'}
@@ -73,7 +69,6 @@ def test_tools_sources_threads_and_text_of_others_do_not_drive_the_terminal(term
     assert server.requests[4].json["conversation_id"] == "thread-1"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_every_failure_is_a_line_and_the_talk_goes_on(terminal: Open) -> None:
     failure = {"type": "error", "code": "provider_error", "message": "The model provider failed."}
     client, server = terminal(
@@ -109,7 +104,6 @@ def test_every_failure_is_a_line_and_the_talk_goes_on(terminal: Open) -> None:
     assert len(server.requests) == 10, "nothing is retried without the user"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_plan_without_form_2_is_answered_in_form_1_from_then_on(terminal: Open) -> None:
     client, server = terminal(
         problem(403, "plan_upgrade_required"),
@@ -128,7 +122,6 @@ def test_a_plan_without_form_2_is_answered_in_form_1_from_then_on(terminal: Open
     assert [request.headers["x-stream-form"] for request in server.requests] == ["2", "1", "1", "2"]
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_lines_are_edited_kept_and_brought_back(terminal: Open, tmp_path: Path) -> None:
     reply = chunks(lines(START, delta("Yes."), DONE_2))
     client, server = terminal(*[reply] * 3)
@@ -154,7 +147,6 @@ def test_lines_are_edited_kept_and_brought_back(terminal: Open, tmp_path: Path) 
     assert "second" in kept.read_text()
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_ctrl_c_cancels_by_the_trace_of_the_answers_header(terminal: Open) -> None:
     client, server = terminal(
         unfinished(lines(START, delta("Slowly"))),
@@ -175,14 +167,12 @@ def test_ctrl_c_cancels_by_the_trace_of_the_answers_header(terminal: Open) -> No
     assert first.json["message"] == "Hello"
 
 
-@pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_single_message_on_a_terminal_is_rendered(terminal: Open) -> None:
     client, _ = terminal(chunks(lines(START, delta("**Bold** words"), DONE_2)), arguments=("-m", "Hello"))
     client.see("Bold words")
     assert client.end() == 0
 
 
-@pytest.mark.requirement("TERMINAL-CHAT", "TOOLS-ELICITATION")
 def test_what_a_tool_asks_for_is_typed_and_the_reply_goes_on(terminal: Open) -> None:
     call = {"type": "tool_call", "name": "book", "input": {"day": "Monday"}}
     schema = {
@@ -239,7 +229,6 @@ def test_what_a_tool_asks_for_is_typed_and_the_reply_goes_on(terminal: Open) -> 
     ]
 
 
-@pytest.mark.requirement("TERMINAL-CHAT", "APPROVAL-EDIT")
 def test_a_tool_that_needs_a_word_is_asked_about_and_the_reply_goes_on(terminal: Open) -> None:
     call = {"type": "tool_call", "name": "cancel_order", "input": {"order_id": "ORD-1"}}
     waiting = {"id": "a-1", "tool": "cancel_order", "input": {"order_id": "ORD-1"}, "expires_at": "later"}

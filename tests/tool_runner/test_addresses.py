@@ -17,7 +17,6 @@ from tool_runner.faults import ToolFailed
 from tool_runner.servers.pool import ServerPool
 
 TLS = httpx2.create_ssl_context()
-pytestmark = pytest.mark.requirement("TOOLS-GUARD")
 
 # PORT is the trap's.
 FULL_WIDTH = "\uff4c\uff4f\uff43\uff41\uff4c\uff48\uff4f\uff53\uff54"

@@ -38,8 +38,6 @@ from tool_runner.faults import ToolFailed
 from tool_runner.servers.agent_servers import AuthorizedServer
 from tool_runner.servers.pool import ServerPool, ToolServer
 
-pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
-
 SEALER = Sealer.from_setting(SECRET_KEY)
 CALLBACK = "https://chat.example/v1/oauth/callback"
 ANOTHER = "another authorization server has answered"

@@ -24,8 +24,6 @@ from tests.support import forked
 from tests.tool_runner.runner import SECONDS, Agent, Calls, end_run, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, tool
 
-pytestmark = pytest.mark.requirement("TOOLS-IDEMPOTENT")
-
 OUTCOME_UNKNOWN = (
     "The call was started once, and its result was lost. It is not known whether the call took effect."
 )
@@ -231,7 +229,6 @@ async def test_shutdown_drains_running_calls(scene: Scene, calls: Calls, fresh_n
         assert (await late).output == '{"text":"done"}'
 
 
-@pytest.mark.requirement("TOOLS-JOURNAL")
 async def test_a_write_that_a_wiped_queue_delivers_again_is_not_run_again(
     scene: Scene, nats_server: NatsServer
 ) -> None:
@@ -251,7 +248,6 @@ async def test_a_write_that_a_wiped_queue_delivers_again_is_not_run_again(
     assert scene.executed == {"write": 1}
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE")
 async def test_a_call_that_may_be_repeated_is_not_when_its_run_has_ended(
     scene: Scene, nats_server: NatsServer, migrated_database_url: str
 ) -> None:
@@ -275,7 +271,6 @@ async def test_a_call_that_may_be_repeated_is_not_when_its_run_has_ended(
     assert scene.executed == {"read": 1, "set": 1}
 
 
-@pytest.mark.requirement("TOOLS-JOURNAL")
 async def test_a_write_is_not_run_while_its_beginning_cannot_be_recorded(
     scene: Scene, calls: Calls, migrated_database_url: str
 ) -> None:

@@ -22,8 +22,6 @@ from tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, Eli
 from tool_runner.servers.pool import ServerPool, ToolServer
 from tool_runner.time_limit import TimeLimit
 
-pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
-
 LINKED = "https://pay.example.com/allow"
 
 
@@ -204,7 +202,6 @@ def asks(message: str = "Pay.", url: str = LINKED, key: str = "a", state: str = 
 READER = ElicitationReader(lambda: [BEARER], lambda _: None)
 
 
-@pytest.mark.requirement("SECRETS-NOWHERE")
 @pytest.mark.parametrize(
     "result",
     [asks(state=f"x{BEARER}"), asks(key=BEARER), asks(url=f"{LINKED}?t={BEARER}")],
@@ -222,7 +219,6 @@ def test_what_goes_back_as_it_is_can_be_stored_until_then(result: InputRequiredR
         READER.required(result)
 
 
-@pytest.mark.requirement("SECRETS-NOWHERE")
 def test_a_credential_in_a_message_is_struck_out() -> None:
     assert messages(READER.required(asks(message=f"No {BEARER}"))) == ["No [hidden]"]
 

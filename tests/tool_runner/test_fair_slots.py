@@ -79,7 +79,6 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         yield World(Calls(bus), hanging, healthy, hung)
 
 
-@pytest.mark.requirement("FAIR-TURNS")
 async def test_servers_that_do_not_answer_delay_no_other_account(world: World) -> None:
     """100 calls of one account: 4 run, 28 wait in the runner, and the others in the queue."""
     flood = [world.hanging.call("hang", f"silent{number % 4}") for number in range(100)]
@@ -102,7 +101,6 @@ async def test_servers_that_do_not_answer_delay_no_other_account(world: World) -
     assert refused.is_error
 
 
-@pytest.mark.requirement("FAIR-TURNS")
 async def test_shutdown_puts_back_every_waiting_call() -> None:
     slots = Slots(4)
     for account in ("a", "b", "c", "d"):
@@ -114,7 +112,6 @@ async def test_shutdown_puts_back_every_waiting_call() -> None:
     assert [type(each) for each in ended] == [SlotsClosed] * 4
 
 
-@pytest.mark.requirement("RESULTS-SHARE")
 def test_an_account_is_refused_what_exceeds_its_share_and_others_are_not() -> None:
     quota = ResultQuota(100)
     assert quota.take("a", 60, now=0.0)
@@ -123,7 +120,6 @@ def test_an_account_is_refused_what_exceeds_its_share_and_others_are_not() -> No
     assert quota.take("a", 40, now=2.0)
 
 
-@pytest.mark.requirement("RESULTS-SHARE")
 def test_what_was_published_a_window_ago_counts_no_more() -> None:
     quota = ResultQuota(100)
     assert quota.take("a", 60, now=0.0)
@@ -133,13 +129,11 @@ def test_what_was_published_a_window_ago_counts_no_more() -> None:
     assert not quota.take("a", 1, now=WINDOW_SECONDS + 2)
 
 
-@pytest.mark.requirement("RESULTS-SHARE")
 def test_a_share_is_a_small_part_of_the_stream() -> None:
     (results,) = (stream for stream in STREAMS if stream["name"] == "RESULTS")
     assert results["max_bytes"] >= 8 * ACCOUNT_BYTES
 
 
-@pytest.mark.requirement("RESULTS-SHARE")
 async def test_a_call_beyond_the_share_is_answered_with_an_error_and_another_account_is_served(
     fresh_nats_url: str, migrated_database_url: str
 ) -> None:

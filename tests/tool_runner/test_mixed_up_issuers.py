@@ -17,8 +17,6 @@ from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, pr
 from tests.tool_runner.runner import make_agent
 from tests.tool_runner.test_authorization import ANOTHER, CALLBACK, Scene, finish, opened_in_a_browser
 
-pytestmark = pytest.mark.requirement("TOOLS-OAUTH-ISSUERS")
-
 
 class Attack:
     """The agent's tool server is the attacker's; the honest one has a client that was registered by hand."""

@@ -3,13 +3,10 @@
 import itertools
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tool_runner.tools.listing import visible_names
-
-pytestmark = pytest.mark.requirement("TOOLS-NAMES")
 
 PROVIDER_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 

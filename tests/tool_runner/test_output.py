@@ -21,8 +21,6 @@ from mcp_types import (
 
 from tool_runner.calls.call_output import MAX_BYTES, error_output, rendered
 
-pytestmark = pytest.mark.requirement("TOOLS-OUTPUT-JSON")
-
 
 def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:
     blocks: list[ContentBlock] = [TextContent(text=text) for text in texts]
@@ -82,7 +80,6 @@ def test_images_and_resources_are_described_not_repeated() -> None:
     }
 
 
-@pytest.mark.requirement("TOOLS-ERRORS")
 def test_an_error_is_an_error_with_the_tools_own_words() -> None:
     assert json.loads(_of("No such order.", is_error=True)) == {"error": "No such order."}
     assert json.loads(_of("one", "two", is_error=True)) == {"error": "one\ntwo"}
@@ -90,14 +87,12 @@ def test_an_error_is_an_error_with_the_tools_own_words() -> None:
     assert json.loads(_of(is_error=True)) == {"error": "The tool failed without saying why."}
 
 
-@pytest.mark.requirement("TOOLS-CUT")
 def test_a_long_error_is_cut() -> None:
     output = error_output("é" * 100_000)
     assert len(output.encode()) <= 64 * 1024
     assert json.loads(output)["error"].endswith("(cut)")
 
 
-@pytest.mark.requirement("TOOLS-CUT")
 @pytest.mark.parametrize(
     "result",
     [
@@ -119,7 +114,6 @@ def test_an_output_over_256_kib_is_cut_with_a_notice_and_is_still_json(result: C
     assert "was cut" in parsed["notice"]
 
 
-@pytest.mark.requirement("TOOLS-CUT")
 def test_an_output_of_exactly_256_kib_is_not_cut() -> None:
     text = "x" * (MAX_BYTES - len('{"text":""}'))
     assert json.loads(_of(text)) == {"text": text}

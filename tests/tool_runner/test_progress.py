@@ -24,8 +24,6 @@ from tool_runner.http.call_budget import LARGE_BYTES, RESPONSE_BYTES, CallBudget
 from tool_runner.servers.pool import ToolServer
 from tool_runner.time_limit import TimeLimit
 
-pytestmark = pytest.mark.requirement("TOOLS-PROGRESS")
-
 SECONDS = 60.0
 
 
@@ -67,7 +65,6 @@ async def test_a_call_that_reports_progress_goes_on_past_its_time(connect: Conne
     assert limit.until > first
 
 
-@pytest.mark.requirement("TOOLS-TIMEOUT")
 async def test_a_server_that_reports_progress_for_ever_ends_at_the_upper_limit(connect: Connect) -> None:
     async def on_call(call: Call) -> None:
         if len(scripted.calls()) == 1:

@@ -15,8 +15,6 @@ from tests.tool_runner.sdk_server import listening
 from tool_runner.calls.call_output import rendered
 from tool_runner.faults import ToolFailed
 
-pytestmark = pytest.mark.requirement("TOOLS-PROTOCOLS")
-
 
 async def _echo(call: Call) -> None:
     await call.text(str(call.arguments))
@@ -73,7 +71,6 @@ async def test_an_expired_session_reconnects_and_retries_the_call(connect: Conne
         assert len(scripted.calls("server/discover")) == 1  # known by now to want a handshake
 
 
-@pytest.mark.requirement("TOOLS-IDEMPOTENT")
 @pytest.mark.parametrize("dies", [True, False])
 async def test_a_lost_session_does_not_touch_the_calls_that_still_run_on_it(
     dies: bool, connect: Connect
@@ -155,7 +152,6 @@ async def test_the_newest_protocol_is_spoken_where_the_server_knows_it(
         assert [rendered(result) for result in results] == [f'{{"sum":{2 * n}}}' for n in range(16)]
 
 
-@pytest.mark.requirement("TELEMETRY")
 async def test_the_server_gets_the_trace_context_of_the_call(connect: Connect) -> None:
     telemetry.configure("test", None, exporter=InMemorySpanExporter())
     try:

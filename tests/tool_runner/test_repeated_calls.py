@@ -16,8 +16,6 @@ from runtime.postgres import open_pool
 from tests.tool_runner.eliciting import GUESTS, NAME, open_restaurant
 from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
 
-pytestmark = pytest.mark.requirement("TOOLS-ELICITATION", "TOOLS-IDEMPOTENT")
-
 
 @pytest.fixture
 async def calls(fresh_nats_url: str) -> AsyncIterator[Calls]:

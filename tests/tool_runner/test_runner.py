@@ -28,8 +28,6 @@ from tests.system.collector import Collector, collector
 from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 
-pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
-
 SLOTS = 24
 SHOP_TOOLS = ("get_order",)
 CANARY = "canary-7f3a9c"
@@ -122,7 +120,6 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         yield World(Calls(bus), runner, agent, scripted, spans)
 
 
-@pytest.mark.requirement("TOOLS-OUTPUT-JSON", "TOOLS-PROTOCOLS")
 async def test_a_tool_of_the_demo_shop_is_run(world: World) -> None:
     finished = await world.calls.finish(world.agent.call("get_order", "shop", input={"order_id": "ORD-1001"}))
     assert not finished.is_error, finished.output
@@ -130,7 +127,6 @@ async def test_a_tool_of_the_demo_shop_is_run(world: World) -> None:
     assert 0 <= finished.ms < 20_000
 
 
-@pytest.mark.requirement("TOOLS-NAMES", "TOOLS-ORDER")
 async def test_the_tools_of_all_servers_are_listed_side_by_side(world: World) -> None:
     listed = await world.calls.listed(world.agent)
     names = [spec.name for spec in listed.tools]
@@ -157,7 +153,6 @@ async def test_an_unknown_agent_has_no_tools(world: World) -> None:
     assert json.loads(finished.output) == {"error": "This agent has no such tool."}
 
 
-@pytest.mark.requirement("TOOLS-ERRORS", "TOOLS-GUARD", "TOOLS-ALLOWED")
 @pytest.mark.parametrize(
     ("name", "server", "words"),
     [
@@ -181,21 +176,18 @@ async def test_what_cannot_be_run_is_a_tool_error_in_words(
     assert len(world.scripted.calls()) - before == (name == "fail")
 
 
-@pytest.mark.requirement("TOOLS-PARALLEL")
 async def test_calls_run_side_by_side(world: World) -> None:
     calls = [world.agent.call("meet") for _ in range(_MEETING.parties)]
     results = await asyncio.gather(*map(world.calls.finish, calls))
     assert [result.output for result in results] == ['{"text":"met"}'] * _MEETING.parties
 
 
-@pytest.mark.requirement("TOOLS-TIMEOUT")
 async def test_a_call_times_out(world: World) -> None:
     finished = await world.calls.finish(world.agent.call("slow", input={"seconds": 30}, timeout_s=0.4))
     assert json.loads(finished.output) == {"error": "The tool did not answer in time."}
     assert 300 < finished.ms < 20_000
 
 
-@pytest.mark.requirement("TOOLS-PARALLEL", "TOOLS-TIMEOUT")
 async def test_a_dead_server_does_not_take_every_slot(world: World) -> None:
     hanging = [world.agent.call("hang", "hung", timeout_s=4.0) for _ in range(SLOTS + 16)]
     waiting = [asyncio.create_task(world.calls.finish(call)) for call in hanging]
@@ -207,7 +199,6 @@ async def test_a_dead_server_does_not_take_every_slot(world: World) -> None:
     assert {result.is_error for result in results} == {True}
 
 
-@pytest.mark.requirement("SECRETS-SEALED", "LOGS")
 async def test_headers_go_to_their_server_and_nowhere_else(world: World) -> None:
     finished = await world.calls.finish(world.agent.call("whoami"))
     assert world.scripted.seen[-1].headers["authorization"] == f"Bearer {CANARY}"
@@ -220,7 +211,6 @@ async def test_headers_go_to_their_server_and_nowhere_else(world: World) -> None
     assert CANARY not in repr(listed)
 
 
-@pytest.mark.requirement("AGENT-CHECK", "SECRETS-SEALED")
 async def test_a_check_connects_to_each_server_and_says_what_works(world: World) -> None:
     checked = await world.calls.checked(world.agent)
     found = {server.name: server for server in checked}
@@ -235,7 +225,6 @@ async def test_a_check_connects_to_each_server_and_says_what_works(world: World)
     assert CANARY not in repr(checked)
 
 
-@pytest.mark.requirement("AGENT-CHECK", "TOOLS-ALLOWED", "APPROVAL-POLICY")
 @pytest.mark.parametrize(
     ("settings", "allowed", "missing"),
     [
@@ -255,14 +244,12 @@ async def test_a_check_names_what_is_set_for_tools_that_the_server_has_not(
     assert ", ".join(missing) in server.detail
 
 
-@pytest.mark.requirement("AGENT-CHECK")
 async def test_a_check_of_an_agent_that_is_not_there_says_so(world: World) -> None:
     (server,) = await world.calls.checked(Agent(world.agent.account_id, new_id()))
     assert (server.name, server.ok) == ("*", False)
     assert "no such agent" in server.detail
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE")
 async def test_a_call_that_waited_past_its_deadline_is_not_run(world: World) -> None:
     late = datetime.now(UTC) - timedelta(seconds=1)
     request = world.agent.call("echo", input={"late": 1}, deadline=late.isoformat())
@@ -271,7 +258,6 @@ async def test_a_call_that_waited_past_its_deadline_is_not_run(world: World) -> 
     assert {"late": 1} not in [call.arguments for call in world.scripted.calls()]
 
 
-@pytest.mark.requirement("TOOLS-JOURNAL")
 async def test_a_write_that_a_lost_runner_has_begun_is_not_said_to_be_undone(
     world: World, migrated_database_url: str
 ) -> None:
@@ -286,7 +272,6 @@ async def test_a_write_that_a_lost_runner_has_begun_is_not_said_to_be_undone(
         assert "It is not known whether the call took effect" in finished.output
 
 
-@pytest.mark.requirement("TOOLS-DEADLINE")
 async def test_a_call_ends_with_the_run_that_waits_for_it(world: World) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=1)
     finished = await world.calls.finish(
@@ -296,7 +281,6 @@ async def test_a_call_ends_with_the_run_that_waits_for_it(world: World) -> None:
     assert finished.ms < 14_000
 
 
-@pytest.mark.requirement("CANCEL", "TOOLS-DEADLINE")
 async def test_a_cancelled_run_starts_no_call_and_its_running_ones_are_cancelled(world: World) -> None:
     running = world.agent.call("slow", input={"seconds": 20})
     task = asyncio.create_task(world.calls.finish(running))
@@ -312,7 +296,6 @@ async def test_a_cancelled_run_starts_no_call_and_its_running_ones_are_cancelled
     assert {"after": "cancel"} not in [call.arguments for call in world.scripted.calls()]
 
 
-@pytest.mark.requirement("CANCEL")
 async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
     running = world.agent.call("slow", input={"seconds": 1.5})
     task = asyncio.create_task(world.calls.finish(running))
@@ -322,7 +305,6 @@ async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
     assert json.loads((await task).output) == {"text": "done"}
 
 
-@pytest.mark.requirement("LOGS", "TELEMETRY")
 async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
     request = world.agent.call("traced")
     telemetry.configure("test", None, exporter=InMemorySpanExporter())  # so that the trace is sampled
@@ -350,7 +332,6 @@ async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
     assert attributes["mcp.protocol.version"] == "2024-11-05"
 
 
-@pytest.mark.requirement("BUS-DEAD")
 async def test_a_message_that_is_no_call_is_dead_lettered(world: World) -> None:
     request = world.agent.call("echo", trace_id="x" * 32)
     wrong = msgspec.structs.replace(request, input="not an object")
@@ -359,7 +340,6 @@ async def test_a_message_that_is_no_call_is_dead_lettered(world: World) -> None:
     assert "input" in line["reason"]
 
 
-@pytest.mark.requirement("HEALTH")
 async def test_health_is_told(world: World) -> None:
     base = f"http://127.0.0.1:{await world.runner.health_port()}"
     async with httpx.AsyncClient() as http:
@@ -369,7 +349,6 @@ async def test_health_is_told(world: World) -> None:
     assert ready.json() == {"status": "ok", "checks": {"nats": "ok", "postgres": "ok"}}
 
 
-@pytest.mark.requirement("SETTINGS")
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from tool_runner.tools.input_schemas import MAX_BYTES, UnfitSchema, normalized
 from tool_runner.tools.server_tool import MAX_TOOLS, checked_tools
 
-pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
-
 OBJECT = {"type": "object", "properties": {}}
 
 

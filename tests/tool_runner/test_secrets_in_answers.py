@@ -10,8 +10,6 @@ from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.faults import ToolFailed
 from tool_runner.redaction import redacted, redacted_json, secrets_of
 
-pytestmark = pytest.mark.requirement("SECRETS-SEALED")
-
 CANARY = "canary-7f3a9c"
 HEADERS = {"Authorization": f"Bearer {CANARY}"}
 

@@ -16,8 +16,6 @@ from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.pool import ServerPool
 
-pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
-
 
 async def _echo(call: Call) -> None:
     await call.text("fine")
@@ -106,7 +104,6 @@ async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(scripte
             servers.get("4", _config(scripted))
 
 
-@pytest.mark.requirement("FAIR-TURNS")
 async def test_an_account_with_many_servers_takes_no_room_from_others(scripted: ScriptedServer) -> None:
     servers = _pool(scripted, max_servers=8)
     with contextlib.ExitStack() as stack:
@@ -174,7 +171,6 @@ async def test_pages_without_end_are_not_followed_for_ever(connect: Connect) -> 
         assert len(scripted.calls("tools/list")) == 20
 
 
-@pytest.mark.requirement("TOOLS-GUARD")
 async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) -> None:
     async def on_call(call: Call) -> None:
         match call.tool:

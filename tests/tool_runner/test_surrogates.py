@@ -13,8 +13,6 @@ from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.calls.call_output import rendered
 from tool_runner.http.network import LoneSurrogates
 
-pytestmark = pytest.mark.requirement("TOOLS-LISTING-WHOLE")
-
 # Surrogates often side by side, and what looks like an escape and is none.
 _TEXT = st.text(st.one_of(st.characters(), st.sampled_from('\ud800\udbff\udc00\udfff\\u"dD8\x00')))
 

@@ -17,8 +17,6 @@ from tool_runner.authorization.scopes import beyond, together, wanted_scope
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.pool import ToolServer
 
-pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
-
 CALL, LISTING, OPENING = b'"tools/call"', b'"tools/list"', b'"server/discover"'
 WORDS = "The tool server wants a wider scope than this agent has: an administrator has to authorise it."
 

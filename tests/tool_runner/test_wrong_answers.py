@@ -14,8 +14,6 @@ from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.calls.call_output import MAX_BYTES, rendered
 from tool_runner.faults import Kind, ToolFailed
 
-pytestmark = pytest.mark.requirement("TOOLS-ERRORS", "TOOLS-GUARD")
-
 MIB = 1024 * 1024
 GZIP_BOMB = gzip.compress(bytes(64 * MIB), 1)
 DEFLATE_BOMB = zlib.compress(bytes(64 * MIB), 1)
@@ -150,7 +148,6 @@ async def test_a_wrong_answer_ends_its_own_call_only(
         assert len(scripted.calls("initialize")) == 1
 
 
-@pytest.mark.requirement("TOOLS-GUARD")
 async def test_a_gzip_bomb_costs_no_memory(connect: Connect) -> None:
     async def on_call(call: Call) -> None:
         await call.reply(200, GZIP_BOMB, Content_Encoding="gzip")
@@ -163,7 +160,6 @@ async def test_a_gzip_bomb_costs_no_memory(connect: Connect) -> None:
         assert peak() < 8 * MIB
 
 
-@pytest.mark.requirement("TOOLS-GUARD")
 async def test_a_compressed_answer_of_ordinary_size_is_read(connect: Connect) -> None:
     async def on_call(call: Call) -> None:
         assert call.headers["accept-encoding"] == "identity"
@@ -173,7 +169,6 @@ async def test_a_compressed_answer_of_ordinary_size_is_read(connect: Connect) ->
         assert rendered(await call(connect(scripted), "bad")) == '{"text":"%s"}' % ("small" * 30_000)
 
 
-@pytest.mark.requirement("TOOLS-CUT")
 async def test_an_answer_under_2_mib_is_read_and_cut(connect: Connect) -> None:
     async def on_call(call: Call) -> None:
         await call.reply(200, _answer(call, "x" * (2 * MIB - 1000)))
@@ -184,7 +179,6 @@ async def test_an_answer_under_2_mib_is_read_and_cut(connect: Connect) -> None:
     assert json.loads(output)["notice"].startswith(f"The output had {2 * MIB - 1000} bytes")
 
 
-@pytest.mark.requirement("TOOLS-TIMEOUT")
 async def test_cancelling_a_call_tells_the_server_and_leaves_the_session(connect: Connect) -> None:
     arrived = asyncio.Event()
 
@@ -225,7 +219,6 @@ async def test_a_server_that_hangs_on_everything_holds_up_nobody(connect: Connec
         assert loop.time() - began < 30
 
 
-@pytest.mark.requirement("TOOLS-IDEMPOTENT")
 @pytest.mark.parametrize(("name", "sent"), [("bad", 1), ("good", 2), ("safe", 2)])
 async def test_only_an_idempotent_call_is_retried_when_the_connection_broke(
     name: str, sent: int, connect: Connect

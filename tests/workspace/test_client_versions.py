@@ -4,10 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.requirement("LAYOUT")
-
 ROOT = Path(__file__).parents[2]
 _SYSTEM = ROOT / "tests/system"
 _LOCKED = {

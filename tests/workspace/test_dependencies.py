@@ -14,8 +14,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-pytestmark = pytest.mark.requirement("LAYOUT")
-
 ROOT = Path(__file__).parents[2]
 MEMBERS = {
     path.parent: tomllib.loads(path.read_text())

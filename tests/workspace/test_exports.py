@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.requirement("LAYOUT")
-
 ROOT = Path(__file__).parents[2]
 TREES = [(src, src) for kind in ("libs", "services") for src in sorted((ROOT / kind).glob("*/src"))]
 TREES += [(ROOT / "tests", ROOT), (ROOT / "bench", ROOT)]

@@ -9,8 +9,6 @@ import knowledge.migrations
 import webhooks.migrations
 from runtime.migrations import digest
 
-pytestmark = pytest.mark.requirement("DIRECTORY")
-
 RELEASED = {
     "0.9.0": {
         "conversations": ["843bd3b223a020c496c5323b3788272718bf9ec341ea32c4e801752c16384ded"],

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.requirement("NAMES")
-
 _PATH = Path(__file__).resolve().parents[2] / "deploy/check_names.py"
 _SPEC = importlib.util.spec_from_file_location("check_names", _PATH)
 assert _SPEC is not None

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.requirement("LAYOUT")
-
 ROOT = Path(__file__).parents[2]
 _PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("[!d]*/*.md"))]
 _PATH = re.compile(r"`((?:[a-z_-]+/)+(?:[a-z_-]+(?:\.py)?)?)`")

@@ -10,10 +10,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.requirement("LAYOUT")
-
 ROOT = Path(__file__).parents[2]
 ALLOWED = {
     # A message by the short path takes half of nats-py's CPU time: docs/decisions/bus.md, 94.

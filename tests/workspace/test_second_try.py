@@ -6,8 +6,6 @@ import pytest
 
 from tests import second_try
 
-pytestmark = pytest.mark.requirement("SECOND-TRY")
-
 _ONCE = """
 from pathlib import Path
 def test_that_fails_once():

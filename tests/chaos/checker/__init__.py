@@ -1,6 +1,6 @@
 """Pure functions from a history to the invariants that it violates, I1 to I16, and to its validity, I17.
 
-The invariants are those of docs/change/specification.md 16.
+The invariants are those of interface specification, section 16.
 """
 
 from tests.chaos.checker import cost, limits, messages, rest, runs, streams, tenants, tools

@@ -10,8 +10,6 @@ from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, page
 from tests.orchestrator.scripted_chat import DONE, breaks, calls, chunk, counted, fails, says, sends, text
 
-pytestmark = pytest.mark.requirement("OPENAI-FAILURES")
-
 
 def error(message: str = "no", kind: str | None = None, code: Any = None) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
@@ -186,7 +184,6 @@ async def test_a_page_that_is_no_stream_is_a_failure(provider: ScriptedProvider,
     assert (await caller.failure()).code == "provider_error"
 
 
-@pytest.mark.requirement("AGENT-CHECK")
 async def test_a_check_hangs_up_at_the_first_event(provider: ScriptedProvider, caller: Caller) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.open_stream()
@@ -199,7 +196,6 @@ async def test_a_check_hangs_up_at_the_first_event(provider: ScriptedProvider, c
     await provider.calls[0].until_left()
 
 
-@pytest.mark.requirement("USAGE")
 @pytest.mark.parametrize("how", ["close", "reset", "garbage"])
 async def test_a_stream_that_breaks_before_its_usage_is_counted_by_its_length(
     provider: ScriptedProvider, caller: Caller, how: str
@@ -209,7 +205,6 @@ async def test_a_stream_that_breaks_before_its_usage_is_counted_by_its_length(
     assert caller.meter.usage == Usage(input_tokens=100, output_tokens=35)
 
 
-@pytest.mark.requirement("USAGE")
 async def test_a_call_that_no_stream_answers_costs_nothing(
     provider: ScriptedProvider, caller: Caller
 ) -> None:

@@ -15,8 +15,6 @@ from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.scripted_chat import DONE, asks, breaks, calls, chunk, counted, says, sends, text
 
-pytestmark = pytest.mark.requirement("OPENAI-REPLIES")
-
 
 def function(name: str, arguments: Any = "{}") -> dict[str, Any]:
     return {"function": {"name": name, "arguments": arguments}}

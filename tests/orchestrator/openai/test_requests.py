@@ -13,8 +13,6 @@ from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.scripted_chat import says
 
-pytestmark = pytest.mark.requirement("OPENAI-DIALECTS")
-
 OPENAI = "https://api.openai.com/v1"
 TOOL = ToolSpec(name="find", server="s", tool="find", description="Finds.", input_schema={"type": "object"})
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

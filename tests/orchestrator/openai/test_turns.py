@@ -12,8 +12,6 @@ from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, 
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = pytest.mark.requirement("OPENAI-TURNS")
-
 GEMINI = {"dialect": "gemini"}
 SIGNED = {"google": {"thought_signature": "c2ln"}}
 
@@ -89,7 +87,6 @@ async def test_an_agent_changes_its_provider_in_mid_thread_and_back(working: Wor
     assert [message.get("tool_calls", [{}])[0].get("extra_content") for message in shown].count(SIGNED) == 1
 
 
-@pytest.mark.requirement("AGENT-CHECK")
 @pytest.mark.parametrize(
     ("answer", "code", "words"),
     [

@@ -9,8 +9,6 @@ import pytest
 from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import ORDER, TalkTo
 
-pytestmark = pytest.mark.requirement("OPENAI-API")
-
 
 async def test_a_completion_is_the_saved_reply_and_its_tokens(talk_to: TalkTo, caller: Caller) -> None:
     talk = talk_to(caller, "a-completion")

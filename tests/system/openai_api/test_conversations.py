@@ -2,13 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import TalkTo
 from tests.system.openai_api.test_responses import ask, uuid_of
-
-pytestmark = pytest.mark.requirement("OPENAI-API")
 
 
 async def test_under_a_key_what_is_shown_goes_on_where_it_was(talk_to: TalkTo, echo: Caller) -> None:
@@ -39,7 +35,6 @@ async def test_what_does_not_match_begins_a_conversation_with_what_is_shown(
     assert onward == edited
 
 
-@pytest.mark.requirement("FORK-SHOWN")
 async def test_a_reply_made_again_is_in_a_fork_which_goes_on(talk_to: TalkTo, echo: Caller) -> None:
     talk = talk_to(echo, "fresh")
     one, first = await talk.ask("one")
@@ -61,7 +56,6 @@ async def test_a_reply_made_again_is_in_a_fork_which_goes_on(talk_to: TalkTo, ec
     assert fresh not in (first, forked), "what it would be a fork of was deleted"
 
 
-@pytest.mark.requirement("FORK-SHOWN")
 async def test_a_try_that_came_again_makes_one_fork(talk_to: TalkTo, echo: Caller) -> None:
     talk = talk_to(echo, "again")
     one, first = await talk.ask("one")

@@ -7,8 +7,6 @@ from openai import AsyncAzureOpenAI
 from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import TalkTo
 
-pytestmark = pytest.mark.requirement("OPENAI-API")
-
 
 async def test_models_are_the_accounts_agents_by_name_or_id(
     talk_to: TalkTo, caller: Caller, echo: Caller

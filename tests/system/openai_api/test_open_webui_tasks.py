@@ -8,8 +8,6 @@ import pytest
 
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.requirement("OPENAI-TASKS")
-
 TITLE = """### Task:
 Generate a concise, 3-5 word title with an emoji summarizing the chat history.
 ### Chat History:

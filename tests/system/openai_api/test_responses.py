@@ -10,8 +10,6 @@ from openai.types.responses import Response
 from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import ORDER, Talk, TalkTo
 
-pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
-
 SLOW = "demo-load?deltas=200&delay_ms=50"
 
 
@@ -86,7 +84,6 @@ async def test_a_stream_has_every_event_in_order_and_ends_with_the_same_response
     assert ended == done.output
 
 
-@pytest.mark.requirement("FORK-SHOWN")
 async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     talk_to: TalkTo, make_agent: MakeAgent
 ) -> None:

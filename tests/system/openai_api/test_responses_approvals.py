@@ -13,8 +13,6 @@ from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import ORDER, Talk, TalkTo
 from tests.system.openai_api.test_responses import ask, uuid_of
 
-pytestmark = pytest.mark.requirement("APPROVAL-CLIENTS")
-
 
 def request_in(response: Response) -> McpApprovalRequest:
     (found,) = [item for item in response.output if item.type == "mcp_approval_request"]

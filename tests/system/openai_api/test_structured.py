@@ -10,8 +10,6 @@ from pydantic import BaseModel
 from tests.system.calling import Caller, MakeAgent
 from tests.system.openai_api.conftest import ORDER, Talk, TalkTo
 
-pytestmark = pytest.mark.requirement("OPENAI-STRUCTURED")
-
 OWN = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
 
 

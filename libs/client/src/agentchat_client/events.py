@@ -1,4 +1,4 @@
-"""The events of a stream, in both forms (docs/change/specification.md 5).
+"""The events of a stream, in both forms (interface specification, section 5).
 
 Form 1 is Meta, Sources, Delta, Done; form 2 is Start, Delta, ToolCall, MessageDone. An `error` event is
 raised as ChatError. Unknown types and fields are ignored: the service may add some.

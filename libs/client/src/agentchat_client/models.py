@@ -1,4 +1,4 @@
-"""The service's answers (docs/change/specification.md 2). Unknown fields are ignored."""
+"""The service's answers (interface specification, section 2). Unknown fields are ignored."""
 
 from typing import Any, Generic, Literal, TypeVar
 

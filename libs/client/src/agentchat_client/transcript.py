@@ -14,7 +14,7 @@ _ID = b"id: "
 class LineReader:
     """The interface's read rule: lines end with \\n alone; those that begin with `data: ` count.
 
-    A carriage return at a line's end is white space to JSON. Source: docs/change/specification.md 5.
+    A carriage return at a line's end is white space to JSON. Source: interface specification, section 5.
 
     `id` is the last one read, where the stream has ids: it comes before its event.
     """

@@ -1,4 +1,4 @@
-"""Bodies and stream events of the HTTP API, exactly the fields of docs/change/specification.md 5."""
+"""Bodies and stream events of the HTTP API, exactly the fields of interface specification, section 5."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""Updates as server-sent events, in both forms (docs/change/specification.md 5). Pure.
+"""Updates as server-sent events, in both forms (interface specification, section 5). Pure.
 
 Each form is one function from an update to its event, or to None where the form has none.
 """

@@ -82,7 +82,7 @@ class RunSpent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage that retrieval found (docs/change/specification.md 2)."""
+    """A passage that retrieval found (interface specification, section 2)."""
 
     index: int
     id: str
@@ -101,7 +101,7 @@ class ShownMessage(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A saved assistant message (docs/change/specification.md 2)."""
+    """A saved assistant message (interface specification, section 2)."""
 
     id: str
     conversation_id: str

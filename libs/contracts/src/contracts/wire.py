@@ -87,7 +87,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def encode_sse(event: object) -> bytes:
-    """One SSE event: the single line `data: <JSON>` and an empty line (docs/change/specification.md 5).
+    """One SSE event: the single line `data: <JSON>` and an empty line (interface specification, section 5).
 
     U+0085, U+2028 and U+2029 are escaped: some clients split lines there.
     """

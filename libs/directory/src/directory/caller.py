@@ -2,7 +2,7 @@
 is written off the request's path, at most once a minute a key.
 
 Nothing is cached, so a rotated key or a changed plan counts from the next request on, on every gateway
-(docs/change/specification.md 3).
+(interface specification, section 3).
 """
 
 import asyncio

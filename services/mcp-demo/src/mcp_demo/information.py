@@ -27,4 +27,4 @@ INFORMATION = {
         "mcp_get": "GET /api/mcp: this information",
     },
 }
-"""Exactly the fields of docs/change/specification.md 10, in this order."""
+"""Exactly the fields of interface specification, section 10, in this order."""

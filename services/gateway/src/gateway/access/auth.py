@@ -1,4 +1,4 @@
-"""Who calls, and which agent: by X-Api-Key alone (docs/change/specification.md 3), and by X-Agent-Id.
+"""Who calls, and which agent: by X-Api-Key alone (interface specification, section 3), and by X-Agent-Id.
 
 Other protocols have headers of their own, for the same keys.
 """

@@ -1,4 +1,4 @@
-"""Our own API (docs/change/specification.md): X-Api-Key, X-Agent-Id, a body with one message; the reply as
+"""Our own API (interface specification): X-Api-Key, X-Agent-Id, a body with one message; the reply as
 JSON or as server-sent events in the form that X-Stream-Form chooses.
 """
 
