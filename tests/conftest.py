@@ -168,12 +168,6 @@ def migrated_database_url(servers: Servers, migrated_template: str) -> Iterator[
     yield from _database(servers, migrated_template)
 
 
-@pytest.fixture(scope="module")
-def other_database_url(servers: Servers, migrated_template: str) -> Iterator[str]:
-    """A second one, as another cell has it."""
-    yield from _database(servers, migrated_template)
-
-
 @pytest.fixture(scope="session")
 async def migrated_template(servers: Servers) -> str:
     """The name of a database to copy: migrations run once for all."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ops.process import Spawn, spawn
-from tests.chaos import cluster, drain, failover, hostile, redelivered, single, soak, two_cells, upgrade
+from tests.chaos import cluster, drain, failover, hostile, redelivered, single, soak, upgrade
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import VERSION, Plan, make_plan
@@ -108,7 +108,6 @@ MODES = {
     "upgrade": Mode(upgrade.run, upgrade.OPTIONS),
     "cluster": Mode(cluster.run, cluster.OPTIONS),
     "failover": Mode(failover.run, failover.OPTIONS),
-    "cells": Mode(two_cells.run, two_cells.OPTIONS),
     "step-matrix": Mode(step_matrix.run, {"rounds": len(MATRIX), "at-once": 4, "only": ""}),
 }
 _HELP = {

@@ -13,7 +13,6 @@ from administration.knowledge_rows import delete_base
 from administration.parameters import After, DryRun, Force, Limit
 from contracts.admin_errors import Conflict, Invalid, NotFound, Use
 from contracts.ids import new_id
-from directory import account_cells
 from runtime.postgres import Connection
 
 _PORTION = 100
@@ -54,8 +53,7 @@ async def get(admin: Admin, account_id: str) -> Account:
 async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Account:
     """Rename an account, put it on another plan, disable or enable it.
 
-    The plan and `disabled` count from the next request on. One that has left this cell is not enabled here:
-    the other serves it. Raises NotFound, Invalid, Conflict.
+    The plan and `disabled` count from the next request on. Raises NotFound, Invalid.
     """
     given = checked(changes).given()
     if "name" in given:
@@ -64,8 +62,6 @@ async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Acco
         before = await present(conn, account_id, lock=True)
         if "plan" in given:
             await admin_plans.check_named(conn, given["plan"])
-        if given.get("disabled") is False and await account_cells.state_of(conn, account_id) in _LEAVING:
-            raise Conflict("the account has left this cell, or does now (`agentchat move`)")
         return await write(conn, admin.actor, "account", before, given)
 
 
@@ -139,7 +135,5 @@ async def _empty(admin: Admin, account_id: str, *, has_conversations: bool) -> N
         for (base_id,) in await cursor.fetchall():
             await delete_base(conn, base_id, actor=admin.actor)
 
-
-_LEAVING = ("moving", "moved")
 
 _ACCOUNT = "SELECT account_id, name, plan, disabled_at IS NOT NULL, created_at FROM accounts"

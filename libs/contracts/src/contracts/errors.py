@@ -19,7 +19,6 @@ class Code(msgspec.Struct, frozen=True):
 _ROWS = (
     Code("missing_api_key", 401, "No API key", "Send the account's key in the X-Api-Key header."),
     Code("invalid_api_key", 401, "Invalid API key", "The key is unknown, revoked or disabled."),
-    Code("account_moved", 421, "The account lives in another cell", "Use the address of all cells."),
     Code("invalid_admin_token", 401, "No valid admin token", "Send Authorization: Bearer and the token."),
     Code("plan_upgrade_required", 403, "The plan does not include this", "Upgrade, or use another form."),
     # Not 409 or 429, which clients try again by themselves.
@@ -65,7 +64,6 @@ _ROWS = (
     Code("provider_timeout", 504, "The model provider did not answer in time", "Try again with back-off."),
     Code("deadline_exceeded", 504, "The run took too long", "Ask for less in one message."),
     Code("generation_interrupted", 502, "The reply was interrupted", "Send the message again."),
-    Code("account_moving", 503, "The account is being moved", "Send the request again.", 2),
     Code("server_shutdown", 503, "This server is stopping", "Read the reply from the conversation.", 1),
     Code("overloaded", 503, "The service is overloaded", "Try again with back-off.", 2),
     Code("internal_error", 500, "Something went wrong here", "Try again; name the trace_id when you ask."),

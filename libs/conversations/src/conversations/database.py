@@ -33,9 +33,6 @@ SHARD_LOCKS = 0x6167636B
 REBUILD_LOCK = 0x61676369
 """With the hash of a name: the advisory lock of the process that rebuilds a read model."""
 
-MOVE_LOCK = 0x6167636D
-"""With the hash of an account's id: the advisory lock of the command that moves it to another cell."""
-
 FINISHED = "conversations finished"
 """The component of the migrations that processes of the release before could not run next to."""
 

@@ -1,6 +1,6 @@
 """The directory's tables, step by step. Steps are only ever added."""
 
-from directory import account_cells, agents, console_sessions, tool_authorizations
+from directory import agents, console_sessions, tool_authorizations
 from runtime.migrations import apply, migrating
 
 COMPONENT = "directory"
@@ -96,7 +96,7 @@ VALUES
 
 _BASELINE = "\n".join((_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE))
 
-STEPS = (_BASELINE, account_cells.TABLE, agents.CANARY_STEP, console_sessions.TABLE, agents.JUDGING_STEP)
+STEPS = (_BASELINE, agents.CANARY_STEP, console_sessions.TABLE, agents.JUDGING_STEP)
 
 
 async def migrate(database_url: str) -> None:

@@ -211,28 +211,6 @@ def restore(
 
 
 @app.command()
-def move(
-    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its id.")],
-    to: Annotated[str, typer.Option(metavar="CELL", help="The other cell, as the router names it.")],
-    wait: Annotated[
-        float, typer.Option(min=0, help="Seconds for its runs to end; after that it stays here.")
-    ] = 60.0,
-    undo: Annotated[
-        bool, typer.Option(help="Serve it here again, after a move that was broken off.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
-) -> None:
-    """Move an account to another cell, with all that it has. Its requests get 503 for some 25 seconds.
-
-    From AGENTCHAT_DATABASE_URL to AGENTCHAT_TARGET_DATABASE_URL, each as its owner; AGENTCHAT_SECRET_KEY and
-    AGENTCHAT_SECRET_KEY_PREVIOUS are those of the other cell. A move that was broken off is repeated.
-    """
-    from ops.cells.move_command import move as run
-
-    run(account, to, wait=wait, undo=undo, as_json=as_json)
-
-
-@app.command()
 def archive(
     older_than: Annotated[
         str, typer.Option(metavar="DAYS", help="Conversations without an event for so long.")

@@ -100,7 +100,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     # The directory. The gateway serves the admin API.
     "plans": {"gateway": _WRITE, "orchestrator": _READ},
     "accounts": {"gateway": _WRITE, "orchestrator": _READ},
-    "account_cells": {"gateway": _READ},
     "api_keys": {"gateway": _WRITE},
     "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ, "judge": _READ},
     "agent_versions": {

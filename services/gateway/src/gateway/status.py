@@ -1,4 +1,4 @@
-"""Health: whether this process lives, whether all that it needs answers, and whose accounts it serves."""
+"""Health: whether this process lives, and whether all that it needs answers."""
 
 import asyncio
 from typing import Literal
@@ -8,7 +8,6 @@ from litestar import get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 
-from gateway.access.auth import has_key
 from gateway.gateway_request import GatewayRequest
 from gateway.http.http_responses import JsonAnswer
 from gateway.openapi.described import described
@@ -67,9 +66,4 @@ async def get_readyz(request: GatewayRequest) -> JsonAnswer[Readiness]:
     return JsonAnswer(body, status_code=200 if well else 503)
 
 
-@get("/v1/cell", guards=[has_key], status_code=204, include_in_schema=False)
-async def get_cell() -> None:
-    """For the router of several cells: 204 where the key's account lives here (`gateway.cells`)."""
-
-
-HANDLERS = (get_healthz, get_readyz, get_cell)
+HANDLERS = (get_healthz, get_readyz)

@@ -9,7 +9,6 @@ from litestar.handlers.base import BaseRouteHandler
 
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
-from directory.account_cells import elsewhere
 from directory.caller import AgentSummary
 from gateway.gateway_services import services_of
 from gateway.http.exchange import Connection, Exchange, of
@@ -17,7 +16,6 @@ from gateway.http.peers import peer_of
 from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described, parameter
 from runtime import metrics
-from runtime.postgres import Pool
 
 KEY = {"key": list[str]()}
 """The security requirement of operations that need the account's key (OpenAPI)."""
@@ -29,7 +27,7 @@ _BEARER = re.compile(rb"bearer +([!-~]+)\Z", re.IGNORECASE)
 _MAX_KEY_BYTES = 256
 
 
-REFUSALS = ("missing_api_key", "invalid_api_key", "account_moved", "account_moving", "rate_limited")
+REFUSALS = ("missing_api_key", "invalid_api_key", "rate_limited")
 # No `format`: of a header with one, generated clients make an object that their HTTP library refuses.
 _AGENT_ID = parameter(
     "header",
@@ -51,8 +49,7 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     """Set the connection's `auth`, the Caller, and the exchange's `agent`, if `agent_id` is one of the
     account's. That a key counts is never cached.
 
-    Raises Refusal: 401; 421 and 503 where the account has left this cell; 429 for an address that tries
-    many wrong keys; DatabaseUnavailable.
+    Raises Refusal: 401; 429 for an address that tries many wrong keys; DatabaseUnavailable.
     """
     exchange, services = of(connection.scope), services_of(connection)
     wrong_keys, peer = services.wrong_keys, peer_of(exchange, services.trusted_proxies)
@@ -67,20 +64,12 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
         raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
     found = await services.callers.resolve(key, agent_id)
     if found is None:
-        await _check_moved(services.pool, key)
         wrong_keys.was_wrong(peer, key)
         metrics.REFUSED_KEYS.add(reason="wrong")
         raise Refusal("invalid_api_key")
     wrong_keys.was_right(key)
     caller, exchange.agent = found
     exchange.account_id, connection.scope["auth"] = caller.account_id, caller
-
-
-async def _check_moved(pool: Pool, key: str) -> None:
-    """Raises Refusal: 421 and 503 for an account that has left this cell, or does now."""
-    left = await elsewhere(pool, key)
-    if left is not None:
-        raise Refusal("account_moving" if left.cell is None else "account_moved")
 
 
 @described(*REFUSALS, parameters=[_AGENT_ID])
