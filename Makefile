@@ -46,7 +46,7 @@ dashboards: $(READY) ## write deploy/grafana/*.json, the dashboards that are gen
 SITE_VENV := .site/venv
 site: $(SITE_VENV)/.ready ## build the documentation as a site in .site/html; broken links and anchors fail
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict
-	@$(BIN)/python -m contracts.asyncapi .site/html/reference
+	@$(BIN)/python -m contracts.schemas .site/html/reference
 
 $(SITE_VENV)/.ready: docs/requirements.lock | $(READY)
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(SITE_VENV)

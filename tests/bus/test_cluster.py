@@ -12,12 +12,13 @@ from nats.js import JetStreamContext
 
 from bus import Bus, BusUnavailable, Delivery
 from bus.streams import STREAMS
-from contracts import examples, ids, messages, wire
+from contracts import ids, messages, wire
 from ops.ports import Ports
 from tests.bus.nats_server import NatsServer
+from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
 NAMES = ("a", "b", "c")
-REQUEST = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
+REQUEST = next(m for m in MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
 
 
 class Cluster:

@@ -12,11 +12,12 @@ from contracts import examples, frames, messages, subjects, wire
 from contracts.messages import ChatRequested, DeadLettered, EraseAnswered
 from contracts.tool_messages import ToolFinished, ToolRequested
 from tests.bus.nats_server import NatsServer
+from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
 SAID = frames.Delta(seq=1, attempt=1, round=1, text="secret", offset=0)
-CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ChatRequested))
-TOOL = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ToolRequested))
-RESULT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, ToolFinished))
+CHAT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ChatRequested))
+TOOL = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ToolRequested))
+RESULT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, ToolFinished))
 
 
 def trace() -> str:

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from bus import Bus, BusUnavailable, Delivery
-from contracts import examples, ids, messages, subjects, wire
+from contracts import ids, messages, subjects, wire
 from contracts.timings import ACK_WAIT_SECONDS
 from runtime.readiness import ReadinessFlag
 from tests.bus.nats_server import NatsServer
+from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
-CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
+CHAT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
 
 
 def chat(**changes: object) -> messages.ChatRequested:

@@ -14,9 +14,10 @@ from bus.positions import position_of
 from contracts import examples, messages, subjects, tool_messages, wire
 from contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
+from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
-ASK = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.ListTools))
-LISTED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolsListed))
+ASK = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ListTools))
+LISTED = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolsListed))
 
 
 async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:

@@ -12,8 +12,9 @@ from bus import Bus
 from contracts import examples, frames, ids, messages, subjects, tool_messages, wire
 from runtime import telemetry
 from tests.bus.nats_server import NatsServer
+from tests.contracts.wire_examples import FRAME_EXAMPLES, MESSAGE_EXAMPLES
 
-FINISHED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolFinished))
+FINISHED = next(m for m in MESSAGE_EXAMPLES if isinstance(m, tool_messages.ToolFinished))
 
 
 def new_trace() -> str:
@@ -53,11 +54,11 @@ class Reader:
 async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
     subscription = bus.traces.follow_trace(trace_id, reader.deliver)
-    for frame in examples.FRAME_EXAMPLES:
+    for frame in FRAME_EXAMPLES:
         await bus.traces.publish_frame(trace_id, frame)
-    await reader.until(len(examples.FRAME_EXAMPLES))
+    await reader.until(len(FRAME_EXAMPLES))
     await subscription.close()
-    assert reader.frames == list(examples.FRAME_EXAMPLES)
+    assert reader.frames == list(FRAME_EXAMPLES)
     assert await kept(bus, trace_id, len(reader.frames)) == reader.frames
 
 

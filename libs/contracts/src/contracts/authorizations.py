@@ -51,11 +51,3 @@ class AuthorizationFinished(BusMessage, frozen=True, kw_only=True):
 
     ok: bool
     detail: str = ""
-
-
-MESSAGES: tuple[type[BusMessage], ...] = (
-    AuthorizeServer,
-    AuthorizationLinked,
-    FinishAuthorization,
-    AuthorizationFinished,
-)

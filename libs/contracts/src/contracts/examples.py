@@ -1,8 +1,7 @@
-"""One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
+"""One example of everything on EVENTS and DEAD, and the ids that documentation shows."""
 
-from contracts import authorizations, events, frames, messages, replay_messages, tool_messages
-from contracts.bus_message import BusMessage
-from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, ToolCall, ToolSpec, Usage
+from contracts import events, messages
+from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, ToolCall, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -158,161 +157,7 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT, spent=(_SPENT,)),
 )
 
-MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
-    messages.ChatRequested(
-        trace_id=TRACE,
-        attempt=1,
-        account_id=ACCOUNT,
-        agent_id=AGENT,
-        conversation_id=CONVERSATION,
-        new_conversation=True,
-        message_id=USER_MESSAGE,
-        message="Where is it?",
-        form="form1",
-        requested_at=AT,
-        deadline="2026-11-21T09:30:15.123456Z",
-    ),
-    tool_messages.ToolRequested(
-        trace_id=TRACE,
-        call_id=CALL,
-        account_id=ACCOUNT,
-        agent_id=AGENT,
-        agent_version=3,
-        server="shop",
-        tool="get_order",
-        input={"order_id": "ORD-1001"},
-        deadline="2026-11-21T09:30:36.123456Z",
-        ends_by="2026-11-21T09:35:01.123456Z",
-    ),
-    tool_messages.ToolProgressed(trace_id=TRACE, call_id=CALL, deadline="2026-11-21T09:30:47.123456Z"),
-    tool_messages.ToolFinished(
-        trace_id=TRACE, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41
-    ),
-    tool_messages.ListTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
-    tool_messages.ToolsListed(
-        tools=(
-            ToolSpec(
-                name="get_order",
-                server="shop",
-                tool="get_order",
-                description="Find an order by its id.",
-                input_schema={"type": "object", "properties": {"order_id": {"type": "string"}}},
-                read_only=True,
-                idempotent=True,
-            ),
-        ),
-        unavailable=(tool_messages.UnavailableServer(server="crm", reason="connection refused"),),
-    ),
-    tool_messages.CheckTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
-    tool_messages.ToolsChecked(
-        servers=(
-            tool_messages.ServerCheck(
-                name="shop",
-                ok=False,
-                tools=21,
-                allowed=1,
-                missing=("get_ordr",),
-                detail="Named in allowed_tools or require_approval, and no tool here: get_ordr.",
-                ms=48,
-            ),
-        )
-    ),
-    tool_messages.CallTool(
-        trace_id=TRACE,
-        account_id=ACCOUNT,
-        agent_id=AGENT,
-        agent_version=3,
-        server="shop",
-        tool="get_order",
-        input={"order_id": "ORD-1001"},
-    ),
-    tool_messages.ToolCallAnswered(outcome="called", output='{"status":"shipped"}', ms=41),
-    authorizations.AuthorizeServer(account_id=ACCOUNT, agent_id=AGENT, server="shop"),
-    authorizations.AuthorizationLinked(url="https://auth.example/authorize?state=s"),
-    authorizations.FinishAuthorization(
-        state="s",
-        code="c",
-        issuer="https://auth.example",
-        callback=authorizations.callback_of("https://auth.example"),
-    ),
-    authorizations.AuthorizationFinished(ok=True),
-    messages.CheckModel(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
-    messages.ModelChecked(provider=messages.ProviderCheck(ok=True, code="ok", ms=412)),
-    messages.CancelRequested(trace_id=TRACE, account_id=ACCOUNT),
-    messages.EraseConversation(trace_id=TRACE, account_id=ACCOUNT, conversation_id=CONVERSATION),
-    messages.EraseAnswered(outcome="erased"),
-    messages.DescribeConversation(
-        trace_id=TRACE,
-        account_id=ACCOUNT,
-        conversation_id=CONVERSATION,
-        title="The parcel of ORD-1001",
-        metadata={"customer": "C-77", "draft": None},
-    ),
-    messages.DescribeAnswered(outcome="described", version=12),
-    messages.DecideApproval(
-        trace_id=TRACE,
-        account_id=ACCOUNT,
-        conversation_id=CONVERSATION,
-        approval_id=APPROVAL,
-        decision="denied",
-        by=Decider(kind="account", id=KEY),
-        reason="It has left the warehouse.",
-    ),
-    messages.ApprovalAnswered(code="approval_decided"),
-    messages.GiveFeedback(
-        trace_id=TRACE,
-        account_id=ACCOUNT,
-        conversation_id=CONVERSATION,
-        message_id=REPLY,
-        by=Decider(kind="account", id=KEY),
-        on_behalf_of="ada@shop.example",
-        score=-1.0,
-        label="wrong",
-        comment="It has not left the warehouse.",
-    ),
-    messages.FeedbackAnswered(outcome="recorded", version=13),
-    messages.ForkConversation(
-        trace_id=TRACE,
-        account_id=ACCOUNT,
-        conversation_id=CONVERSATION,
-        source_id="0192f0c1-7c4e-7aaa-8bbb-0000000000c0",
-        at=REPLY,
-    ),
-    messages.ForkAnswered(outcome="forked", version=8),
-    replay_messages.WhatIf(
-        account_id=ACCOUNT,
-        agent_id=AGENT,
-        agent_version=4,
-        conversation_id=CONVERSATION,
-        trace_id=TRACE,
-        model="demo-shop-1",
-        system_prompt="You are the shop's assistant. Be brief.",
-        record=(),
-        passages={"0192f0c1-7c4e-7aaa-8bbb-0000000000e1": "Parcels take two days."},
-        offered=(),
-        agent={"name": "Shop", "model": "demo-shop-1"},
-        unrecorded="live",
-        harmless=("get_order",),
-    ),
-    replay_messages.WhatIfAnswered(
-        outcome="completed",
-        model="demo-shop-1",
-        content="It has shipped.",
-        rounds=2,
-        calls=(
-            replay_messages.AskedTool(round=1, name="get_order", input={"order_id": "ORD-1001"}),
-            replay_messages.AskedTool(round=1, name="track", input={"order_id": "ORD-1001"}, missed=True),
-        ),
-        diverged=replay_messages.Divergence(
-            call=replay_messages.AskedTool(
-                round=1, name="track", input={"order_id": "ORD-1001"}, missed=True
-            ),
-            nearest=replay_messages.AskedTool(round=2, name="track", input={"order_id": "ORD-1002"}),
-        ),
-        unrecorded="live",
-        usage=_USAGE,
-        ms=812,
-    ),
+FEED_EXAMPLES: tuple[messages.EventTooLarge | messages.DeadLettered, ...] = (
     messages.EventTooLarge(
         event="model_replied.v1",
         trace_id=TRACE,
@@ -324,27 +169,4 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
     messages.DeadLettered(
         stream="REQUESTS", subject=f"chat.requests.{ACCOUNT}", reason="not valid JSON", payload="{"
     ),
-)
-
-FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
-    frames.Queued(seq=0, attempt=0),
-    frames.Accepted(seq=1, attempt=1, conversation_id=CONVERSATION),
-    frames.Refused(seq=0, attempt=0, code="conversation_busy", message="Another message is being answered."),
-    frames.Resumed(
-        seq=1,
-        attempt=2,
-        conversation_id=CONVERSATION,
-        offset=3,
-        sha256="8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
-    ),
-    frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,)),
-    frames.Delta(seq=3, attempt=1, round=1, text="It ", offset=0),
-    frames.ToolCalled(
-        seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}, round=1
-    ),
-    frames.ToolReturned(seq=5, attempt=1, call_id=CALL, is_error=False),
-    frames.Paused(seq=6, attempt=1),
-    frames.Alive(seq=6, attempt=1),
-    frames.Completed(seq=7, attempt=1, message=MESSAGE, tool_calls=1, usage=_USAGE),
-    frames.Failed(seq=7, attempt=1, code="provider_timeout", message="The provider did not answer."),
 )

@@ -129,19 +129,3 @@ Frame = (
     | Completed
     | Failed
 )
-
-FRAMES: tuple[type[LiveFrame], ...] = (
-    Queued,
-    Accepted,
-    Refused,
-    Resumed,
-    SourcesFound,
-    Delta,
-    ToolCalled,
-    ToolReturned,
-    Paused,
-    Alive,
-    Completed,
-    Failed,
-)
-"""Every frame type, in the order a reader meets them."""

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts import authorizations, replay_messages, tool_messages
 from contracts.bus_message import BusMessage
 from contracts.tool_messages import ServerCheck
 from contracts.values import Decider, Form, ShownMessage
@@ -290,26 +289,3 @@ class DeadLettered(BusMessage, frozen=True, kw_only=True):
     subject: str
     reason: str
     payload: str
-
-
-MESSAGES: tuple[type[BusMessage], ...] = (
-    ChatRequested,
-    *tool_messages.MESSAGES,
-    *authorizations.MESSAGES,
-    CheckModel,
-    ModelChecked,
-    CancelRequested,
-    EraseConversation,
-    EraseAnswered,
-    DescribeConversation,
-    DescribeAnswered,
-    DecideApproval,
-    ApprovalAnswered,
-    GiveFeedback,
-    FeedbackAnswered,
-    ForkConversation,
-    ForkAnswered,
-    *replay_messages.MESSAGES,
-    EventTooLarge,
-    DeadLettered,
-)

@@ -107,6 +107,3 @@ class WhatIfAnswered(BusMessage, frozen=True, kw_only=True):
     transient: bool = False
     diverged: Divergence | None = None
     unrecorded: Unrecorded | None = None
-
-
-MESSAGES: tuple[type[BusMessage], ...] = (WhatIf, WhatIfAnswered)

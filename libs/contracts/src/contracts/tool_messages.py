@@ -196,16 +196,3 @@ class ToolCallAnswered(BusMessage, frozen=True, kw_only=True, omit_defaults=True
     is_error: bool = False
     ms: int = 0
     asks: tuple[str, ...] = ()
-
-
-MESSAGES: tuple[type[BusMessage], ...] = (
-    ToolRequested,
-    ToolProgressed,
-    ToolFinished,
-    ListTools,
-    ToolsListed,
-    CheckTools,
-    ToolsChecked,
-    CallTool,
-    ToolCallAnswered,
-)

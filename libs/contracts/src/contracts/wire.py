@@ -22,7 +22,7 @@ _command_decoder: msgspec.json.Decoder[messages.Command] = msgspec.json.Decoder(
 _tool_news_decoder: msgspec.json.Decoder[tool_messages.ToolNews] = msgspec.json.Decoder(
     tool_messages.ToolNews
 )
-_message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES}
+_message_decoders: dict[type[BusMessage], msgspec.json.Decoder[BusMessage]] = {}
 
 
 def encode(value: object) -> bytes:
@@ -51,8 +51,11 @@ def decode_frame(data: bytes) -> frames.Frame:
 
 
 def decode_message(cls: type[M], data: bytes) -> M:
-    """A bus message of the class that its subject carries."""
-    message = _decoded(_message_decoders[cls], data)
+    """Decode a bus message of the class that its subject carries."""
+    decoder = _message_decoders.get(cls)
+    if decoder is None:
+        decoder = _message_decoders[cls] = msgspec.json.Decoder(cls)
+    message = _decoded(decoder, data)
     assert isinstance(message, cls)
     return message
 
