@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site browser pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
+.PHONY: help setup run test check format docs site browser pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,11 +20,8 @@ $(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 run: $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
 	@exec $(BIN)/agentchat up
 
-test: $(READY) ## run every test on the real servers of the embedded stack; up to 5 that fail once more, alone
-	@$(BIN)/python -m tests.second_try
-
-test-strict: $(READY) ## the same without a second try
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 6
+test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)
+	@$(BIN)/python -m pytest -n 4 $(ARGS)
 
 check: $(READY) ## lint, format, types, import boundaries, names, manifests
 	@$(BIN)/ruff check .

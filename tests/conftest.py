@@ -2,25 +2,20 @@
 
 import asyncio
 import atexit
-import contextlib
 import gc
 import itertools
 import logging
 import os
-import shlex
 import signal
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import certifi
 import hypothesis
 import psycopg
 import pytest
 import structlog
-from execnet import XSpec
 from psycopg.conninfo import make_conninfo
 
 from conversations.event_store.log import Log, open_log
@@ -32,16 +27,11 @@ from runtime.cancellation import repair_wait_for
 from runtime.postgres import Connection, Pool, connection, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.harness import RunningStack, embedded_nats, embedded_servers, running_stack
-from tests.scheduling import ByFile, long_ones_first, unit_of
-from tests.support import xdist_process
-from tests.support.forked import own_fork_servers, start_collected
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
 _numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
-_FOLLOWING = pytest.StashKey[pytest.Item | None]()
-"""Of a session: the test after the one that is torn down."""
 
 # How long an example takes says only what else the machine does.
 hypothesis.settings.register_profile(
@@ -65,40 +55,10 @@ repair_wait_for()  # as a process does
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """The processes of xdist share the fork servers of the one that started them."""
-    gc.disable()  # until all is imported
-    if not hasattr(config, "workerinput") and not config.option.collectonly:
-        own_fork_servers()
-
-
-def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
-    """The processes of xdist are forked from one that has imported all tests, which takes 5 CPU-s."""
-    start_collected(config.invocation_params.args)
-    for spec in specs:
-        spec.python = shlex.join((sys.executable, "-I", "-S", xdist_process.__file__))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long begin first, so that none is left alone at the end."""
-    long_ones_first(items)
-
-
 def pytest_collection_finish() -> None:
-    """What is imported stays: looking through it again and again takes a fifth of the time of all tests."""
+    """Exempt what is imported from garbage collection, which else takes a fifth of all CPU time."""
+    gc.collect()
     gc.freeze()
-    gc.enable()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Fixtures may look what comes next."""
-    item.session.stash[_FOLLOWING] = nextitem
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    """How tests are shared out among processes."""
-    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -216,42 +176,15 @@ def indiscreet() -> Iterator[Indiscreet]:
         yield server
 
 
-class _SharedStack:
-    """The stack of a unit of work: it starts when a test first needs it, and stops when the unit is done."""
-
-    def __init__(self, spans: Collector) -> None:
-        self._counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-        self._more = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}
-        self._exit = contextlib.AsyncExitStack()
-        self._running: RunningStack | None = None
-
-    async def running(self) -> RunningStack:
-        if self._running is None:
-            starting = running_stack(self._counts, self._more, forked=True)
-            self._running = await self._exit.enter_async_context(starting)
-        return self._running
-
-    async def aclose(self) -> None:
-        self._running = None
-        await self._exit.aclose()
-
-
 @pytest.fixture(scope="session")
-async def shared_stack(spans: Collector) -> AsyncIterator[_SharedStack]:
-    async with contextlib.aclosing(_SharedStack(spans)) as shared:
-        yield shared
+async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
+    """The whole system, with two of each service that may run twice, started once per test process.
 
-
-@pytest.fixture(scope="module")
-async def stack(request: pytest.FixtureRequest, shared_stack: _SharedStack) -> AsyncIterator[RunningStack]:
-    """The whole system, two of each service that may run twice. Who breaks it waits until it has healed.
-
-    It is not left running for other units: idle, it takes 4 % of a core.
+    A test that kills a part of it waits until that part is ready again.
     """
-    yield await shared_stack.running()
-    following = request.session.stash[_FOLLOWING]
-    if following is None or unit_of(following.nodeid) != unit_of(request.node.nodeid):
-        await shared_stack.aclose()
+    counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
+    async with running_stack(counts, {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}) as running:
+        yield running
 
 
 def _database(servers: Servers, template: str) -> Iterator[str]:

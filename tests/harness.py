@@ -173,12 +173,11 @@ def start_stack(
     run_dir: Path,
     counts: Counts | None = None,
     environ: Mapping[str, str] | None = None,
-    *,
-    forked: bool = False,
 ) -> RunningStack:
-    """`agentchat up` on free ports; `environ` is added to the environment. Does not wait: see `wait_up`.
+    """Start `agentchat up` on free ports without waiting for it (`wait_up` does).
 
-    With `forked` its services start faster (`support.forked`), or are an image's (`support.contained`).
+    `environ` is added to the environment. If TESTS_IMAGE is set, each service runs in a container of
+    that image (`support.contained`).
     """
     counts = counts or Counts()
     folder = RunFolder(run_dir)
@@ -186,9 +185,9 @@ def start_stack(
         folder.demo_env.unlink(missing_ok=True)  # left by a stack that was killed
     log = folder.path.with_name(folder.path.name + ".up.log")
     numbers = [str(number) for number in msgspec.structs.astuple(counts)]
-    program = "contained_up" if os.environ.get(contained.IMAGE) else "forked_up"
-    command = (sys.executable, "-m", f"tests.support.{program}", *numbers)
-    if not forked:
+    if os.environ.get(contained.IMAGE):
+        command = (sys.executable, "-m", "tests.support.contained_up", *numbers)
+    else:
         names = [f"--{name.replace('_', '-')}" for name in Counts.__struct_fields__]
         options = zip(names, numbers, strict=True)
         command = (sys.executable, "-m", "ops.main", "up", *itertools.chain.from_iterable(options))
@@ -210,11 +209,11 @@ def start_stack(
 
 @contextlib.asynccontextmanager
 async def running_stack(
-    counts: Counts | None = None, environ: Mapping[str, str] | None = None, *, forked: bool = False
+    counts: Counts | None = None, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[RunningStack]:
     """A whole stack in a temporary folder, up while the block runs."""
     with temporary_folder() as name:
-        stack = start_stack(name / "run", counts, environ, forked=forked)
+        stack = start_stack(name / "run", counts, environ)
         try:
             await stack.wait_up()
             yield stack

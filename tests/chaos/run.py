@@ -23,7 +23,6 @@ from tests.chaos.records import History, load_history
 from tests.chaos.report import Outcome, outcome_of
 from tests.step_matrix import run as step_matrix
 from tests.step_matrix.points import MATRIX
-from tests.support import forked
 
 OUTPUT = Path(".chaos")
 
@@ -64,16 +63,13 @@ def _faults(given: argparse.Namespace) -> Outcome:
         only=only,
         version=given.plan,
     )
-    if given.forked:
-        forked.start_servers()  # before this process has mounts of its own
     disks = True
     try:
         unshare_mounts()
     except OSError as error:
         disks = False
         print(f"no disk is filled: {error.strerror}", file=sys.stderr)
-    start = forked.spawn if given.forked else spawn
-    work = functools.partial(record, plan, rebuilds=given.rebuilds, disks=disks, spawn=start)
+    work = functools.partial(record, plan, rebuilds=given.rebuilds, disks=disks)
     return outcome_of(f"{given.seed}-{given.requests}", on_a_stack(work, given.keep))
 
 
@@ -97,7 +93,6 @@ MODES = {
             "rebuilds": 1,
             "keep": "",
             "again": "",
-            "forked": False,
         },
     ),
     "recovery": Mode(single.run, {"rounds": 30}),
@@ -127,7 +122,6 @@ _HELP = {
     "finish": "a command of agentchat when all processes are of the later version",
     "reopen": "one before they go back",
     "again": "a history.json to judge again, instead of a run",
-    "forked": "fork the services, which start faster",
 }
 
 

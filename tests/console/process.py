@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support import forked
-from tests.support.starting import START_SECONDS
+from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 URL = "https://console.example"
 TOKEN = "the-administrators-token"
@@ -26,7 +25,7 @@ class ConsoleProcess:
             "AGENTCHAT_CONSOLE_PORT": "0",
             **environ,
         }
-        self._process: forked.ForkedProcess | None = None
+        self._process: ServiceProcess | None = None
         self.port = 0
 
     @property
@@ -35,7 +34,7 @@ class ConsoleProcess:
 
     async def start(self) -> None:
         with self._log.open("wb") as log:
-            self._process = await forked.started(
+            self._process = start_service(
                 "console", "--name", "console-1", env=self._environ, stderr=log.fileno()
             )
         async with asyncio.timeout(START_SECONDS):

@@ -105,7 +105,7 @@ async def rig() -> AsyncIterator[Rig]:
         (name / "run" / failpoints.FOLDER).mkdir(parents=True)
         (name / "run" / failpoints.TEST_RUN).touch()
         (name / "prometheus").mkdir()
-        stack = start_stack(name / "run", counts, environ, forked=True)
+        stack = start_stack(name / "run", counts, environ)
         try:
             await stack.wait_up()
             async with (

@@ -101,7 +101,7 @@ async def _flagged(suite: Suite, stack: RunningStack, prompt: Path) -> int:
 
 async def _prove() -> bool:
     async with (
-        running_stack(Counts(orchestrators=2), forked=True) as stack,
+        running_stack(Counts(orchestrators=2)) as stack,
         httpx.AsyncClient(timeout=60, trust_env=False) as http,
     ):
         with temporary_folder() as folder:

@@ -116,7 +116,7 @@ def described(result: CaseResult) -> str:
 async def _prove(runs: int) -> bool:
     total, wrong = Counter[str](), 0
     async with (
-        running_stack(Counts(orchestrators=2), forked=True) as stack,
+        running_stack(Counts(orchestrators=2)) as stack,
         httpx.AsyncClient(timeout=60, trust_env=False) as http,
     ):
         with temporary_folder() as folder:

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support import forked
-from tests.support.starting import START_SECONDS
+from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 _HURRIED = """
 import importlib, json, sys
@@ -37,7 +36,7 @@ class GatewayProcess:
             "AGENTCHAT_PORT": "0",
             **environ,
         }
-        self._process: forked.ForkedProcess | None = None
+        self._process: ServiceProcess | None = None
         self.port = 0
         self._read = 0
         self._lines: list[dict[str, Any]] = []
@@ -54,16 +53,16 @@ class GatewayProcess:
     async def start(self) -> None:
         self._read, self._lines = 0, []
         with self._log.open("wb") as log:
-            self._process = await asyncio.to_thread(self._forked, log.fileno())
+            self._process = self._launch(log.fileno())
         async with asyncio.timeout(START_SECONDS):
             self.port = (await self.line("listening"))["port"]
 
-    def _forked(self, log: int) -> forked.ForkedProcess:
+    def _launch(self, log: int) -> ServiceProcess:
         name = ("--name", "gateway-1")
         if self._hurry is None:
-            return forked.start("gateway", *name, env=self._environ, stderr=log)
+            return start_service("gateway", *name, env=self._environ, stderr=log)
         constants = json.dumps(dict(self._hurry))
-        return forked.start("gateway", constants, *name, env=self._environ, stderr=log, code=_HURRIED)
+        return start_service("gateway", constants, *name, env=self._environ, stderr=log, code=_HURRIED)
 
     async def line(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first log line with this event and these fields, once it is written."""

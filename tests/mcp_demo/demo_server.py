@@ -10,15 +10,14 @@ from typing import Any, TextIO
 
 import httpx
 
-from tests.support import forked
-from tests.support.starting import START_SECONDS
+from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 
 @dataclass
 class DemoServer:
     """A running server: JSON-RPC by `rpc` and `call`, anything else by `http`."""
 
-    process: forked.ForkedProcess
+    process: ServiceProcess
     http: httpx.Client
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -66,7 +65,7 @@ def running(**environment: str) -> Iterator[DemoServer]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTCHAT_", "OTEL_"))}
     ours, theirs = os.pipe()
     with os.fdopen(ours) as pipe:
-        process = forked.start("mcp_demo", *arguments, env=own | environment, stderr=theirs)
+        process = start_service("mcp_demo", *arguments, env=own | environment, stderr=theirs)
         os.close(theirs)
         log: list[dict[str, Any]] = []
         listening = threading.Event()

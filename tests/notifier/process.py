@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support import forked
+from tests.support.service_process import ServiceProcess, start_service
 
 _HURRIED = """
 import importlib, json, sys
@@ -34,11 +34,11 @@ class NotifierProcess:
             **environ,
         }
         self._hurry = json.dumps(dict(hurry))
-        self._process: forked.ForkedProcess | None = None
+        self._process: ServiceProcess | None = None
 
     def start(self, name: str = "notifier-1") -> None:
         with self._log.open("ab") as log:
-            self._process = forked.start(
+            self._process = start_service(
                 *("notifier", self._hurry, "--name", name),
                 env=self._environ,
                 stderr=log.fileno(),

@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from orchestrator.settings import Settings
-from tests.support import forked
-from tests.support.starting import START_SECONDS
+from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 
 class Orchestrator:
     """A running process."""
 
-    def __init__(self, process: forked.ForkedProcess, log: Path) -> None:
+    def __init__(self, process: ServiceProcess, log: Path) -> None:
         self._process = process
         self.log = log
 
@@ -57,7 +56,7 @@ async def starting(
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
-            process = await forked.started(
+            process = start_service(
                 *("orchestrator", "--name", name, "--run-dir", folder),
                 env=os.environ | _environment(settings) | environment,
                 stderr=output.fileno(),

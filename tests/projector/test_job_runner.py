@@ -20,7 +20,7 @@ from tests.conversations.given import turn
 from tests.conversations.read_models import TABLES, no_jobs
 from tests.projector.conftest import World
 from tests.projector.test_sharing_projectors import Projectors, projectors
-from tests.support.starting import START_SECONDS
+from tests.support.service_process import START_SECONDS
 
 __all__ = ["no_jobs", "projectors"]
 

@@ -26,8 +26,7 @@ from runtime.postgres import Pool
 from tests.conversations.given import began, turn
 from tests.ports import free_port
 from tests.projector.conftest import World
-from tests.support import forked
-from tests.support.starting import START_SECONDS
+from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 TAKEOVER_SECONDS = 5.0
 """The promise; what is seen of it includes the starts of processes next to this one."""
@@ -43,12 +42,12 @@ class Projectors:
             "AGENTCHAT_NATS_URL": nats_url,
         }
         self._pool = pool
-        self.processes: dict[str, forked.ForkedProcess] = {}
+        self.processes: dict[str, ServiceProcess] = {}
         self.ports: dict[str, int] = {}
 
     async def start(self, name: str) -> None:
         self.ports[name] = free_port()
-        self.processes[name] = await forked.started(
+        self.processes[name] = start_service(
             *("projector", "--name", name),
             env={**self._environment, "AGENTCHAT_HEALTH_PORT": str(self.ports[name])},
         )

@@ -80,7 +80,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
         with pytest.raises(NotRunningError):
             environment.load(stack.folder)
 
-        stack = start_stack(stack.folder.path, forked=True)
+        stack = start_stack(stack.folder.path)
         await stack.wait_up()
         assert _errors_of_postgres(stack) == []
         again = stack.environment
@@ -108,7 +108,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
 
 
 async def test_a_second_ctrl_c_kills_the_services_and_leaves_postgres_its_time(tmp_path: Path) -> None:
-    stack = start_stack(tmp_path / "run", forked=True)
+    stack = start_stack(tmp_path / "run")
     try:
         await stack.wait_up()
         stack.send(signal.SIGTERM)
@@ -125,7 +125,7 @@ async def test_a_second_ctrl_c_kills_the_services_and_leaves_postgres_its_time(t
 
 
 async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
-    stack = start_stack(tmp_path / "run", forked=True)
+    stack = start_stack(tmp_path / "run")
     await until(lambda: len(running_for(stack.folder.path)) > 5, 60)
     assert await stack.stop() == 0
     assert running_for(stack.folder.path) == {}
@@ -133,7 +133,7 @@ async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None
 
 
 async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
-    stack = start_stack(tmp_path / "run", environ={"AGENTCHAT_STREAM_FORM": "9"}, forked=True)
+    stack = start_stack(tmp_path / "run", environ={"AGENTCHAT_STREAM_FORM": "9"})
     assert await stack.wait_end() == 1
     last = stack.log.read_text().splitlines()[-1]
     assert "gateway-1 does not start: AGENTCHAT_STREAM_FORM '9' cannot be used" in last
@@ -148,7 +148,7 @@ async def test_servers_that_run_elsewhere_are_used_and_left_alone(
         "AGENTCHAT_NATS_URL": fresh_nats_url,
         "AGENTCHAT_REDIS_URL": servers.redis_url,
     }
-    stack = start_stack(tmp_path / "run", environ=elsewhere, forked=True)
+    stack = start_stack(tmp_path / "run", environ=elsewhere)
     try:
         await stack.wait_up()
         found = stack.environment

@@ -6,7 +6,6 @@ import pytest
 
 from tests.step_matrix.points import MATRIX
 from tests.step_matrix.run import judged, record
-from tests.support.forked import spawn
 
 STEPS = (
     "gateway-published kill",
@@ -22,9 +21,7 @@ STEPS = (
 @pytest.mark.timeout(240)
 async def test_no_invariant_is_violated_by_what_happens_at_a_step_of_a_request(tmp_path: Path) -> None:
     steps = [step for step in MATRIX if str(step) in STEPS]
-    history, done = await record(
-        1, steps, tmp_path / "run", at_once=len(STEPS), stop_seconds=4.0, spawn=spawn
-    )
+    history, done = await record(1, steps, tmp_path / "run", at_once=len(STEPS), stop_seconds=4.0)
     outcome = judged("", history, done)
     assert len(done) == len(STEPS)
     assert not outcome.failed, outcome.text

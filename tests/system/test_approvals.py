@@ -20,7 +20,7 @@ SECONDS = 90.0
 
 @pytest.fixture(scope="module")
 async def two() -> AsyncIterator[RunningStack]:
-    async with running_stack(Counts(gateways=2, orchestrators=2), forked=True) as stack:
+    async with running_stack(Counts(gateways=2, orchestrators=2)) as stack:
         yield stack
 
 

@@ -33,7 +33,7 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runni
     prices = tmp_path_factory.mktemp("prices") / "prices.json"
     prices.write_text('{"currency": "$", "models": {"demo-echo": {"input": 1000000, "output": 1000000}}}')
     environ = {"AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:*", "AGENTCHAT_PRICES": str(prices)}
-    async with running_stack(Counts(), environ, forked=True) as running:
+    async with running_stack(Counts(), environ) as running:
         yield running
 
 

@@ -31,8 +31,7 @@ from directory.agents import McpServer
 from directory.secrets import Sealer
 from runtime.postgres import connection, open_pool
 from tests.administrator import administrator
-from tests.support import forked
-from tests.support.starting import START_SECONDS
+from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
 _RUNS = 128  # more than a test asks calls for
@@ -92,7 +91,7 @@ SELECT id, 1, %s, convert_to(json_build_object('trace_id', trace_id)::text, 'UTF
 class Runner:
     """One process. Its log lines are kept."""
 
-    def __init__(self, process: forked.ForkedProcess, log: int) -> None:
+    def __init__(self, process: ServiceProcess, log: int) -> None:
         self.process = process
         self.lines: list[dict[str, Any]] = []
         self._news = asyncio.Condition()
@@ -160,7 +159,7 @@ async def running(env: dict[str, str]) -> AsyncIterator[Runner]:
     """A process that has become ready."""
     ours, theirs = os.pipe()
     arguments = ("--name", "tool-runner-1", "--run-dir", ".run")
-    process = await forked.started("tool_runner", *arguments, env=env, stderr=theirs)
+    process = start_service("tool_runner", *arguments, env=env, stderr=theirs)
     os.close(theirs)
     runner = Runner(process, ours)
     try:

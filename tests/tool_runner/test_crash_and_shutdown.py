@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -20,7 +19,6 @@ from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import until_nobody_pulls, until_undelivered
 from tests.harness import embedded_nats
-from tests.support import forked
 from tests.tool_runner.runner import SECONDS, Agent, Calls, end_run, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, tool
 
@@ -162,20 +160,6 @@ async def test_a_paused_runner_does_not_repeat_what_another_has_run(side_by_side
 
 async def test_shutdown_interrupts_calls_that_outlast_the_drain(side_by_side: Plays) -> None:
     await side_by_side[_overdue]
-
-
-async def test_a_runner_that_starts_slowly_holds_up_nothing_else(scene: Scene) -> None:
-    """What is under way on the event loop holds connections with deadlines, and would lose them."""
-    forker = forked.stop_forking("tool_runner")
-    try:
-        starting = asyncio.create_task(forked.started("tool_runner", env=scene.env))
-        await make_agent(scene.env["AGENTCHAT_DATABASE_URL"])
-        assert not starting.done()
-    finally:
-        os.kill(forker, signal.SIGCONT)
-    process = await starting
-    process.kill()
-    await process.wait()
 
 
 async def test_a_call_with_a_result_is_not_run_again(scene: Scene, calls: Calls) -> None:
