@@ -37,7 +37,6 @@ PUBLISHES = {
     "chat.commands.account": {"gateway", "operator", "console"},
     subjects.TOOLS_LIST: {"orchestrator", "operator", "console"},
     subjects.TOOLS_CHECK: {"gateway", "operator", "console"},
-    subjects.TOOLS_CALL: {"gateway", "operator", "console"},
     subjects.MODELS_CHECK: {"gateway", "operator", "console"},
     subjects.WHAT_IF: {"operator", "console", "judge"},
     EVENT: {"projector", "provisioner"},

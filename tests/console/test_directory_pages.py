@@ -9,7 +9,6 @@ import pytest
 from console.frame.sessions import LOCAL
 from console.pages.accounts import bars_of
 from console.pages.agents import differences
-from console.pages.calling_tools import ShownOutput, shown_output
 from contracts.webhooks import NewEndpoint
 from conversations.judged.judged_runs import StoredScore
 from conversations.projections.usage_table import UsageLine
@@ -285,25 +284,3 @@ def test_what_differs_is_told_line_by_line() -> None:
         ("same", "c"),
     ]
     assert differences("a", "a") == ()
-
-
-_IMAGE = {"type": "image", "mime_type": "image/png", "bytes": 12_345}
-
-
-@pytest.mark.parametrize(
-    ("output", "shown"),
-    [
-        ({"error": "sold out"}, ShownOutput(text="sold out")),
-        ({"text": "Hello"}, ShownOutput(text="Hello")),
-        ({"text": "Hel", "notice": "cut"}, ShownOutput(text="Hel", note="cut")),
-        (
-            {"text": "", "attachments": [_IMAGE]},
-            ShownOutput(attachments=("image image/png, 12,345 bytes",)),
-        ),
-        ({"text": "Hello", "id": 1}, ShownOutput(value={"text": "Hello", "id": 1})),
-        ([1], ShownOutput(value=[1])),
-        (None, ShownOutput()),
-    ],
-)
-def test_what_a_tool_returned_is_words_attachments_or_a_value(output: Any, shown: ShownOutput) -> None:
-    assert shown_output(output) == shown

@@ -75,8 +75,6 @@ ROLES: dict[str, Role | None] = {
     "POST /agents/{agent_id}/delete": Role.OWNER,
     "GET /agents/{agent_id}/servers/{name}": Role.OPERATOR,
     "POST /agents/{agent_id}/servers/{name}": Role.OPERATOR,
-    "GET /agents/{agent_id}/servers/{name}/tools": Role.OPERATOR,
-    "POST /agents/{agent_id}/servers/{name}/tools": Role.OPERATOR,
     "GET /knowledge": Role.VIEWER,
     "POST /knowledge": Role.OPERATOR,
     "GET /knowledge/{base_id}": Role.VIEWER,
@@ -109,7 +107,6 @@ ACTIONS = [route for route in GUARDED if route.startswith("POST ")]
 _ID = "019ac9e4-0000-7000-8000-000000000000"
 _ELSEWHERE = {
     *("POST /what-if/{experiment_id}/stop", "POST /playground/stop", "POST /playground/version"),
-    "POST /agents/{agent_id}/servers/{name}/tools",
 }
 """Buttons of runs that go on, of drafts and of tools: tests/system has them."""
 
@@ -252,7 +249,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
         await storage.told(asked("b"), started("b"), *held("b")[:-1])
         await storage.follow()
     conversation = f"/conversations/{talked.conversation_id}"
-    made_pages = [account, agent, f"{agent}/servers/tools", f"{agent}/servers/tools/tools"]
+    made_pages = [account, agent, f"{agent}/servers/tools"]
     made_pages += [f"{agent}/diff?old=1&new=2", f"{agent}/canary"]
     made_pages += [base, f"/webhooks/{endpoint.id}", conversation, f"{conversation}/events"]
     await visitors[Role.OWNER].answer("POST /health/verify")  # a job that can be stopped

@@ -57,11 +57,6 @@ def _at_most(less: float, more: float, why: str) -> object:
         _at_most(t.TOOL_TURN_SECONDS, t.TOOL_SECONDS, "a call in line is answered in its time"),
         _at_most(t.TOOL_SECONDS, t.TOOL_MOST_SECONDS, "what a worker asks for is allowed"),
         _at_most(
-            t.CALL_TOOL_SECONDS + t.TOOL_ANSWER_SECONDS + NETWORK_SECONDS,
-            t.CALL_TOOL_ANSWER_SECONDS,
-            "what a call by hand came to is waited for",
-        ),
-        _at_most(
             t.TOOL_PROGRESS_SECONDS + NETWORK_SECONDS,
             t.TOOL_SLACK_SECONDS,
             "progress that is told late is told before its call is given up",

@@ -80,16 +80,6 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
             ),
         )
     ),
-    tool_messages.CallTool(
-        trace_id=TRACE,
-        account_id=ACCOUNT,
-        agent_id=AGENT,
-        agent_version=3,
-        server="shop",
-        tool="get_order",
-        input={"order_id": "ORD-1001"},
-    ),
-    tool_messages.ToolCallAnswered(outcome="called", output='{"status":"shipped"}', ms=41),
     authorizations.AuthorizeServer(account_id=ACCOUNT, agent_id=AGENT, server="shop"),
     authorizations.AuthorizationLinked(url="https://auth.example/authorize?state=s"),
     authorizations.FinishAuthorization(

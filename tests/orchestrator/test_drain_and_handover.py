@@ -6,14 +6,11 @@ import signal
 import pytest
 
 from contracts import events, frames, subjects
-from contracts.tool_messages import ToolRequested
 from orchestrator.orchestrator_services import Timings
 from tests.bus.queue_state import until_nobody_pulls
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Exchange, breaks, holds, says
-from tests.orchestrator.test_tool_call import SHOP, call
-from tests.orchestrator.toolbox import Toolbox
 
 
 async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
@@ -153,26 +150,3 @@ async def _called(world: World, times: int) -> None:
     async with asyncio.timeout(SECONDS):
         while len(world.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
             await asyncio.sleep(0.01)
-
-
-async def silence(_: ToolRequested) -> None: ...
-
-
-async def test_a_call_by_hand_ends_with_its_worker_or_its_time_and_says_that_nothing_is_known(
-    world: World,
-) -> None:
-    tools = Toolbox(world.bus)
-    tools.run = silence
-    short = Timings(tool_seconds=0.1, tool_slack_seconds=0.1)
-    async with tools.open():
-        agent = await world.agent(mcp_servers=SHOP)
-        async with world.worker("short", timings=short):
-            late = await call(world, agent, "find")
-        async with world.worker():
-            asking = asyncio.create_task(call(world, agent, "find"))
-            await tools.until_requested(2)
-        stopped = await asking
-    assert (late.outcome, late.is_error) == ("called", True)
-    assert "timed out; its outcome is unknown" in late.output
-    assert stopped.outcome == "unavailable"
-    assert "not known whether it took effect" in stopped.detail

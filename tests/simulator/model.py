@@ -40,7 +40,6 @@ _TOOLS = {
         input_schema=_SCHEMA,
         read_only=name == "read",
         idempotent=False,
-        destructive=True,
     )
     for name in ("read", "write")
 }

@@ -221,25 +221,6 @@ async def test_an_agent_is_changed_and_compared(watched: WatchedPage) -> None:
     await watched.judge()
 
 
-async def test_a_tool_is_called_by_hand_and_its_form_outlives_a_reload(watched: WatchedPage) -> None:
-    page = watched.page
-    await watched.open(f"/agents/{demo.AGENT_ID}/servers/{demo.SHOP_SERVER}/tools")
-    await watched.judge()
-    await page.get_by_role("link", name="cancel_order").click()
-    order = page.get_by_label("order id")
-    await order.fill("ORD-9999")
-    await page.reload()
-    assert await order.input_value() == "ORD-9999"
-    await page.get_by_role("button", name="Call it").click()
-    await page.get_by_text("with this?").wait_for()
-    await watched.judge()
-    await page.get_by_role("button", name="Call cancel_order").click()
-    await page.locator("#tool-call .state.failed").wait_for()
-    await watched.judge()
-    await page.reload()
-    assert await order.input_value() == "ORD-9999"
-
-
 async def test_a_document_is_found_by_a_question(watched: WatchedPage) -> None:
     page = watched.page
     await watched.open("/knowledge")

@@ -233,34 +233,6 @@ class ServerChanges(changes_of(ServerBody)):  # type: ignore[misc] # as above
     """What is left out stays; `headers` are replaced together, and needed with a `url` of another origin."""
 
 
-class NewToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool by its server's name for it, and what it is called with. `confirmed`: although it may change or
-    destroy something, or a person has to allow it.
-    """
-
-    tool: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-    input: dict[str, Any] = {}
-    confirmed: bool = False
-
-
-class ToolCallOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool came to, by version `version` of the agent, in `ms` milliseconds.
-
-    `output` is what a model would get: the structured content, the text and the attachments by name and size,
-    or `{"error": words}` with `is_error`. `asks` is what the tool asks of a person instead: a call by hand
-    has nobody to answer. `trace_id` is in the logs of the tool-runner.
-    """
-
-    server: str
-    tool: str
-    version: int
-    trace_id: str
-    ms: int
-    is_error: bool
-    output: Any = None
-    asks: tuple[str, ...] = ()
-
-
 class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`language` stems its words: one that the database can search by; "simple" is for all others."""
 

@@ -19,7 +19,6 @@ from administration import (
     admin_read_models,
     admin_runs,
     admin_scores,
-    admin_tool_calls,
     admin_usage,
     admin_webhooks,
 )
@@ -81,7 +80,6 @@ ROUTES: tuple[Route, ...] = (
     route("PUT", _SERVER, admin_mcp_servers.put),
     route("PATCH", _SERVER, admin_mcp_servers.change),
     route("DELETE", _SERVER, admin_mcp_servers.remove),
-    route("POST", f"{_SERVER}/call", admin_tool_calls.call),
     route("GET", _AUTHORIZATION, admin_authorizations.get),
     route("PUT", _AUTHORIZATION, admin_authorizations.put),
     route("DELETE", _AUTHORIZATION, admin_authorizations.remove),

@@ -9,7 +9,6 @@ Postgres.
 from bus import _nats  # noqa: F401 - before all that imports nats
 from bus.bus import Bus
 from bus.commands import (
-    call_tool,
     check_agent,
     decide_approval,
     describe_conversation,
@@ -45,7 +44,6 @@ __all__ = [
     "Rpc",
     "Subscription",
     "Traces",
-    "call_tool",
     "check_agent",
     "decide_approval",
     "describe_conversation",

@@ -7,7 +7,6 @@ from bus.errors import BusUnavailable
 from bus.rpc import Rpc
 from contracts import messages, subjects, tool_messages, wire
 from contracts.timings import (
-    CALL_TOOL_ANSWER_SECONDS,
     CHECK_ANSWER_SECONDS,
     COMMAND_ASK_SECONDS,
     COMMAND_ASKS,
@@ -128,13 +127,3 @@ async def list_tools(
     """The tools of that version of the agent, asked for once. Raises BusUnavailable."""
     question = tool_messages.ListTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     return await rpc.ask(subjects.TOOLS_LIST, question, tool_messages.ToolsListed, timeout=TOOLS_LIST_SECONDS)
-
-
-async def call_tool(rpc: Rpc, question: tool_messages.CallTool) -> tool_messages.ToolCallAnswered:
-    """Have a tool called for a person.
-
-    Raises BusUnavailable: whether it was called is then unknown, unless it was a mere check.
-    """
-    return await rpc.ask(
-        subjects.TOOLS_CALL, question, tool_messages.ToolCallAnswered, timeout=CALL_TOOL_ANSWER_SECONDS
-    )

@@ -22,7 +22,6 @@ from contracts.subjects import (
     TOOLS,
     TOOLS_AUTHORIZE,
     TOOLS_AUTHORIZED,
-    TOOLS_CALL,
     TOOLS_CHECK,
     TOOLS_LIST,
     TRACES,
@@ -88,7 +87,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         "gateway": User(
             publish=(
                 *("chat.requests.*", "chat.control.cancel.*", "chat.commands.*", TOOLS_CHECK, MODELS_CHECK),
-                *(TOOLS_CALL, TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
+                *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
                 *_read(TRACES),
             ),
             subscribe=("chat.traces.*",),
@@ -104,7 +103,7 @@ USERS: Mapping[str, User] = MappingProxyType(
             ),
             subscribe=(
                 *("chat.traces.*", "chat.tools.results.*.*", "chat.control.cancel.*"),
-                *("chat.commands.*", MODELS_CHECK, WHAT_IF, TOOLS_CALL),
+                *("chat.commands.*", MODELS_CHECK, WHAT_IF),
             ),
         ),
         "tool-runner": User(
@@ -131,7 +130,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         "console": User(
             publish=(
                 *("chat.requests.*", "chat.control.cancel.*", "chat.commands.*", WHAT_IF),
-                *(TOOLS_LIST, TOOLS_CHECK, TOOLS_CALL, MODELS_CHECK),
+                *(TOOLS_LIST, TOOLS_CHECK, MODELS_CHECK),
                 *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
                 *_read(*(stream["name"] for stream in STREAMS)),
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),
@@ -140,7 +139,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         ),
         OPERATOR: User(
             publish=(
-                *("chat.commands.*", TOOLS_LIST, TOOLS_CHECK, TOOLS_CALL, TOOLS_AUTHORIZE),
+                *("chat.commands.*", TOOLS_LIST, TOOLS_CHECK, TOOLS_AUTHORIZE),
                 *(MODELS_CHECK, WHAT_IF),
                 *("$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.MSG.GET.*"),
                 *_read(*(stream["name"] for stream in STREAMS)),

@@ -14,7 +14,6 @@ DEAD = "DEAD"
 
 TOOLS_LIST = "chat.tools.list"
 TOOLS_CHECK = "chat.tools.check"
-TOOLS_CALL = "chat.tools.call"
 TOOLS_AUTHORIZE = "chat.tools.authorize"
 TOOLS_AUTHORIZED = "chat.tools.authorized"
 MODELS_CHECK = "chat.models.check"

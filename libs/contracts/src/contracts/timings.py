@@ -102,12 +102,6 @@ TOOLS_LISTED_SECONDS = 9.0
 TOOLS_LIST_SECONDS = 15.0
 """A worker waits so long for the listing of all servers of an agent."""
 
-CALL_TOOL_SECONDS = TOOL_MOST_SECONDS
-"""A call that a person makes by hand ends after so long, its listing and check included."""
-
-CALL_TOOL_ANSWER_SECONDS = 130.0
-"""The administrator waits so long for what such a call comes to."""
-
 # --- checks and commands ---------------------------------------------------------------------------
 CHECK_SECONDS = 15.0
 """Checking one tool server, or the provider, may take so long."""

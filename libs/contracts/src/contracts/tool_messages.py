@@ -1,6 +1,6 @@
 """The messages on the bus about tools: calls, their progress and results, lists and checks of servers."""
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -158,41 +158,3 @@ class ToolsChecked(BusMessage, frozen=True, kw_only=True):
     """The enabled MCP servers of an agent version, in its order."""
 
     servers: tuple[ServerCheck, ...]
-
-
-class CallTool(BusMessage, frozen=True, kw_only=True):
-    """Call a tool of an agent version for a person, not for a run, by request and reply on `chat.tools.call`.
-
-    With `check_only` it is only looked at whether it could be. `trace_id` is of this call alone.
-    """
-
-    trace_id: str
-    account_id: str
-    agent_id: str
-    agent_version: int
-    server: str
-    tool: str
-    input: dict[str, Any]
-    check_only: bool = False
-
-
-CallOutcome = Literal["called", "checked", "not_found", "invalid_input", "unavailable"]
-
-
-class ToolCallAnswered(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of CallTool; `detail` can be shown. `field` is the place in the input that does not fit.
-
-    `needs_approval`: by the agent's policy a person has to allow this tool. `may_destroy`: its server does
-    not say that it only reads or adds. `output` (a string that parses as JSON), `is_error` and `ms` are as in
-    ToolFinished; `asks` is what the tool asks a person, whom nobody asks here.
-    """
-
-    outcome: CallOutcome
-    detail: str = ""
-    field: str = ""
-    needs_approval: bool = False
-    may_destroy: bool = False
-    output: str = ""
-    is_error: bool = False
-    ms: int = 0
-    asks: tuple[str, ...] = ()

@@ -164,7 +164,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a model may be offered.
 
     `name` is what the model sees; `server` and `tool` say where it is. The hints are MCP's annotations,
-    with its defaults; one that only reads is not `destructive`, whatever this has.
+    with its defaults.
     """
 
     name: str
@@ -174,4 +174,3 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: dict[str, Any]
     read_only: bool = False
     idempotent: bool = False
-    destructive: bool = True

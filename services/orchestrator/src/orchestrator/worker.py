@@ -27,7 +27,6 @@ from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.rpc.conversation_commands import serving_commands
 from orchestrator.rpc.erasing import keep_removing
 from orchestrator.rpc.model_check import serving_checks
-from orchestrator.rpc.tool_call import serving_tool_calls
 from orchestrator.rpc.what_if import serving_what_ifs
 from orchestrator.run_agent import Agents
 from orchestrator.settings import Settings
@@ -51,7 +50,6 @@ async def work(settings: Settings, name: str, stop: asyncio.Event, timings: Timi
         async with (
             serving_commands(parts),
             serving_checks(parts),
-            serving_tool_calls(parts),
             serving_what_ifs(parts),
             serve_health(health, settings.host, settings.health_port) as port,
         ):

@@ -132,7 +132,6 @@ GROUPS: dict[str, Group] = {
             "add": Command(route=f"POST {_SERVERS}", arguments=("name", "url")),
             "change": Command(route=f"PATCH {_SERVERS}/{{name}}"),
             "remove": Command(route=f"DELETE {_SERVERS}/{{name}}"),
-            "call-tool": Command(route=f"POST {_SERVERS}/{{name}}/call", arguments=("tool",)),
         },
     ),
     "agents mcp-servers authorization": Group(

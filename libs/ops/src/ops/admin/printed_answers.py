@@ -18,7 +18,6 @@ from administration.admin_values import (
     Key,
     KnowledgeBase,
     ShownServer,
-    ToolCallOutcome,
 )
 from contracts.http import Approval
 from contracts.messages import AgentCheck
@@ -55,9 +54,8 @@ _COLUMNS: dict[type, str] = {
 
 
 def show_answer(kind: type, answer: Any, *, json_too: bool) -> int:
-    """The exit code: of a check or a call that has failed 1, of a comparison its verdict's."""
-    well = not answer.is_error if isinstance(answer, ToolCallOutcome) else True
-    well = answer.ok if isinstance(answer, AgentCheck) else well
+    """The exit code: of a check that has failed 1, of a comparison its verdict's."""
+    well = answer.ok if isinstance(answer, AgentCheck) else True
     if json_too:
         printing.as_json(msgspec.structs.asdict(answer) | {"ok": well} if kind is AgentCheck else answer)
     elif kind in _BY_TYPE:

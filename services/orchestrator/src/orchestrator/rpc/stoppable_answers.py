@@ -2,33 +2,28 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 from bus.rpc import Rpc
 from contracts import wire
 from contracts.replay_messages import WhatIf
-from contracts.tool_messages import CallTool
 from net_guard.addresses import looking_up_for
 from orchestrator.run.interruption import Interruption
 from runtime import logs
 
 QUEUE = "orchestrator"
 
-Question = TypeVar("Question", CallTool, WhatIf)
-
 
 @asynccontextmanager
 async def serving_stoppable(
     rpc: Rpc,
     subject: str,
-    kind: type[Question],
-    answered: Callable[[Question, Interruption], Awaitable[bytes]],
+    answered: Callable[[WhatIf, Interruption], Awaitable[bytes]],
 ) -> AsyncIterator[None]:
     """Answer while the block runs, as one of all orchestrators; what is under way is then interrupted."""
     running: set[Interruption] = set()
 
     async def answer(data: bytes) -> bytes:
-        question = wire.decode_message(kind, data)
+        question = wire.decode_message(WhatIf, data)
         interruption = Interruption()
         running.add(interruption)
         try:

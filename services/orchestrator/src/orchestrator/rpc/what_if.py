@@ -42,7 +42,7 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
             )
             return _fitting(replace(done, unrecorded=question.unrecorded))
 
-    async with serving_stoppable(parts.bus.rpc, subjects.WHAT_IF, WhatIf, answer):
+    async with serving_stoppable(parts.bus.rpc, subjects.WHAT_IF, answer):
         yield
 
 

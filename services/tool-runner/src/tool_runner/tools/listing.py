@@ -80,7 +80,6 @@ def _specs(found: Iterable[tuple[str, OfferedTool]]) -> tuple[ToolSpec, ...]:
             input_schema=tool.input_schema,
             read_only=tool.read_only,
             idempotent=tool.idempotent,
-            destructive=tool.destructive,
         )
         for place, tool in by_place.items()
     )

@@ -30,7 +30,6 @@ class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: Schema
     read_only: bool
     idempotent: bool
-    destructive: bool
 
     @property
     def repeatable(self) -> bool:
@@ -89,7 +88,6 @@ def _kept(listed: mcp_types.Tool, secrets: Sequence[str]) -> OfferedTool | LeftO
         input_schema=schema,
         read_only=bool(hints.read_only_hint),
         idempotent=bool(hints.idempotent_hint),
-        destructive=hints.destructive_hint is not False,
     )
 
 
