@@ -20,7 +20,7 @@ from deploy.manifest_settings import settings_findings
 
 ROOT = Path(__file__).resolve().parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
-OVERLAYS = ("small", "zonal", "archived")
+OVERLAYS = ("small", "zonal")
 _DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 """A variable of the Compose file, which has a default."""
 

@@ -4,7 +4,6 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
@@ -14,19 +13,11 @@ from judge.settings import Settings as JudgeSettings
 from mcp_demo.__main__ import McpDemoSettings
 from model_demo.__main__ import ModelDemoSettings
 from notifier.settings import Settings as NotifierSettings
-from ops.archive_folder import ARCHIVE_DIR
 from ops.prepare import DatabaseSettings
 from orchestrator.settings import Settings as OrchestratorSettings
 from projector.settings import Settings as ProjectorSettings
 from runtime.settings import FILE_SUFFIX, Setting, SettingsError, load, setting_of
 from tool_runner.settings import ToolRunnerSettings
-
-
-class ArchiveSettings(DatabaseSettings, frozen=True, kw_only=True):
-    """Of `agentchat archive`."""
-
-    archive_dir: Annotated[str, Setting(ARCHIVE_DIR)]
-
 
 _CONTAINERFILE = Path(__file__).with_name("Containerfile")
 SETTINGS: Mapping[str, type[msgspec.Struct]] = {
@@ -40,7 +31,6 @@ SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "mcp_demo": McpDemoSettings,
     "model_demo": ModelDemoSettings,
     "ops.main migrate": DatabaseSettings,
-    "ops.main archive": ArchiveSettings,
 }
 _FILLED_IN = base64.b64encode(bytes(32)).decode()
 """In the place of a file's content, which nobody has here; it does for every secret setting."""

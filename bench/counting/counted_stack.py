@@ -106,7 +106,7 @@ class StatementLog:
         )
 
 
-_POLLED = ("FROM archive_recalls", "FROM pg_locks", "UPDATE read_model_jobs")
+_POLLED = ("FROM pg_locks", "UPDATE read_model_jobs")
 """Read several times a second, chats or not: on a busy machine a chat would seem to cost one."""
 _SCRIPTS = ("evalsha", "eval", "fcall")
 _OURS = ("info", "ping")

@@ -226,7 +226,6 @@ READERS: Rows = {
         ),
         LAGS,
         WAITING,
-        rate("Conversations out of the archive, by outcome", "agentchat_archive_recalls_total", "outcome"),
     ),
     "Webhooks": (ATTEMPTS, EVENTS_BEHIND, ENDPOINTS_FAILING),
     "Judging": (

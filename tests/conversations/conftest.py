@@ -11,7 +11,6 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.migrations import migrate
 from runtime.postgres import Pool
-from tests.conversations.archived import ColdStorage, emptied_storage
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.read_models import Storage, empty
 from tests.conversations.replay_commands import Commands
@@ -51,10 +50,3 @@ async def emptied(migrated_database_url: str) -> None:
 @pytest.fixture
 def storage(store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str) -> Storage:
     return Storage(store, log, pool, migrated_database_url)
-
-
-@pytest.fixture
-async def cold(
-    migrated_database_url: str, pool: Pool, log: Log, store: ConversationStore, tmp_path: Path
-) -> ColdStorage:
-    return await emptied_storage(migrated_database_url, pool, log, store, tmp_path / "archive")

@@ -23,7 +23,6 @@ from ops.servers import postgres_server
 from ops.settings import Counts
 from runtime import failpoints
 from runtime.postgres import connection, open_pool
-from tests.conversations import archived
 from tests.deploy.prometheus import PROMETHEUS, Prometheus, running_prometheus
 from tests.harness import RunningStack, start_stack, temporary_folder
 from tests.system.calling import Caller
@@ -252,13 +251,6 @@ async def test_a_table_that_somebody_locks_leaves_the_read_models_behind(rig: Ri
         await conn.execute("LOCK TABLE messages IN ACCESS EXCLUSIVE MODE")
         async with meanwhile(agent.chat("Hello")):
             await rig.fires("AgentchatReadModelsBehind", follower="read models")
-
-
-async def test_a_file_of_the_archive_that_is_missing_lets_a_recall_fail(rig: Rig) -> None:
-    async with await psycopg.AsyncConnection.connect(owner_of(rig.stack)) as conn:
-        await conn.execute(archived.ENTRY_WITHOUT_FILE, {"id": "missing", "account": demo.LOAD_ACCOUNT_ID})
-        await conn.execute("INSERT INTO archive_recalls VALUES ('missing')")
-    await rig.fires("AgentchatRecallsFailing")
 
 
 async def test_endpoints_that_refuse_connections_make_webhooks_fail(rig: Rig) -> None:

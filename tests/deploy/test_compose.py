@@ -17,7 +17,6 @@ from ops.credentials import COMPOSE, write_all
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
 OURS = {
     "migrate",
-    "archive",
     "gateway",
     "orchestrator",
     "tool-runner",
@@ -139,7 +138,7 @@ def test_servers_are_not_published_and_reach_nobody_outside() -> None:
 def test_prometheus_reads_every_service() -> None:
     scraped = yaml.safe_load((ROOT / "deploy/compose/prometheus.yaml").read_text())["scrape_configs"]
     names = {each["job_name"] for each in scraped}
-    assert OURS - {"migrate", "archive"} <= names
+    assert OURS - {"migrate"} <= names
     for each in scraped:
         for found in each.get("dns_sd_configs", []):
             assert found["names"] == [each["job_name"]]

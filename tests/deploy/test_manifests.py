@@ -47,12 +47,6 @@ def _container(manifests: list[Manifest], name: str) -> Manifest:
     return container
 
 
-def _of_archive(manifests: list[Manifest]) -> Manifest:
-    job: Manifest = _one(manifests, "CronJob", "archive")["spec"]["jobTemplate"]["spec"]
-    pod: Manifest = job["template"]["spec"]
-    return pod
-
-
 def _set(manifests: list[Manifest], service: str, name: str, value: str) -> None:
     environ = _container(manifests, service)["env"]
     environ[:] = [each for each in environ if each["name"] != name] + [{"name": name, "value": value}]
@@ -252,7 +246,7 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
         "Secret agentchat-owner: its keys are [], and should be ['database-url']",
     ),
     (
-        lambda them: _drop(them, ("Job", "migrate"), ("CronJob", "archive")),
+        lambda them: _drop(them, ("Job", "migrate")),
         "Secret agentchat-owner: nothing uses it",
     ),
     (
@@ -292,18 +286,6 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
         lambda them: _one(them, "Service", "gateway")["metadata"].update(namespace="default"),
         "Service gateway: is in the namespace 'default'",
     ),
-    (
-        lambda them: _drop(them, ("PersistentVolumeClaim", "archive")),
-        "Deployment projector: claims archive, which is not there",
-    ),
-    (
-        lambda them: _of_archive(them)["containers"][0]["env"].pop(),
-        "CronJob archive, container archive: AGENTCHAT_ARCHIVE_DIR is not set",
-    ),
-    (
-        lambda them: _of_archive(them)["securityContext"].update(runAsUser=0),
-        "CronJob archive: may run as root (runAsNonRoot and a runAsUser other than 0 are needed)",
-    ),
 ]
 
 
@@ -312,7 +294,7 @@ _WRONG_TOGETHER: list[tuple[Change, str]] = [
     ("change", "finding"), _WRONG_TOGETHER, ids=[finding for _, finding in _WRONG_TOGETHER]
 )
 def test_what_does_not_fit_together_is_refused_by_name(change: Change, finding: str) -> None:
-    manifests = rendered("archived")
+    manifests = rendered("zonal")
     change(manifests)
     assert finding in kubernetes_findings(manifests, complete=True)
 

@@ -1,11 +1,8 @@
 """A conversation with an event that cannot be decoded: its run ends, and who asks is told."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import msgspec
-import psycopg
 import pytest
 from redis.asyncio import Redis
 
@@ -14,15 +11,9 @@ from contracts.events import AgentFacts
 from contracts.messages import ChatRequested
 from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import Begin, open_turn
-from conversations.archive.archive import Archive
-from conversations.archive.archive_store import FolderStore
-from conversations.archive.archive_work import ArchiveWork
 from conversations.event_store import mapper
 from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.opening.unreadable import NOT_RECALLED
 from orchestrator.orchestrator_services import Timings
-from runtime.postgres import open_pool
-from tests.conversations.archived import ENTRY_WITHOUT_FILE
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
 
@@ -90,30 +81,6 @@ async def test_its_next_message_is_refused_in_plain_words_and_not_saved(working:
     refused = await (await working.go_on(first, "And then?")).until(frames.Refused, seconds=10.0)
     assert (refused.code, refused.message) == ("internal_error", mapper.UNREADABLE)
     assert (await _topics(working, first.request))[-1] == NOBODY_KNOWS[0]
-
-
-async def test_a_message_to_one_that_the_archive_does_not_give_back_is_refused(
-    working: World, tmp_path: Path
-) -> None:
-    request = working.request(await working.agent(), new_conversation=False)
-    named = {"id": request.conversation_id, "account": working.account_id}
-    async with await psycopg.AsyncConnection.connect(working.settings.database_url) as owner:
-        await owner.execute(ENTRY_WITHOUT_FILE, named)
-    async with open_pool(working.settings.database_url) as pool:
-        work = ArchiveWork(pool, Archive(pool, FolderStore(tmp_path)))  # which has no such file
-
-        async def serve() -> None:
-            while True:
-                await work.recall()
-                await asyncio.sleep(0.01)
-
-        serving = asyncio.create_task(serve())
-        caller = await working.listen(request)
-        await working.bus.queues.request_chat(request)
-        refused = await caller.until(frames.Refused, seconds=10.0)
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
-    assert (refused.code, refused.message) == ("internal_error", NOT_RECALLED)
 
 
 async def test_another_accounts_is_not_found_in_the_words_of_an_unknown_one(working: World) -> None:

@@ -190,31 +190,15 @@ async def test_a_projector_is_ready_when_its_servers_answer(projectors: Projecto
     assert body == {"status": "ok", "checks": {"postgres": "ok", "nats": "ok", "log": "ok"}}
 
 
-_SETTINGS = {
-    "AGENTCHAT_DATABASE_URL": "postgresql://127.0.0.1:1/agentchat",
-    "AGENTCHAT_NATS_URL": "nats://127.0.0.1:1",
-    "AGENTCHAT_HEALTH_PORT": "0",
-    "AGENTCHAT_ARCHIVE_DIR": __file__,
-}
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({}, "AGENTCHAT_DATABASE_URL is not set"),
-        (_SETTINGS, f"AGENTCHAT_ARCHIVE_DIR: {__file__} cannot be used: File exists"),
-    ],
-)
-async def test_an_unset_or_wrong_setting_is_said_in_one_line(given: dict[str, str], reason: str) -> None:
+async def test_an_unset_setting_is_said_in_one_line() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-    environment |= given
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "projector"), env=environment, stderr=asyncio.subprocess.PIPE
     )
     async with asyncio.timeout(START_SECONDS):
         _, said = await process.communicate()
     assert process.returncode == 2
-    assert said.decode().splitlines() == [reason]
+    assert said.decode().splitlines() == ["AGENTCHAT_DATABASE_URL is not set"]
 
 
 def _get(url: str) -> tuple[int, dict[str, object]]:

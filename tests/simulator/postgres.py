@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from contracts import events
 from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
 from conversations import database
-from conversations.archive import recalls
 from conversations.errors import VersionConflict
 from conversations.event_store.appending import Item, LeaseChange
 from conversations.event_store.log import LogEntry
@@ -71,7 +70,6 @@ class Postgres(Server):
             id(executions._FIND): self._find_call,
             id(database._SERVER_NOW): lambda: [(self.time(),)],
             id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, None, None)],
-            id(recalls._STATE): lambda _conversation: [],  # nothing is archived
             id(tool_clock._NOW): lambda: [((_START + timedelta(seconds=world.now)).timestamp(),)],
         }
 

@@ -132,7 +132,7 @@ GRANT EXECUTE ON FUNCTION erase_piece() TO agentchat_service;
 
 class UnfinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
     """An erased conversation of which something is left: rows of the log, which no reader sees, and events of
-    which EVENTS may hold copies, or a file of the archive that it was in (one copy).
+    which EVENTS may hold copies.
     """
 
     conversation_id: str
@@ -167,9 +167,6 @@ SELECT conversation_id, sum(in_log)::bigint, sum(copies)::bigint
         SELECT conversation_id, 0, cardinality(positions) - forgotten FROM erasures WHERE passes = 0
          UNION ALL
         SELECT conversation_id, 0, cardinality(positions) - forgotten FROM erasure_pieces
-         UNION ALL
-        SELECT conversation_id, 0, 1 FROM archive_removals
-         WHERE EXISTS (SELECT FROM conversation_events
-                        WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')) AS parts
+) AS parts
  GROUP BY conversation_id ORDER BY sum(in_log) DESC, sum(copies) DESC, conversation_id LIMIT %s
 """

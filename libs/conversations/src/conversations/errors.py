@@ -1,7 +1,5 @@
 """What the store, the log and the leases raise, in addition to `runtime.postgres.DatabaseUnavailable`.
 
-NotRecalled is a DatabaseUnavailable: who does not know it tries again.
-
 ConversationsError
 ├── VersionConflict
 ├── UnstorableEvent
@@ -10,12 +8,8 @@ ConversationsError
 ├── WaitingLineFull
 ├── WaiterLost
 ├── TooMuchLoaded
-├── RebuildUnderWay
-├── UnreadableArchive
-└── ArchiveNotGiven
+└── RebuildUnderWay
 """
-
-from runtime.postgres import DatabaseUnavailable
 
 
 class ConversationsError(Exception):
@@ -82,21 +76,3 @@ class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistak
     def __init__(self, name: str, reason: str = "is being built by another process") -> None:
         super().__init__(f"{name} {reason}")
         self.name = name
-
-
-class UnreadableArchive(ConversationsError):  # noqa: N818 - a state, not a mistake
-    """A file of the archive is not there, or is not what was written."""
-
-
-class NotRecalled(DatabaseUnavailable):
-    """A conversation is in the archive, and was looked for there in vain: its file has to be put back."""
-
-    def __init__(self, conversation_id: str) -> None:
-        super().__init__(f"conversation {conversation_id} cannot be read from the archive")
-
-
-class ArchiveNotGiven(ConversationsError):  # noqa: N818 - a state, not a mistake
-    """A part of the log is in the archive, whose folder this process does not know."""
-
-    def __init__(self) -> None:
-        super().__init__("a part of the log is in the archive: set AGENTCHAT_ARCHIVE_DIR to its folder")

@@ -7,7 +7,6 @@ and append, never change or remove. After ConversationErased the conversation's 
 """
 
 from conversations import compacted_erasures, erased_rows, erasures
-from conversations.archive import archive_tables
 from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import FINISHED, VISIBLE_TEXT
@@ -126,7 +125,6 @@ STEPS = (
     compacted_erasures.PACK_STEP,
     search_table.STEP,
     timelines.STEP,
-    archive_tables.STEP,
     shards.STEP,
     feedback_table.STEP,
     judged_runs.STEP,

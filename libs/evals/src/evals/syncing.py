@@ -8,7 +8,6 @@ from typing import Literal
 import msgspec
 
 from contracts.ids import is_uuid
-from conversations.archive.recalls import archived_thread
 from conversations.chain.event_links import event_links
 from conversations.compacted_erasures import is_compacted
 from conversations.event_store.log import Log
@@ -18,11 +17,11 @@ from runtime.postgres import Pool
 
 _BATCH = 200
 
-CaseState = Literal["same", "archived", "erased", "changed", "other_account", "unknown", "damaged"]
+CaseState = Literal["same", "erased", "changed", "other_account", "unknown", "damaged"]
 """`archived`: its conversation is in the archive, whose files were not read. `changed`: the log has another
 event at its place. `unknown`: this log has never had its conversation.
 """
-FINE: frozenset[CaseState] = frozenset(("same", "archived"))
+FINE: frozenset[CaseState] = frozenset(("same",))
 
 
 class SyncedCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,21 +83,15 @@ class CaseSync:
                 return "unknown", f"{named} is not in this log"
             case _ if not account_id == origin.account_id == self._account_id:
                 return "other_account", f"{named} is of account {account_id}"
-            case "archived":
-                return "archived", f"{named} is in the archive"
             case _ if link is None:
                 return "changed", f"{named} has no event {origin.version}"
             case _:
                 return "changed", f"event {origin.version} of {named} has another hash"
 
-    async def _in_log(
-        self, conversation_id: str
-    ) -> tuple[str | None, Literal["there", "archived", "erased", "unknown"]]:
+    async def _in_log(self, conversation_id: str) -> tuple[str | None, Literal["there", "erased", "unknown"]]:
         """Its account, where that is known."""
         if not is_uuid(conversation_id):
             return None, "unknown"
-        if (archived := await archived_thread(self._pool, conversation_id)) is not None:
-            return archived[0], "archived"
         found = await self._log.newest_run(conversation_id)
         if found.version:
             return found.account_id, "erased" if found.erased else "there"

@@ -23,7 +23,6 @@ class RunFolder:
         self.processes = self.path / "processes.json"
         self.logs = self.path / "logs"
         self.nats = self.path / "nats"
-        self.archive = self.path / "archive"
         self.postgres = self.path / "postgres"
         self.valkey = self.path / "valkey"
 

@@ -210,25 +210,6 @@ def restore(
     run(backup_folder, at=when, replace=replace, as_json=as_json)
 
 
-@app.command()
-def archive(
-    older_than: Annotated[
-        str, typer.Option(metavar="DAYS", help="Conversations without an event for so long.")
-    ] = "365d",
-    account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="Of this account alone.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
-) -> None:
-    """Move cold conversations from the log to Parquet files, while the system runs.
-
-    The folder is AGENTCHAT_ARCHIVE_DIR, or `archive` in the run folder. What is read or continued comes back
-    by itself. Acts on AGENTCHAT_DATABASE_URL as the owner of its tables, as `migrate` does, or on the running
-    stack. The projector deletes the rows of the log a minute later.
-    """
-    from ops.archive_command import archive as run
-
-    run(older_than=older_than, account=account, as_json=as_json)
-
-
 @app.command("logins", hidden=True)
 @app.command()
 def credentials(

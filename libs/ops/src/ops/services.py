@@ -22,7 +22,6 @@ _DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS
 _MODEL_ALLOW = "AGENTCHAT_MODEL_ALLOW"
 _MCP_ALLOW = "AGENTCHAT_MCP_ALLOW"
 _WEBHOOK_ALLOW = "AGENTCHAT_WEBHOOK_ALLOW"
-_ARCHIVE_DIR = "AGENTCHAT_ARCHIVE_DIR"
 _PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
 _SECRETS = {
     _PROVISIONER_URL,
@@ -183,7 +182,6 @@ class Services:
         own = {_PROVISIONER_URL: self._wiring.owner.nats_url}
         if self._wiring.nats_replicas > 1:
             own["AGENTCHAT_NATS_REPLICAS"] = str(self._wiring.nats_replicas)
-        own[_ARCHIVE_DIR] = self._inherited.get(_ARCHIVE_DIR) or str(self._folder.archive)
         return self._worker(f"projector-{number}", "projector", own, port, Rank.PROJECTOR)
 
     def notifier(self, number: int, port: int) -> Process:

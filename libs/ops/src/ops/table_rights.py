@@ -1,8 +1,7 @@
 """What each service may do in the database, table by table; granted after every migration.
 
 Nobody here may change or remove a stored event: the one way is to append ConversationErased. Its trigger and
-`erase_piece` remove what was before it, `compact_erasures` itself after weeks, and nothing else. What the
-owner has archived leaves the log by `delete_archived_rows`. `recall_conversation` brings it back, verified.
+`erase_piece` remove what was before it, `compact_erasures` itself after weeks, and nothing else.
 """
 
 from typing import LiteralString
@@ -50,24 +49,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "compacted_erasures": {},
     "compacted_usage": {"gateway": _READ},
     "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "judge": _READ},
-    # The archive. `agentchat archive` acts as the owner; the projector rewrites files and brings back.
-    "archive_files": {"projector": "SELECT, UPDATE (generation, is_complete), DELETE"},
-    "archived_conversations": {
-        "gateway": _READ,
-        "orchestrator": _READ,
-        "projector": _READ,
-        "notifier": _READ,
-        "judge": _READ,
-    },
-    "archive_removals": {"gateway": _READ, "projector": "SELECT, DELETE"},
-    "archive_recalls": {
-        "gateway": _APPEND,
-        "orchestrator": _APPEND,
-        "notifier": _APPEND,
-        "judge": _APPEND,
-        "projector": "SELECT, INSERT, UPDATE (tries), DELETE",
-    },
-    "recalled_conversations": {},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
     "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
@@ -169,8 +150,7 @@ async def grant(database_url: str) -> None:
         await _run(
             conn,
             "GRANT EXECUTE ON FUNCTION erase_piece(), compact_erasures(integer, integer),"
-            " drop_compacted_leaves(integer, integer), delete_archived_rows(integer),"
-            " recall_conversation(text, bigint[], bigint[], text[], bytea[], bytea[]) TO {}",
+            " drop_compacted_leaves(integer, integer) TO {}",
             role_of("projector"),
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))

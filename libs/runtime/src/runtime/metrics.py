@@ -269,9 +269,6 @@ LAG = Gauge(
     "How long ago a follower was at the end of the log, by follower, that of read models by shard too.",
     "s",
 )
-RECALLS = Counter(
-    "agentchat.archive.recalls", "Conversations that were to be brought back from the archive, by outcome."
-)
 WAITING_LINE = Gauge("agentchat.runs.in_line", "Runs that wait for an earlier one of their conversation.")
 APPROVALS = Gauge("agentchat.approvals.waiting", "Runs that wait for a person's decision.")
 

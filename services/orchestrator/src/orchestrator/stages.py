@@ -13,7 +13,7 @@ import msgspec
 from bus import Delivery
 from contracts.messages import CancelRequested, ChatRequested
 from conversations.aggregate.conversation import Conversation, Run
-from conversations.errors import NotRecalled, UnreadableEvent
+from conversations.errors import UnreadableEvent
 from conversations.leases.leases import Lease
 from directory.agents import AgentConfig
 from orchestrator.run.channel import TraceChannel
@@ -26,7 +26,7 @@ S = TypeVar("S", bound="Received")
 class FoundConversation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What a request was found with. It may be old: the version of the conversation says so at its append."""
 
-    conversation: Conversation | UnreadableEvent | NotRecalled
+    conversation: Conversation | UnreadableEvent
     first_in_line: bool
     agent: AgentConfig | None
 

@@ -8,12 +8,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from conversations.archive.archive_log import open_archive_log
 from conversations.database import DatabaseError
 from conversations.errors import ConversationsError, RebuildUnderWay
+from conversations.event_store.log import open_log
 from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
 from conversations.projections.read_model_jobs import (
@@ -92,15 +91,12 @@ class JobRunner:
         pool: Pool,
         projections: Sequence[Projection],
         built: Callable[[], None],
-        *,
-        archive: Path | None = None,
     ) -> None:
         self._database_url = database_url
         self._name = name
         self._pool = pool
         self._projections = {each.name: each for each in projections}
         self._built = built
-        self._archive = archive
         self._logger = get_logger("projector.job_runner")
 
     async def run(self) -> NoReturn:
@@ -158,7 +154,7 @@ class JobRunner:
             return
         async with (
             open_pool(self._database_url, max_size=len(projections) + CONNECTIONS) as pool,
-            open_archive_log(self._database_url, self._archive, max_size=2) as log,
+            open_log(self._database_url, max_size=2) as log,
         ):
             while True:
                 try:

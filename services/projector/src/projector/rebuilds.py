@@ -5,13 +5,12 @@ While a leader leads, and next to all else that it does: what is live serves unt
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
-from conversations.archive.archive_log import open_archive_log
 from conversations.database import DatabaseError
 from conversations.errors import ConversationsError
+from conversations.event_store.log import open_log
 from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch, due, rebuild
@@ -51,14 +50,11 @@ class Rebuilds:
         pool: Pool,
         projections: Sequence[Projection],
         built: Callable[[], None],
-        *,
-        archive: Path | None = None,
     ) -> None:
         self._database_url = database_url
         self._pool = pool
         self._projections = projections
         self._built = built
-        self._archive = archive
         self._logger = get_logger("projector.rebuilds")
 
     async def run(self) -> None:
@@ -79,6 +75,6 @@ class Rebuilds:
         self._logger.info("rebuild_begins", read_models=[each.name for each in found])
         async with (
             open_pool(self._database_url, max_size=len(found) + CONNECTIONS) as pool,
-            open_archive_log(self._database_url, self._archive, max_size=2) as log,
+            open_log(self._database_url, max_size=2) as log,
         ):
             await rebuild(pool, log, found, LoggedBuild(self._built))

@@ -17,8 +17,6 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     nats_provisioner_url: Annotated[str | None, Setting("AGENTCHAT_NATS_PROVISIONER_URL", secret=True)] = None
     """Of the user who may make streams, where `nats_url` has one who may not."""
     nats_replicas: Annotated[Literal[1, 3, 5], Setting("AGENTCHAT_NATS_REPLICAS")] = 1
-    archive_dir: Annotated[str | None, Setting("AGENTCHAT_ARCHIVE_DIR")] = None
-    """Where the files of archived conversations are."""
     health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"

@@ -1,20 +1,13 @@
 """The projector process: what it is made of, and how it starts and stops."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from bus import Bus, users
-from conversations.archive import archive_work
-from conversations.archive.archive import Archive
-from conversations.archive.archive_store import FolderStore
-from conversations.archive.archive_work import ArchiveWork
-from conversations.archive.recalls import has_archive
 from conversations.compacted_erasures import AT_ONCE as COMPACTED_AT_ONCE
 from conversations.database import EVENTS_TABLE
 from conversations.event_store.shared_log import SharedLog
@@ -35,7 +28,6 @@ from runtime.following import follow
 from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
-from runtime.settings import SettingsError
 from runtime.worker import until_stopped
 from webhooks import delivery_projection, outbox
 
@@ -43,37 +35,21 @@ _CONNECTIONS = 6
 _MEASURE_SECONDS = 3.0
 _OLD_DELIVERIES_BATCH = 5000
 _OLD_DELIVERIES_POLL_SECONDS = 3600.0
-_RECALLS_POLL_SECONDS = 0.25
-"""Who requests a conversation back waits for it."""
-_ARCHIVE_POLL_SECONDS = 2.0
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Share the work until `stop` is set."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
-    archive = _archive_folder(settings)
     async with (
         _provisioning(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
         # All that it commits is done again, should the server lose it (decision 46).
         open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
     ):
-        projector = Projector(settings.database_url, name, bus, pool, archive=archive)
+        projector = Projector(settings.database_url, name, bus, pool)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
             await until_stopped(stop, projector.run)
-
-
-def _archive_folder(settings: Settings) -> Path | None:
-    """Raises SettingsError where no file can be stored there."""
-    if settings.archive_dir is None:
-        return None
-    folder = Path(settings.archive_dir)
-    try:
-        FolderStore(folder).check()
-    except OSError as error:
-        raise SettingsError(f"AGENTCHAT_ARCHIVE_DIR: {folder} cannot be used: {error.strerror}") from None
-    return folder
 
 
 @asynccontextmanager
@@ -94,14 +70,12 @@ class Projector:
     one process does for all.
     """
 
-    def __init__(
-        self, database_url: str, name: str, bus: Bus, pool: Pool, *, archive: Path | None = None
-    ) -> None:
+    def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool) -> None:
         self._log = log = SharedLog(pool)
         self._pool = pool
         self._follower = Follower(pool, log, PROJECTIONS, reset=False)
-        self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt, archive=archive)
-        self._jobs = JobRunner(database_url, name, pool, PROJECTIONS, self._rebuilt, archive=archive)
+        self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
+        self._jobs = JobRunner(database_url, name, pool, PROJECTIONS, self._rebuilt)
         self._erasing = LogFollower(
             "erasures",
             erasure.ErasureStep(bus, pool).step,
@@ -126,7 +100,6 @@ class Projector:
             ),
         )
         self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
-        self._archiving = () if archive is None else _archiving(pool, archive)
         self._deliveries = delivery_projection.DeliveryProjection(pool, log)
         self._reading = LogFollower("read models", self._follower.step, self._follower.batch)
         self._followings = (
@@ -158,11 +131,8 @@ class Projector:
     async def _lead(self) -> None:
         self._deliveries.begin_again()
         self._feed.begin_again()
-        with contextlib.suppress(DatabaseUnavailable):
-            if not self._archiving and await has_archive(self._pool):
-                get_logger("projector").error("archive_not_served", unset="AGENTCHAT_ARCHIVE_DIR")
         async with asyncio.TaskGroup() as tasks:
-            others = (self._erasing, self._erasing_rows, *self._tidying, *self._archiving)
+            others = (self._erasing, self._erasing_rows, *self._tidying)
             for following in (*self._followings, *others):
                 tasks.create_task(following.run())
             tasks.create_task(self._rebuilds.run())
@@ -211,16 +181,3 @@ class Projector:
         if self._leases.leading:
             for following in (*self._followings, self._erasing):
                 following.check()
-
-
-def _archiving(pool: Pool, folder: Path) -> tuple[LogFollower, ...]:
-    work = ArchiveWork(pool, Archive(pool, FolderStore(folder)))
-    return (
-        LogFollower(
-            "archive recalls", work.recall, archive_work.RECALLS_AT_ONCE, poll_seconds=_RECALLS_POLL_SECONDS
-        ),
-        LogFollower("archived rows", work.delete_rows, 1, poll_seconds=_ARCHIVE_POLL_SECONDS),
-        LogFollower(
-            "archive files", work.rewrite, archive_work.FILES_AT_ONCE, poll_seconds=_ARCHIVE_POLL_SECONDS
-        ),
-    )

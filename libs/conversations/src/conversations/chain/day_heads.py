@@ -82,9 +82,7 @@ async def compare(
     if head.day < dropped_before:
         return _of_dropped(head, set(now), set(leaves))
     if await _is_lost_within(pool, head):
-        reason = (
-            "it was taken within a day, of which conversations were compacted or archived: use a whole day's"
-        )
+        reason = "it was taken within a day, of which conversations were compacted: use a whole day's"
         return HeadDifference(day=head.day, reason=reason)
     differing = {leaf.conversation_id for leaf in set(now) ^ set(leaves)} if leaves else ()
     reason = f"positions {head.after + 1:,} to {head.through:,} are not what they were"
@@ -135,10 +133,8 @@ WITH day AS (
            (SELECT min(position) FROM feed_days WHERE position > %(through)s) AS through
 )
 SELECT NOT EXISTS (SELECT FROM feed_days WHERE position = %(through)s)
-   AND (EXISTS (SELECT FROM compacted_erasures, day
-                 WHERE first_position <= day.through AND last_position > day.before)
-        OR EXISTS (SELECT FROM archived_conversations, day
-                    WHERE NOT in_log AND positions[1] <= day.through AND last_position > day.before))
+   AND EXISTS (SELECT FROM compacted_erasures, day
+                WHERE first_position <= day.through AND last_position > day.before)
 """
 
 # Positions of an erased conversation ascend: those whose first and last are next to the day are passed over.
@@ -152,11 +148,6 @@ _LEAVES = sql.SQL(
     "  SELECT conversation_id, position, seal"
     "    FROM erased_links, unnest(positions, seals) AS link (position, seal)"
     "   WHERE positions[1] <= %(through)s AND positions[cardinality(positions)] > %(after)s"
-    "     AND position > %(after)s AND position <= %(through)s"
-    "   UNION ALL"
-    "  SELECT conversation_id, position, link.seal"
-    "    FROM archived_conversations, unnest(positions, seals) AS link (position, seal)"
-    "   WHERE NOT in_log AND positions[1] <= %(through)s AND last_position > %(after)s"
     "     AND position > %(after)s AND position <= %(through)s"
     "   UNION ALL"
     "  SELECT conversation_id::text, position, seal"

@@ -30,7 +30,3 @@ class Cache:
         """Forget all of them: they may not be in the log any more."""
         self._states.clear()
         self.edition += 1
-
-    def forget(self, conversation_id: str) -> None:
-        """Keep no state of it."""
-        self._states.pop(conversation_id)

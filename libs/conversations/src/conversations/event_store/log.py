@@ -16,7 +16,6 @@ from psycopg import sql
 
 from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all
-from conversations.archive.recalls import brought_back
 from conversations.database import EVENTS_TABLE, FOUND, VISIBLE
 from conversations.event_store import mapper
 from conversations.event_store.load_budget import count_loaded
@@ -61,13 +60,7 @@ class LogOutline(msgspec.Struct, frozen=True):
 
 
 class Log:
-    """A reader of the log. Every call raises DatabaseUnavailable where Postgres does not answer.
-
-    A conversation that is in the archive comes back into the log when it is read (`archive.recalls`).
-    """
-
-    reads_archive = False
-    """Whether `read` gives what was moved to the archive too (`archive.archive_log`)."""
+    """A reader of the log. Every call raises DatabaseUnavailable where Postgres does not answer."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -150,7 +143,7 @@ class Log:
         an account while others want to: `account_id`, where the first page does not have its start.
         """
         key = account_id or conversation_id
-        entries = await self.page_of(conversation_id, after_version, until_version, look=after_version == 0)
+        entries = await self._page_of(conversation_id, after_version, until_version)
         if entries and entries[0].version == 1:
             key = _account_of(entries[0].state) or key
         while entries:
@@ -159,21 +152,11 @@ class Log:
             if not _fills_a_page(entries):
                 return
             async with self._later_pages.turn(key):
-                entries = await self.page_of(conversation_id, after_version, until_version, look=True)
+                entries = await self._page_of(conversation_id, after_version, until_version)
 
-    async def page_of(
-        self, conversation_id: str, after_version: int, until_version: int | None, *, look: bool
-    ) -> list[LogEntry]:
-        """A page of a conversation's entries; of one in the archive where nothing is found and `look`."""
-        page = await self.page_in_log(conversation_id, after_version, until_version)
-        if page or not look or not await brought_back(self._pool, conversation_id):
-            return page
-        return await self.page_in_log(conversation_id, after_version, until_version)
-
-    async def page_in_log(
+    async def _page_of(
         self, conversation_id: str, after_version: int, until_version: int | None
     ) -> list[LogEntry]:
-        """The same of what the log itself has."""
         parameters = (conversation_id, after_version, until_version, PAGE_ENTRIES, PAGE_BYTES)
         return await self._entries(_ROWS, parameters)
 
@@ -225,8 +208,6 @@ class Log:
         the conversation is.
         """
         rows = await self._entries(_NEWEST_RUN, {"conversation": conversation_id})
-        if not rows and await brought_back(self._pool, conversation_id):
-            rows = await self._entries(_NEWEST_RUN, {"conversation": conversation_id})
         fold = functools.partial(_folded_on, Conversation(conversation_id=conversation_id), decode=_readable)
         return await self._with_account(await in_thread_if_large(fold, rows))
 

@@ -128,12 +128,7 @@ class ConversationStore:
         beginning: Beginning | None = None,
     ) -> str | None:
         stored = events_of(conversation_id, version, facts)
-        try:
-            return await self._writer.append(Item(conversation_id, version, stored, lease, beginning))
-        except VersionConflict:
-            # It may be in the archive since it was loaded: then only a load from its beginning finds that.
-            self._cache.forget(conversation_id)
-            raise
+        return await self._writer.append(Item(conversation_id, version, stored, lease, beginning))
 
     def _following(
         self, conversation: Conversation, new: Sequence[events.Event], facts: Sequence[tuple[str, bytes]]

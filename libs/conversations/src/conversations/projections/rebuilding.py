@@ -12,9 +12,8 @@ from typing import TypeVar
 
 import psycopg
 
-from conversations.archive.recalls import has_archive
 from conversations.database import REBUILD_LOCK
-from conversations.errors import ArchiveNotGiven, RebuildUnderWay
+from conversations.errors import RebuildUnderWay
 from conversations.event_store.log import Log
 from conversations.projections import shadow
 from conversations.projections.applying import FactReader, LogPage, RefusedEvent, take
@@ -82,8 +81,7 @@ class Build:
         self._watch = watch or Watch()
 
     async def prepare(self) -> None:
-        """Make the shadows, or find those that are there. Raises ArchiveNotGiven, DatabaseUnavailable."""
-        await self._check_archive()
+        """Make the shadows, or find those that are there. Raises DatabaseUnavailable."""
         for each in self._projections:
             async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
                 self.positions[each.name] = await shadow.prepare(conn, each, self._schema)
@@ -121,12 +119,10 @@ class Build:
     ) -> T:
         """Bring it up to `target`; then what `work` returns, all in one transaction.
 
-        It is repeated where the live table is in use for too long. Raises ArchiveNotGiven,
-        DatabaseUnavailable.
+        It is repeated where the live table is in use for too long. Raises DatabaseUnavailable.
         """
         for _ in range(_TRIES):
             await self.advance(await target(), only=projection)
-            await self._check_archive()
             async with connection(self._pool, seconds=seconds) as conn:
                 with contextlib.suppress(*_BUSY):
                     async with conn.transaction():
@@ -147,11 +143,6 @@ class Build:
             await self._bring(conn, projection, page, position)
             position = page.end
         return position
-
-    async def _check_archive(self) -> None:
-        """What is archived would be missing from a read model that is built from the log alone."""
-        if not self._log.reads_archive and await has_archive(self._pool):
-            raise ArchiveNotGiven
 
     async def _write(self, projection: Projection, page: LogPage) -> None:
         position = self.positions[projection.name]
@@ -183,8 +174,7 @@ async def rebuild(
     `pool` is to have CONNECTIONS more connections than there are projections. Nobody can follow the log into
     a live one during its swap, so what it has is never less than before.
 
-    Raises RebuildUnderWay where another process does it or a projector of 0.9.0 works, ArchiveNotGiven where
-    `log` does not read what is archived, DatabaseUnavailable.
+    Raises RebuildUnderWay where another process does it or a projector of 0.9.0 works, DatabaseUnavailable.
     """
     watch = watch or Watch()
     build = Build(pool, log, projections, "rebuilding", watch=watch, batch=batch)

@@ -1,14 +1,13 @@
 """From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
 
 from collections.abc import AsyncIterator
-from typing import Any, LiteralString
+from typing import LiteralString
 
 import msgspec
 from psycopg import sql
 
 from contracts.values import Form
 from conversations.aggregate.conversation import Run, fold
-from conversations.archive.recalls import brought_back_by_trace
 from conversations.database import FOUND_TEXT
 from conversations.event_store.log import Log
 from conversations.event_store.turns import in_turns
@@ -71,23 +70,16 @@ class FoundRun(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-async def find_run(pool: Pool, trace_id: str, *, account_id: str | None = None) -> FoundRun | None:
+async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
     """The run of a trace, or the request in line before a busy conversation. Raises DatabaseUnavailable.
 
-    None where it is unknown or erased, or no worker has taken the request up yet. One that is in the archive
-    comes back, where `account_id` is given only to its own account.
+    None where it is unknown or erased, or no worker has taken the request up yet.
     """
-    row = await _find(pool, trace_id)
-    if row is None and await brought_back_by_trace(pool, trace_id, account_id):
-        row = await _find(pool, trace_id)
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
     if row is None or row[1] is None:
         return None
     return FoundRun(**dict(zip(FoundRun.__struct_fields__, row, strict=True)))
-
-
-async def _find(pool: Pool, trace_id: str) -> tuple[Any, ...] | None:
-    async with connection(pool) as conn:
-        return await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
 
 
 async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:

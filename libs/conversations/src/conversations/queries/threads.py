@@ -9,19 +9,17 @@ import msgspec
 from psycopg import sql
 
 from contracts import events
-from conversations.archive.recalls import archived_thread, brought_back
 from conversations.database import EVENTS_TABLE, FOUND
 from conversations.event_store import mapper
 from runtime.postgres import Pool, connection
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation that exists; `version` is that of its last event. Not `in_log`: it is archived."""
+    """A conversation that exists; `version` is that of its last event."""
 
     conversation_id: str
     account_id: str
     version: int
-    in_log: bool = True
 
 
 class SavedMessage(msgspec.Struct, frozen=True):
@@ -58,21 +56,9 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
     """
     async with connection(pool) as conn:
         row = await (await conn.execute(_FIND, [conversation_id] * 3)).fetchone()
-    if row is not None:
-        return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
-    archived = await archived_thread(pool, conversation_id)
-    if archived is None:
+    if row is None:
         return None
-    return Thread(conversation_id=conversation_id, account_id=archived[0], version=archived[1], in_log=False)
-
-
-async def readable(pool: Pool, thread: Thread) -> None:
-    """Bring a conversation back that is in the archive: what follows reads the log.
-
-    Raises DatabaseUnavailable.
-    """
-    if not thread.in_log:
-        await brought_back(pool, thread.conversation_id)
+    return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
 
 
 async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:

@@ -9,17 +9,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from conversations.archive.archive_audit import ArchiveAudit, audit_archive
-from conversations.archive.recalls import has_archive
 from conversations.chain import auditing, day_heads
 from conversations.chain.auditing import Audit, Scope
 from conversations.chain.day_heads import HeadDifference
 from conversations.compacted_erasures import LEAVES_KEPT_DAYS
-from conversations.errors import ArchiveNotGiven
 from conversations.event_store.log import Log
 from ops import printing
 from ops.admin.options import AsJson
-from ops.archive_folder import archive_of, log_of
 from ops.connections import run
 from ops.errors import SetupError
 from ops.output import counted
@@ -43,7 +39,6 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     """What `--json` prints."""
 
     audit: Audit
-    archived: ArchiveAudit
     days: list[date]
     differences: list[HeadDifference]
 
@@ -162,9 +157,8 @@ def _heads(against: Sequence[Path], public_keys: Sequence[str]) -> list[SignedHe
 async def _audited(
     pool: Pool, scope: Callable[[Pool, Log], Awaitable[Scope]], heads: Sequence[SignedHead]
 ) -> _Report:
-    log = log_of(pool)
+    log = Log(pool)
     wanted = await scope(pool, log)
-    archived = await _audited_archive(pool, wanted)
     with progress("audit") as bar:
         task = bar.add_task("events", total=wanted.last, completed=wanted.first - 1)
         audited = await auditing.audit(
@@ -174,32 +168,17 @@ async def _audited(
     compared = [
         await day_heads.compare(pool, log, each.head, each.leaves, dropped_before=before) for each in heads
     ]
-    audited.broken += archived.broken
     return _Report(
         audit=audited,
-        archived=archived,
         days=[each.head.day for each in heads],
         differences=[each for each in compared if each is not None],
     )
-
-
-async def _audited_archive(pool: Pool, scope: Scope) -> ArchiveAudit:
-    """All of it, also where `scope` is a part of the log. Raises ArchiveNotGiven, DatabaseUnavailable."""
-    archive = archive_of(pool)
-    if archive is not None:
-        return await audit_archive(archive, scope.conversations)
-    if await has_archive(pool):
-        raise ArchiveNotGiven
-    return ArchiveAudit()
 
 
 def _print(report: _Report, *, each_erased: bool) -> None:
     """With `each_erased` every conversation that was erased; else their number."""
     found = report.audit
     parts = [f"{counted(found.events, 'event')} up to position {found.last:,}"]
-    if report.archived.conversations:
-        of = counted(report.archived.conversations, "archived conversation")
-        parts.append(f"{counted(report.archived.events, 'event')} of {of}")
     parts.append(f"{counted(len(found.erased), 'conversation')} erased")
     if unproved := sum(not each.proved for each in found.erased):
         parts.append(f"{unproved:,} of them without proof of what was erased")

@@ -14,13 +14,10 @@ import typer
 from administration import admin_accounts
 from contracts.admin_errors import NotFound
 from contracts.ids import is_uuid
-from conversations.archive.recalls import has_archive
-from conversations.errors import ArchiveNotGiven
 from conversations.event_store.log import Log
 from conversations.queries import find_run
 from conversations.transfer import file_format, moving
 from ops import printing
-from ops.archive_folder import log_of
 from ops.connections import NoneSuchError, run
 from ops.errors import SetupError, StackError
 from ops.output import counted, forget_stdout, one_line
@@ -72,7 +69,7 @@ def export(
 
 
 async def _export(pool: Pool, conversations: Sequence[str], account: str | None, file: BinaryIO) -> Written:
-    log = log_of(pool)
+    log = Log(pool)
     wanted = await chosen_ids(pool, log, conversations, account)
     out = file_format.FileWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
     done = Written()
@@ -96,10 +93,8 @@ async def chosen_ids(
 ) -> AsyncIterator[str]:
     """These conversations; or those of an account; or, where neither is given, all.
 
-    Raises NoneSuchError, ArchiveNotGiven, before the first one.
+    Raises NoneSuchError, before the first one.
     """
-    if not log.reads_archive and await has_archive(pool):
-        raise ArchiveNotGiven
     if conversations:
         known = await log.accounts_of(conversations)
         for each in conversations:

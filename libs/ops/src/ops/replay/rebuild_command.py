@@ -7,8 +7,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from conversations.archive.archive_log import open_archive_log
-from conversations.event_store.log import Log
+from conversations.event_store.log import Log, open_log
 from conversations.projections import rebuilding, verifying
 from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
@@ -17,7 +16,6 @@ from conversations.projections.rebuilding import CONNECTIONS, Watch
 from conversations.projections.verifying import VerifiedReadModel
 from ops import connections, printing
 from ops.admin.options import AsJson
-from ops.archive_folder import archive_folder
 from ops.errors import SetupError
 from ops.printing import progress, warn
 from runtime.postgres import Pool, open_pool
@@ -60,7 +58,7 @@ def run(
         with Bar(verb, reports_parked) as bar:
             async with (
                 open_pool(url, max_size=len(projections) + CONNECTIONS) as pool,
-                open_archive_log(url, archive_folder(), max_size=2) as log,
+                open_log(url, max_size=2) as log,
             ):
                 return await work(pool, log, projections, bar)
 

@@ -12,11 +12,11 @@ from contracts.text import escaped
 from conversations.aggregate.canonical_stream import rendered
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
+from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
 from conversations.queries.time_travel import Past, parse_version_or_time, past_of
 from ops import printing
 from ops.admin.options import AsJson
-from ops.archive_folder import log_of
 from ops.connections import NoneSuchError, run
 from ops.errors import SetupError
 from ops.output import one_line
@@ -55,7 +55,7 @@ def _past(conversation: str, at: str | None) -> Past:
         place = None if at is None else parse_version_or_time(at)
     except ValueError as error:
         raise SetupError(f"--at: {one_line(at or '', 60)!r} {error}") from None
-    past = run(lambda _, pool: past_of(log_of(pool), conversation_id, place))
+    past = run(lambda _, pool: past_of(Log(pool), conversation_id, place))
     if past.head == 0:
         raise NoneSuchError(f"no such conversation: {conversation_id}")
     if past.conversation.erased:

@@ -19,7 +19,7 @@ from console.frame.rendering import page
 from console.frame.roles import Role
 from contracts import http
 from contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
-from conversations.queries.threads import SavedMessage, find_thread, messages_of, readable
+from conversations.queries.threads import SavedMessage, find_thread, messages_of
 from directory.shown_names import shown_names
 
 _STATES = ("pending", "approved", "denied", "expired", "cancelled")
@@ -192,7 +192,6 @@ async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMess
     thread = await find_thread(pool, conversation_id)
     if thread is None:
         return ()
-    await readable(pool, thread)
     await note_read(request, conversation_id, thread.account_id)
     found = await messages_of(
         pool,

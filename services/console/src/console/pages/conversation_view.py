@@ -19,7 +19,7 @@ from conversations.judged.run_scores import RunScore, scores_of
 from conversations.projections.conversations_table import TITLE_LENGTH
 from conversations.queries.find_run import find_run
 from conversations.queries.run_timeline import Timeline, TimelineBar, timeline_of
-from conversations.queries.threads import find_thread, readable
+from conversations.queries.threads import find_thread
 from conversations.queries.time_travel import past_of
 from directory.shown_names import ShownNames, shown_names
 from runtime.postgres import Pool, connection
@@ -146,7 +146,6 @@ async def look_at(
     thread = await find_thread(pool, conversation_id)
     if thread is None:
         return await _erased(log, conversation_id)
-    await readable(pool, thread)
     version = min(max(1, thread.version if at is None else at), thread.version)
     first = await _first_version(pool, version, thread.version, None if at is not None else trace_id)
     last = min(thread.version, first + WINDOW)

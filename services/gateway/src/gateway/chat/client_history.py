@@ -13,7 +13,7 @@ from contracts import ids
 from contracts.values import Role, ShownMessage
 from conversations.queries import shown_history
 from conversations.queries.shown_history import Continued, Digests, digests_of, place_of
-from conversations.queries.threads import Thread, find_thread, readable
+from conversations.queries.threads import Thread, find_thread
 from gateway.chat.admitted_request import AdmittedRequest
 from gateway.chat.chat_body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
 from gateway.chat.run_request import Fork, RunRequest
@@ -148,5 +148,4 @@ async def _thread(pool: Pool, account_id: str, key: str) -> Thread | None:
     thread = await find_thread(pool, conversation_id)
     if thread is None or thread.account_id != account_id:
         return None
-    await readable(pool, thread)
     return thread

@@ -65,7 +65,6 @@ async def provide_thread(request: GatewayRequest, conversation_id: ConversationI
     thread = await threads.find_thread(pool, conversation_id)
     if thread is None or thread.account_id != request.auth.account_id:
         raise Refusal("conversation_not_found")
-    await threads.readable(pool, thread)
     if place is None or isinstance(place, int):
         return ShownThread(conversation_id, _version(thread, place))
     return ShownThread(conversation_id, await threads.version_at(pool, thread, place))

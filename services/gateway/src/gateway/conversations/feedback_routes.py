@@ -181,7 +181,6 @@ async def _found(request: GatewayRequest, message_id: str) -> _Reply:
     thread = None if place is None else await threads.find_thread(pool, place[0])
     if place is None or thread is None or thread.account_id != request.auth.account_id:
         raise _not_found()
-    await threads.readable(pool, thread)
     conversation_id, trace_id = place
     if ids.is_trace_id(message_id):
         message_id = ids.reply_id(trace_id)

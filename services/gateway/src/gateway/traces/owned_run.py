@@ -32,7 +32,7 @@ async def run_of(parts: GatewayServices, caller: Caller, trace_id: str) -> Found
     Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable.
     """
     known = ids.is_trace_id(trace_id)
-    found = await find_run(parts.pool, trace_id, account_id=caller.account_id) if known else None
+    found = await find_run(parts.pool, trace_id) if known else None
     if found is None or found.account_id != caller.account_id:
         raise no_such_run()
     return found

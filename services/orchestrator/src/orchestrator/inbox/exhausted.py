@@ -7,7 +7,7 @@ from contracts.timings import RUN_SECONDS
 from contracts.tool_messages import ToolFinished, ToolRequested
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.turn import AlreadyEnded, fail, got_on
-from conversations.errors import NotRecalled, UnreadableEvent
+from conversations.errors import UnreadableEvent
 from orchestrator.opening.unreadable import end_unread
 from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import heard, publish_end
@@ -64,8 +64,6 @@ async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run |
     """The request's run, ended by now; None where it has not begun, or is left to the sweeper."""
     try:
         conversation = await parts.store.load(request.conversation_id)
-    except NotRecalled:
-        return None  # no run that is under way was archived
     except UnreadableEvent:
         opening = await end_unread(parts, request, clock.now())
         return opening.run if isinstance(opening, AlreadyEnded) else None

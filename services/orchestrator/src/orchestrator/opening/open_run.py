@@ -12,7 +12,7 @@ from contracts import frames
 from contracts.timings import LINE_SECONDS
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import MustWait, Rejected
-from conversations.errors import NotRecalled, UnreadableEvent, WaitingLineFull
+from conversations.errors import UnreadableEvent, WaitingLineFull
 from conversations.leases.waiting_line import LOOK_SECONDS
 from orchestrator.opening.decide_request import decide
 from orchestrator.opening.run_slots import NoSlot, give_back
@@ -153,7 +153,7 @@ async def open_run(parts: Parts, taken: Taken) -> Opened | EndedStage | PausedSt
     """
     has_waited = taken.delivery.attempt > 1 or taken.request.attempt > 1  # perhaps, at another worker
     try:
-        if isinstance(taken.found.conversation, UnreadableEvent | NotRecalled):
+        if isinstance(taken.found.conversation, UnreadableEvent):
             raise taken.found.conversation
         outcome = await decide(
             parts, taken, taken.found.conversation, first_in_line=taken.found.first_in_line
@@ -161,7 +161,7 @@ async def open_run(parts: Parts, taken: Taken) -> Opened | EndedStage | PausedSt
         if isinstance(outcome, MustWait | NoSlot):
             has_waited = True
             outcome = await wait_for_turn(parts, taken, outcome)
-    except (UnreadableEvent, NotRecalled) as error:
+    except UnreadableEvent as error:
         outcome = await end_unreadable(parts, taken, error)
     if has_waited:
         await leave_line(parts, taken)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from contracts.messages import ChatRequested
 from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import Begin, open_turn
-from conversations.errors import NotRecalled, UnreadableEvent
+from conversations.errors import UnreadableEvent
 from conversations.event_store.appending import Beginning
 from conversations.leases.leases import Lease
 from directory.agents import AgentConfig
@@ -129,9 +129,7 @@ async def _lease(parts: Parts, trace_id: str) -> tuple[Lease, RunClock] | None:
     return None if lease is None else (lease, RunClock(lease.now))
 
 
-async def _read(
-    parts: Parts, received: Received
-) -> tuple[Conversation | UnreadableEvent | NotRecalled, bool]:
+async def _read(parts: Parts, received: Received) -> tuple[Conversation | UnreadableEvent, bool]:
     """The conversation, and whether nobody waits for it. A new one, the first time, is empty."""
     request = received.request
     if request.new_conversation and request.attempt == 1 and received.delivery.attempt == 1:
@@ -142,10 +140,10 @@ async def _read(
     )
 
 
-async def _conversation(parts: Parts, conversation_id: str) -> Conversation | UnreadableEvent | NotRecalled:
+async def _conversation(parts: Parts, conversation_id: str) -> Conversation | UnreadableEvent:
     try:
         return await parts.store.load(conversation_id)
-    except (UnreadableEvent, NotRecalled) as error:
+    except UnreadableEvent as error:
         return error
 
 

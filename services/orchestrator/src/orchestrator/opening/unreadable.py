@@ -1,5 +1,4 @@
 """Conversations with an event that this program cannot decode: a run is ended, other requests are refused.
-So are those for a conversation that the archive does not give back, in which no run can be under way.
 
 Nothing can go on from what is not known, but a run's end can be stored after it. An event of an unknown tag
 was stored by a worker of a newer release, which can go on: the request is left to that for some minutes.
@@ -8,7 +7,7 @@ was stored by a worker of a newer release, which can go on: the request is left 
 from contracts.messages import ChatRequested
 from conversations.aggregate.conversation import evolve_all
 from conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected, fail
-from conversations.errors import NotRecalled, UnknownEvent, UnreadableEvent, VersionConflict
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator import stages
 from orchestrator.orchestrator_services import Parts
@@ -16,16 +15,12 @@ from orchestrator.run.run_log import run_of
 from orchestrator.stages import Taken
 from runtime import logs
 
-NOT_RECALLED = "The conversation is in the archive, and cannot be read from there."
-
 _DELIVERIES = 3
 _UNKNOWN_DELIVERIES = 45
 """Fewer than the 50 that a message has: about four minutes (`inbox.retry`)."""
 
 
-async def end_unreadable(
-    parts: Parts, taken: Taken, error: UnreadableEvent | NotRecalled
-) -> stages.EndedStage | Rejected:
+async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.EndedStage | Rejected:
     """What becomes of a request whose conversation could not be read.
 
     Raises that error again while another worker is to have a try, and DatabaseUnavailable.
@@ -33,9 +28,6 @@ async def end_unreadable(
     most = _UNKNOWN_DELIVERIES if isinstance(error, UnknownEvent) else _DELIVERIES
     if taken.delivery.attempt < most:
         raise error
-    if isinstance(error, NotRecalled):
-        logs.get_logger("unreadable").error("conversation_not_recalled")
-        return Rejected(code="internal_error", message=NOT_RECALLED)
     logs.get_logger("unreadable").error("conversation_unreadable", topic=error.topic, reason=error.reason)
     outcome = await end_unread(parts, taken.request, taken.clock.now())
     return taken.ended(outcome.run) if isinstance(outcome, AlreadyEnded) else outcome
