@@ -1,4 +1,4 @@
-"""The command on a pseudo-terminal, and somebody who types and looks."""
+"""`agentchat` on a pseudo-terminal, driven by what a person types and sees."""
 
 import fcntl
 import os
@@ -16,13 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.terminal.emulator import Emulator
-
 SECONDS = 30.0
 CTRL_C = "\x03"
 CTRL_D = "\x04"
-ALT_ENTER = "\x1b\r"
-UP = "\x1b[A"
 
 # The command, with its standard input as the terminal from which Ctrl-C comes.
 _START = """
@@ -34,14 +30,10 @@ _SEQUENCES = re.compile(r"\x1b\[[?>=]?[\d;]*[A-Za-z]|\x1b[=>78]")
 
 
 def surroundings(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a client: nothing of ours is inherited."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTCHAT_", "XDG_"))}
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
-        kept.pop(name, None)
+    """Return the environment of a client; nothing of ours is inherited."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     ours = {
         "TERM": "xterm-256color",
-        "PROMPT_TOOLKIT_NO_CPR": "1",
-        "XDG_STATE_HOME": str(folder),
         "NO_PROXY": "127.0.0.1",
         "AGENTCHAT_RUN_DIR": str(folder / "nothing-runs-here"),
     }
@@ -49,28 +41,19 @@ def surroundings(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Terminal:
-    """`agentchat` with these arguments, as a context; it is killed at its end if it still runs."""
+    """The command as a context; it is killed at its end if it still runs."""
 
     def __init__(
-        self,
-        folder: Path,
-        environ: Mapping[str, str],
-        arguments: Sequence[str] = ("chat",),
-        *,
-        columns: int = 80,
-        rows: int = 24,
+        self, folder: Path, environ: Mapping[str, str], arguments: Sequence[str] = ("chat",)
     ) -> None:
-        self._environ = surroundings(folder, environ)
         self._arguments = arguments
-        self._emulator = Emulator(columns, rows)
-        self._size = struct.pack("HHHH", rows, columns, 0, 0)
-        self.raw = ""
-        self._bytes = b""
+        self._environ = surroundings(folder, environ)
+        self._raw = b""
         self._seen = 0
 
     def __enter__(self) -> Self:
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, self._size)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-c", _START, *self._arguments],
             stdin=theirs,
@@ -92,65 +75,40 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that one can scroll back to, and the screen."""
-        return self._emulator.text
-
-    @property
-    def odd(self) -> list[str]:
-        """What drove the terminal and should not have."""
-        return self._emulator.odd
+        """What was written, without sequences that only move or colour; lines joined by a blank."""
+        plain = _SEQUENCES.sub("", self._raw.decode(errors="ignore")).replace("\r", "")
+        return re.sub(r"\s*\n\s*", " ", plain)
 
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
     def say(self, message: str) -> None:
-        """Type it, and Enter."""
+        """Wait for the prompt, and type the message and Enter."""
         self.see("> ")
-        self.type(message)
-        self.see(message.splitlines()[-1])
-        self.type("\r")
+        self.type(f"{message}\r")
+        self.see(message)
 
     def see(self, text: str) -> None:
-        """Wait until `text` has been written since what was seen last. The output is taken without its
-        control sequences. Raises AssertionError."""
+        """Wait until `text` was written after what was seen last. Raises AssertionError."""
         end = time.monotonic() + SECONDS
-        while (place := self._plain().find(text, self._seen)) < 0:
+        while (place := self.text.find(text, self._seen)) < 0:
             if not self._read(end - time.monotonic()):
-                raise AssertionError(f"{text!r} is not shown after {self._seen} in:\n{self._plain()}")
+                raise AssertionError(f"{text!r} is not shown after {self._seen} in:\n{self.text}")
         self._seen = place + len(text)
 
     def end(self) -> int:
-        """Wait for the client's end; its exit code."""
+        """Wait for the client's end; return its exit code."""
         end = time.monotonic() + SECONDS
         while self._read(end - time.monotonic()):
             pass
         return self.process.wait(SECONDS)
 
-    def _plain(self) -> str:
-        return plain(self.raw)
-
     def _read(self, seconds: float) -> bool:
-        """Whether something came; not at the end, nor after `seconds`."""
+        """Return False at the end, and after `seconds` without output."""
         ready, _, _ = select.select([self._ours], [], [], max(0.0, seconds))
         try:
             data = os.read(self._ours, 65536) if ready else b""
-        except OSError:  # Linux says so at the end of a pseudo-terminal
+        except OSError:  # Linux reports the end of a pseudo-terminal so
             return False
-        text, self._bytes = _decoded(self._bytes + data)
-        self.raw += text
-        self._emulator.feed(text)
+        self._raw += data
         return bool(data)
-
-
-def plain(raw: str) -> str:
-    """What was written, without sequences that only move or colour; lines joined by a blank."""
-    return re.sub(r"\s*\n\s*", " ", _SEQUENCES.sub("", raw).replace("\r", ""))
-
-
-def _decoded(data: bytes) -> tuple[str, bytes]:
-    for cut in range(4):
-        try:
-            return data[: len(data) - cut].decode(), data[len(data) - cut :]
-        except UnicodeDecodeError:
-            continue
-    raise AssertionError(f"not UTF-8: {data!r}")

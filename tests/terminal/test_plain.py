@@ -1,4 +1,4 @@
-"""`agentchat chat` without a terminal."""
+"""`agentchat chat` with piped lines and with single messages."""
 
 import json
 import os
@@ -12,10 +12,16 @@ from typer.testing import CliRunner
 
 from ops.errors import StackError
 from ops.main import app
+from tests.client.driving import AGENT, KEY
 from tests.client.given import DONE_1, META, REPLY, THREAD, delta
 from tests.client.server import TRACE, Answer, ScriptedServer, as_json, chunks, lines, problem, unfinished
-from tests.terminal.conftest import at
+from tests.harness import RunningStack
 from tests.terminal.terminal import surroundings
+
+
+def at(server: ScriptedServer) -> dict[str, str]:
+    """Return the environment that leads to the server."""
+    return {"AGENTCHAT_BASE_URL": server.url, "AGENTCHAT_API_KEY": KEY, "AGENTCHAT_AGENT_ID": AGENT}
 
 
 def _run(
@@ -104,3 +110,15 @@ def test_what_is_missing_is_said(
     assert done.exception.exit_code == code
     assert message in str(done.exception)
     assert done.output == ""
+
+
+def test_running_stack_answers_piped_lines(stack: RunningStack, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ops.main", "chat"],
+        input=b"My name is Ada.\nWhat is my name?\n",
+        env=surroundings(tmp_path, {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}),
+        capture_output=True,
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Your name is Ada" in done.stdout.splitlines()[-1]

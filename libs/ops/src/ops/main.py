@@ -24,7 +24,6 @@ app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
 app.add_typer(evals, name="eval")
 Server = Literal["nats", "redis", "all"]
-Level = Literal["debug", "info", "warning", "error", "critical"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
 _Sharing = Annotated[int, typer.Option(min=1, max=16, help="How many share the 16 shards of accounts.")]
 
@@ -103,48 +102,6 @@ def status(
 
 
 @app.command()
-def top(
-    url: Annotated[
-        list[str] | None,
-        typer.Option(help="Metrics of a service, as http://host:port/metrics; may be repeated."),
-    ] = None,
-    once: Annotated[bool, typer.Option(help="Measure for 2 seconds, print, end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
-) -> None:
-    """Show what the services measure, every 2 seconds: runs, streams, queues, models, tools, lags, memory.
-
-    Reads `/metrics` of the running stack's services, or of those at --url. Ctrl-C ends it.
-    """
-    from ops.status.top_command import top as show
-
-    show(url or (), once=once, as_json=as_json)
-
-
-@app.command()
-def logs(
-    services: Annotated[
-        list[str] | None,
-        typer.Option("--service", help="Only this one, such as gateway-1, or all gateways; may be repeated."),
-    ] = None,
-    level: Annotated[Level, typer.Option(help="This level and above.")] = "info",
-    trace: Annotated[str | None, typer.Option(help="Only lines of this trace.")] = None,
-    since: Annotated[str | None, typer.Option(help="A time (ISO 8601) or an age (15m, 2h).")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="And what comes, until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
-) -> None:
-    """Show the logs of the running stack's services and servers, in the order of time."""
-    from datetime import UTC, datetime
-
-    from ops.status.logs_command import LogFilter
-    from ops.status.logs_command import logs as show
-    from ops.tail.tail_command import time_of
-
-    start = time_of(since, datetime.now(UTC), "--since") if since else None
-    wanted = LogFilter(services=tuple(services or ()), level=level, trace=trace, since=start)
-    show(wanted, follow=follow, as_json=as_json)
-
-
-@app.command()
 def migrate(
     finish: Annotated[
         bool,
@@ -201,12 +158,10 @@ def restore(
     EVENTS, counters and positions are made to fit the restored log. A backup that is damaged or incomplete
     changes nothing.
     """
-    from datetime import UTC, datetime
-
     from ops.backup.restore_command import restore as run
-    from ops.tail.tail_command import time_of
+    from ops.times import parse_time
 
-    when = time_of(at, datetime.now(UTC), "--at") if at else None
+    when = parse_time(at, "--at") if at else None
     run(backup_folder, at=when, replace=replace, as_json=as_json)
 
 
@@ -244,22 +199,26 @@ def chat(
         str | None,
         typer.Option("--message", "-m", help="Send this, write the reply, end; `-`: all of stdin."),
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="An agent: its id, or a name that /agent lists.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="Its id, or shop, policies, openai, starter, load."),
+    ] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", "-c", help="Continue the thread of this id.")
+        str | None, typer.Option("--conversation", "-c", help="Continue the conversation of this id.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="The service; else AGENTCHAT_BASE_URL.")] = None,
     form: Annotated[
-        int | None, typer.Option(min=1, max=2, help="Stream form: 1 has sources, 2 tools. Chosen if unset.")
+        int | None,
+        typer.Option(min=1, max=2, help="Stream form: 1 has sources, 2 tools (default on a terminal)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Complete replies, a line of JSON each.")] = False,
 ) -> None:
-    """Chat with an agent in the terminal; /help lists the commands there.
+    """Chat with an agent: each line is a message of one conversation.
 
-    It uses the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. Without
-    a terminal each line of stdin is a message of one thread, and the replies are plain text on stdout.
+    It uses the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. On a
+    terminal Ctrl-C stops a reply and Ctrl-D ends the chat; replies to piped lines are plain text on stdout.
     """
-    from ops.chat.chat_command import chat as run
+    from ops.chat_command import chat as run
 
     raise typer.Exit(
         run(
@@ -267,39 +226,10 @@ def chat(
             base_url=base_url,
             agent=agent,
             conversation=conversation,
-            form=form,
+            form=None if form is None else 1 if form == 1 else 2,
             as_json=as_json,
         )
     )
-
-
-@app.command()
-def tail(
-    account: Annotated[str | None, typer.Option(help="Only this account's events.")] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", help="Only events of this name, such as RunFailed; may be repeated."),
-    ] = None,
-    conversation: Annotated[
-        str | None, typer.Option("--conversation", "-c", help="Only this conversation's events.")
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--from", help="A log position, a time (ISO 8601) or an age (15m, 2h); else from now."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
-) -> None:
-    """Show stored events as they arrive, until Ctrl-C: time, account, conversation, trace, type, content.
-
-    Reads the EVENTS stream of the running stack, or of AGENTCHAT_NATS_URL. On a terminal ids are cut to
-    their last characters; elsewhere they are complete.
-    """
-    from datetime import UTC, datetime
-
-    from ops.tail.tail_command import read
-    from ops.tail.tail_command import tail as run
-
-    run(read(account, types or [], conversation, start, datetime.now(UTC)), json_too=as_json)
 
 
 def main() -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -19,7 +21,6 @@ from ops.environment import Environment
 from ops.errors import StackError
 from ops.folder import RunFolder
 from ops.stack_report import readable
-from ops.status.server_logs import server_line
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from webhooks import outbox
 from webhooks.outbox import EndpointFigures
@@ -135,6 +136,12 @@ _TAIL_BYTES = 262_144
 
 _ERRORS = ("error", "critical")
 
+_SERVER_ERROR = re.compile(
+    r"(?:\[\d+\] )?(?P<at>\d{4}.\d\d.\d\d \d\d:\d\d:\d\d\.\d+)(?: UTC \[\d+\])? "
+    r"(?P<text>(?:(?:ERROR|FATAL|PANIC): +|\[(?:ERR|FTL)\] ).+)"
+)
+"""A line of an error in the log of Postgres or NATS."""
+
 
 class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a log. `at` is ISO 8601, UTC."""
@@ -169,10 +176,11 @@ def _problem(service: str, line: str) -> LoggedError | None:
         if head.level not in _ERRORS:
             return None
         return LoggedError(at=head.timestamp, service=service, text=readable(line))
-    found = server_line(line)
-    if found is None or found.level not in _ERRORS:
+    found = _SERVER_ERROR.match(line)
+    if found is None:
         return None
-    return LoggedError(at=found.at, service=service, text=found.text)
+    at = datetime.fromisoformat(found["at"].replace("/", "-")).replace(tzinfo=UTC)
+    return LoggedError(at=at.isoformat().replace("+00:00", "Z"), service=service, text=found["text"])
 
 
 def _tail(log: Path) -> list[str]:

@@ -88,7 +88,7 @@ class Monitor:
             total=round(after.sum("runs_slots")),
             open_streams=round(after.sum("streams_open")),
             takeovers=round(after.sum("runs_taken_over_total")),
-            memory={name: own.get("process_memory_bytes", 0.0) for name, own in after.processes.items()},
+            memory=after.memory,
             away=sorted(after.away),
         )
         before, self._before = self._before, after

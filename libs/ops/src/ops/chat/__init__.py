@@ -1,1 +1,0 @@
-"""`agentchat chat`: a terminal client, on `agentchat_client` alone. Piped lines work too."""

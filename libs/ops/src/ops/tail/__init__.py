@@ -1,1 +1,0 @@
-"""`agentchat tail`: the feed of stored events, live, a line each."""
