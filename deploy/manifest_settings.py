@@ -9,7 +9,6 @@ import msgspec
 
 from console.settings import ConsoleSettings
 from gateway.settings import Settings as GatewaySettings
-from judge.settings import Settings as JudgeSettings
 from mcp_demo.__main__ import McpDemoSettings
 from model_demo.__main__ import ModelDemoSettings
 from notifier.settings import Settings as NotifierSettings
@@ -26,7 +25,6 @@ SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "tool_runner": ToolRunnerSettings,
     "projector": ProjectorSettings,
     "notifier": NotifierSettings,
-    "judge": JudgeSettings,
     "console": ConsoleSettings,
     "mcp_demo": McpDemoSettings,
     "model_demo": ModelDemoSettings,

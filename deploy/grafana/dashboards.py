@@ -75,7 +75,7 @@ FIRING = Panel(
 ANSWERING = Panel(
     "Processes that answer",
     "short",
-    [Query('sum by (job) (up{job=~"gateway|orchestrator|tool-runner|projector|notifier|judge"})', "{{job}}")],
+    [Query('sum by (job) (up{job=~"gateway|orchestrator|tool-runner|projector|notifier"})', "{{job}}")],
 )
 RUNS = rate("Runs that ended, by state", "agentchat_runs_ended_total", "state")
 FAILED = rate("Failed runs, by code", "agentchat_runs_ended_total", "code", '{state="failed"}')
@@ -228,30 +228,14 @@ READERS: Rows = {
         WAITING,
     ),
     "Webhooks": (ATTEMPTS, EVENTS_BEHIND, ENDPOINTS_FAILING),
-    "Judging": (
-        rate("Scores of live runs, by outcome", "agentchat_judge_scores_total", "outcome"),
-        rate("Tokens of judges, by model", "agentchat_judge_tokens_total", "model"),
-        Panel(
-            "Mean score of 6 hours, by agent and evaluator",
-            "percentunit",
-            [Query("max by (agent, evaluator) (agentchat_judge_score_mean)", "{{agent}} {{evaluator}}")],
-        ),
-        Panel(
-            "Below the week before, by agent and evaluator",
-            "percentunit",
-            [Query("max by (agent, evaluator) (agentchat_judge_score_drop)", "{{agent}} {{evaluator}}")],
-        ),
-        Panel("Runs to judge", "short", [Query("max(agentchat_judge_waiting)", "waiting")]),
-        Panel("Oldest of them", "s", [Query("max(agentchat_judge_lag_seconds)", "due for")]),
-    ),
-    "Processes": (*processes("projector"), *processes("notifier"), *processes("judge")),
+    "Processes": (*processes("projector"), *processes("notifier")),
 }
 DASHBOARDS: dict[str, tuple[str, Rows]] = {
     "overview": ("Agent Chat: overview", OVERVIEW),
     "gateway": ("Agent Chat: gateways", GATEWAY),
     "orchestrator": ("Agent Chat: orchestrators", ORCHESTRATOR),
     "tool-runner": ("Agent Chat: tool-runners", TOOL_RUNNER),
-    "readers": ("Agent Chat: projectors, notifiers and judges", READERS),
+    "readers": ("Agent Chat: projectors and notifiers", READERS),
 }
 
 

@@ -26,7 +26,6 @@ from contracts.tool_messages import ServerCheck
 from contracts.values import Decider, Source
 from contracts.webhooks import Attempt, Delivery, OwnedEndpoint
 from conversations.erased_rows import UnfinishedErasure
-from conversations.judged.run_scores import DayScores
 from conversations.projections.read_model_jobs import ReadModelJob
 from conversations.projections.usage_table import UsageLine
 from conversations.projections.verifying import VerifiedReadModel
@@ -392,15 +391,6 @@ TABLES: dict[str, Callable[[], object]] = {
     ),
     "agent-canary": _listed(VersionFigures, *_VERSIONS),
     "agent-canary-compared": lambda: show_answer(CanaryComparison, COMPARED, json_too=False),
-    "agent-scores": _listed(
-        DayScores,
-        DayScores(
-            day="2026-11-27", version=12, evaluator="signs off", judged=812, passed=790, unjudged=3, mean=0.97
-        ),
-        DayScores(
-            day="2026-11-26", version=-1, evaluator="polite", judged=0, passed=0, unjudged=1, mean=None
-        ),
-    ),
     "approvals": _listed(http.Approval, _APPROVAL),
     "read-model-jobs": _listed(ReadModelJob, _JOB),
     "conversations": _listed(

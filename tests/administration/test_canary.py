@@ -21,7 +21,7 @@ from conversations.projections.follower import Follower
 from directory.agent_draft import AgentChanges
 from directory.agents import load_agent
 from directory.canary import version_for
-from runtime.postgres import Pool, connection
+from runtime.postgres import Pool
 
 
 @pytest.fixture
@@ -233,42 +233,17 @@ async def test_two_versions_are_compared_by_conversation_in_the_time_in_which_bo
     assert (back.against, back.version, back.decision, back.promote) == (2, 1, "better", 1)
 
 
-async def test_scores_of_live_runs_are_compared_where_both_versions_have_them(
+async def test_a_sample_of_many_runs_is_compared(
     admin: Admin,
     agent: str,
-    pool: Pool,
     answered: Callable[[Sequence[_Answered]], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`polite` falls by half, `short` is judged of the later version alone, `odd` could not be judged."""
     await share(admin, agent, v1=95, v2=5)
-    await answered([_Answered(version, runs=1 + number % 2) for version in (1, 2) for number in range(40)])
-    async with connection(pool) as conn:
-        await conn.execute(
-            "INSERT INTO judged_runs (trace_id, conversation_id, account_id, agent_id, agent_version,"
-            " ended_at) SELECT trace_id, conversation_id, account_id, agent_id, agent_version, ended_at"
-            " FROM runs WHERE agent_id = %s",
-            [agent],
-        )
-        await conn.execute(
-            "INSERT INTO run_scores (trace_id, evaluator, agent_id, agent_version, value, passed, reason,"
-            " unjudged) SELECT trace_id, name, agent_id, agent_version, value, value > 0.5, '',"
-            "        CASE WHEN value IS NULL THEN 'could_not_judge' END"
-            "   FROM judged_runs, LATERAL (VALUES ('polite', 1.0 / agent_version), ('completed', 1.0),"
-            "        ('odd', NULL), (CASE WHEN agent_version = 2 THEN 'short' END, 1.0))"
-            "        AS made (name, value) WHERE agent_id = %s AND name IS NOT NULL",
-            [agent],
-        )
-    found = await admin_canary.get(admin, agent, since="2026-11-01")
-    whole = {each.figure: each for each in found.comparisons if not each.dimension}
-    assert {*whole} == {"completed", "tool_errors", "seconds", "tokens", "rating", "score: polite"}
-    polite = whole["score: polite"]
-    assert (polite.before_count, polite.after_count, polite.before, polite.after) == (40, 40, 1.0, 0.5)
-    assert (polite.state, found.decision, found.promote) == ("worse", "worse", 1)
-    assert found.reasons[0].startswith("score: polite is worse in all conversations: 100.0% to 50.0%")
-    monkeypatch.setattr(canary_comparison, "MOST_RUNS", 30)
+    await answered([_Answered(version) for version in (1, 2) for _ in range(40)])
+    monkeypatch.setattr(canary_comparison, "MOST_RUNS", 20)
     sampled = (await admin_canary.get(admin, agent, since="2026-11-01")).comparisons[0]
-    assert 0 < sampled.before_count < 40, "of more runs a share of the conversations is compared"
+    assert 0 < sampled.before_count < 40
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ PUBLISHES = {
     subjects.TOOLS_LIST: {"orchestrator", "operator", "console"},
     subjects.TOOLS_CHECK: {"gateway", "operator", "console"},
     subjects.MODELS_CHECK: {"gateway", "operator", "console"},
-    subjects.WHAT_IF: {"operator", "console", "judge"},
+    subjects.WHAT_IF: {"operator", "console"},
     EVENT: {"projector", "provisioner"},
     "chat.dead.REQUESTS": {"orchestrator", "tool-runner"},
     "_INBOX_provisioner.x": set[str](),

@@ -10,12 +10,10 @@ from console.frame.sessions import LOCAL
 from console.pages.accounts import bars_of
 from console.pages.agents import differences
 from contracts.webhooks import NewEndpoint
-from conversations.judged.judged_runs import StoredScore
 from conversations.projections.usage_table import UsageLine
 from directory.secrets import sealer_of
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import open_pool
 from tests.console.pages import Browser, form_of, text_of
-from tests.conversations.scored import score
 from webhooks import endpoints
 
 NONE = "\N{EN DASH}"
@@ -132,21 +130,6 @@ async def test_versions_share_conversations_until_one_answers_all(browser: Brows
     assert "such as 12=95" in refusal_of(await browser.post(f"{agent}/canary", {"shares": "1"}))
     await browser.post(f"{agent}/canary", {"promote": "2"})
     assert "share 95" not in await browser.page(agent)
-
-
-async def test_judging_is_set_up_and_its_scores_are_shown(browser: Browser, agent: str, pool: Pool) -> None:
-    assert "Scores of live runs" not in await browser.page(agent)
-    judging = '{"share": 0.5, "evaluators": [{"name": "NAME", "text": "Bye"}]}'
-    form = {"name": "Shop", "model": "m-1", "judging": judging}
-    refused = text_of((await browser.post(agent, form)).text)
-    assert "evaluators[0]" in refused
-    assert "no evaluator is called 'NAME'" in refused
-    await browser.post(agent, form | {"judging": judging.replace("NAME", "contains")})
-    assert "version 2" in await browser.page(agent)
-    passed = StoredScore(evaluator="contains", value=1, passed=True)
-    await score(pool, "5" * 32, passed, agent_id=agent.rpartition("/")[2], version=2)
-    shown = await browser.page(agent)
-    assert "contains 2 1.00 1 of 1" in shown
 
 
 async def test_a_bad_configuration_is_said_next_to_its_field(browser: Browser, agent: str) -> None:

@@ -11,7 +11,6 @@ from bus import Bus
 from contracts import frames
 from contracts.ids import new_id
 from conversations.event_store.store import open_store
-from conversations.judged.judged_runs import StoredScore
 from runtime.postgres import open_pool
 from tests.console.pages import Browser, text_of
 from tests.conversations import recorded
@@ -28,7 +27,6 @@ from tests.conversations.given import (
     wanted,
 )
 from tests.conversations.read_models import Storage
-from tests.conversations.scored import score
 
 
 @pytest.fixture(scope="module")
@@ -158,26 +156,6 @@ async def test_feedback_is_shown_with_its_reply_and_found(browser: Browser, stor
     assert stored.conversation_id in (await browser.get("/conversations?rating=bad")).text
     assert stored.conversation_id not in (await browser.get("/conversations?rating=good")).text
     assert (await browser.get("/conversations?rating=awful")).status_code == 400
-
-
-async def test_scores_are_shown_with_their_run_and_found(browser: Browser, storage: Storage) -> None:
-    stored = await storage.told(*turn("s", "Where is it?", "At sea."))
-    fine = await storage.told(*turn("u", "Where is it?", "Here."))
-    await storage.follow()
-    rude = StoredScore(evaluator="polite", value=0, passed=False, reason="<b>No</b>")
-    unknown = StoredScore(evaluator="short", unjudged="could_not_judge", reason="Eh")
-    kind = StoredScore(evaluator="polite", value=0.75, passed=True)
-    await score(storage.pool, trace("s"), rude, unknown, conversation_id=stored.conversation_id)
-    await score(storage.pool, trace("u"), kind, conversation_id=fine.conversation_id)
-    shown = await browser.page(f"/conversations/{stored.conversation_id}")
-    assert "polite <b>No</b>" in shown
-    assert "short could not judge Eh" in shown
-    assert "polite 75%" in await browser.page(f"/conversations/{fine.conversation_id}")
-    for judged, (there, other) in {"failed": (stored, fine), "passed": (fine, stored)}.items():
-        found = (await browser.get(f"/conversations?judged={judged}")).text
-        assert there.conversation_id in found
-        assert other.conversation_id not in found
-    assert (await browser.get("/conversations?judged=awful")).status_code == 400
 
 
 async def test_a_long_conversation_is_shown_in_parts(browser: Browser, storage: Storage) -> None:

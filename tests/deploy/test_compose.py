@@ -22,7 +22,6 @@ OURS = {
     "tool-runner",
     "projector",
     "notifier",
-    "judge",
     "console",
 }
 

@@ -20,7 +20,6 @@ async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStac
     assert set(names) == SERVERS | twice | {
         "projector-1",
         "notifier-1",
-        "judge-1",
         "console-1",
         "mcp-demo",
         "model-demo",

@@ -32,7 +32,6 @@ from contracts.ids import is_uuid
 from contracts.messages import AgentCheck
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import McpServer, Retrieval
-from directory.live_judging import LiveJudging
 from runtime.postgres import Connection
 
 _OURS = ("account_id", "id")
@@ -42,7 +41,6 @@ async def create(admin: Admin, new: NewAgent) -> Agent:
     """Make an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
     new = checked(new)
     await _check_addresses(admin, new.base_url, new.mcp_servers)
-    await _check_judging(new.judging)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
     async with admin.transaction() as conn:
         account_id = await admin_accounts.named(conn, new.account_id)
@@ -90,7 +88,6 @@ async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
     changes = checked(changes)
     given = changes.given()
     await _check_addresses(admin, given.get("base_url"), given.get("mcp_servers") or ())
-    await _check_judging(given.get("judging"))
     async with admin.transaction() as conn:
         present = await found(conn, agent_id)
         await _check_retrieval(conn, present.account_id, given.get("retrieval"))
@@ -129,7 +126,6 @@ async def draft(admin: Admin, agent_id: str, changes: AgentDraftChanges) -> Agen
     To restore it makes a version of it. Raises NotFound, Invalid.
     """
     changes = checked(changes)
-    await _check_judging(changes.given().get("judging"))
     async with admin.transaction() as conn:
         account_id = (await found(conn, agent_id)).account_id
         await _check_retrieval(conn, account_id, changes.given().get("retrieval"))
@@ -189,22 +185,6 @@ async def _check_addresses(admin: Admin, base_url: str | None, servers: Iterable
     if base_url is not None:
         checks.append(admin.check_model_url(base_url))
     await asyncio.gather(*checks)
-
-
-async def _check_judging(judging: LiveJudging | None) -> None:
-    """Its evaluators are there, and need no recorded run. Raises Invalid."""
-    if judging is not None:
-        await asyncio.to_thread(_check_evaluators, judging)
-
-
-def _check_evaluators(judging: LiveJudging) -> None:
-    # Imported here, in a thread: a process that serves chats has no other use for it.
-    from evals.judging.live_evaluators import UnfitEvaluator, live_evaluators
-
-    try:
-        live_evaluators(judging)
-    except UnfitEvaluator as error:
-        raise Invalid(f"judging.{error.field}", str(error)) from None
 
 
 async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retrieval | None) -> None:

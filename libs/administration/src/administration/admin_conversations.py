@@ -16,7 +16,6 @@ from administration.parameters import (
     OfAccount,
     OfAgent,
     OfEnd,
-    OfJudged,
     OfRating,
     OfTag,
     OfTool,
@@ -28,7 +27,6 @@ from bus import erase_conversation
 from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from conversations.erased_rows import UnfinishedErasure, unfinished_erasures
 from conversations.event_store.log import Log
-from conversations.judged.run_scores import JUDGED
 from conversations.projections.conversations_table import conversations_of, is_behind
 from conversations.projections.feedback_table import RATINGS
 from conversations.queries.find_run import count_runs
@@ -58,12 +56,11 @@ async def page(
     tool: OfTool | None = None,
     tag: OfTag | None = None,
     rating: OfRating | None = None,
-    judged: OfJudged | None = None,
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
     """List conversations of all accounts, the one that began last first. Raises Invalid, Unavailable."""
-    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating, judged)
+    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
     return await _page(admin, wanted, after, limit)
 
 
@@ -79,7 +76,6 @@ async def search(
     tool: OfTool | None = None,
     tag: OfTag | None = None,
     rating: OfRating | None = None,
-    judged: OfJudged | None = None,
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
@@ -87,7 +83,7 @@ async def search(
 
     Raises Invalid, Unavailable.
     """
-    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating, judged)
+    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
     wanted = msgspec.structs.replace(wanted, text=storable("query", query))
     return await _page(admin, wanted, after, limit)
 
@@ -101,15 +97,12 @@ def conversation_filter(
     tool: str | None,
     tag: str | None,
     rating: str | None,
-    judged: str | None,
 ) -> ConversationFilter:
     """What callers write of it, checked. Raises Invalid."""
     if end is not None and end not in ENDS:
         raise Invalid("end", f"must be one of {', '.join(ENDS)}")
     if rating not in (None, *RATINGS):
         raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
-    if judged not in (None, *JUDGED):
-        raise Invalid("judged", f"must be one of {', '.join(JUDGED)}")
     return ConversationFilter(
         account_id=account_id,
         agent_id=agent_id,
@@ -118,7 +111,6 @@ def conversation_filter(
         end=end,
         tool=tool,
         rating=rating,
-        judged=judged,
         metadata=_tag(tag),
     )
 

@@ -252,8 +252,6 @@ def _config(draft: AgentDraft) -> str:
     del fields["provider_key"]
     if draft.allow_request_schema:  # services of an earlier release refuse fields that they do not know
         del fields["allow_request_schema"]
-    if draft.judging is None:
-        del fields["judging"]
     for server in fields["mcp_servers"]:
         server["headers"] = {}
     return msgspec.json.encode(fields).decode()

@@ -136,13 +136,4 @@ SELECT version, dimension, value, conversations, figure, known, mean, variance
        ('tool_errors', errors_n, errors, errors_var), ('seconds', seconds_n, seconds, seconds_var),
        ('tokens', tokens_n, tokens, tokens_var), ('cost', cost_n, cost, cost_var)
        ) AS figures (figure, known, mean, variance)
- UNION ALL
-SELECT version, dimension, value, min(conversations), evaluator, count(*), avg(score), var_samp(score)
-  FROM (SELECT version, dimension, sliced.value, conversation_id, 'score: ' || evaluator AS evaluator,
-               avg(run_scores.value) AS score
-          FROM sliced JOIN run_scores USING (trace_id)
-         WHERE run_scores.value IS NOT NULL AND evaluator <> 'completed'
-         GROUP BY 1, 2, 3, 4, 5) AS scored
-  JOIN added_up USING (version, dimension, value)
- GROUP BY version, dimension, value, evaluator
 """

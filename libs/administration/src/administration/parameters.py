@@ -32,9 +32,6 @@ OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was c
 OfRating = Annotated[
     str, Meta(description="With a reply whose feedback has a mean score below 0 (bad) or above (good).")
 ]
-OfJudged = Annotated[
-    str, Meta(description="With a run that has a score that does not pass (failed), or all of whose pass.")
-]
 OfTag = Annotated[str, Meta(description="With this metadata: KEY=VALUE.")]
 SearchText = Annotated[
     str,

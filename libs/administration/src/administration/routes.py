@@ -18,7 +18,6 @@ from administration import (
     admin_plans,
     admin_read_models,
     admin_runs,
-    admin_scores,
     admin_usage,
     admin_webhooks,
 )
@@ -70,7 +69,6 @@ ROUTES: tuple[Route, ...] = (
     route("POST", f"{_VERSION}/promote", admin_canary.promote),
     route("GET", f"{_AGENT}/canary", admin_canary.get),
     route("PUT", f"{_AGENT}/canary", admin_canary.put),
-    route("GET", f"{_AGENT}/scores", admin_scores.by_day),
     route("POST", f"{_AGENT}/check", admin_agents.check),
     route("POST", f"{_AGENT}/drafts", admin_agents.draft, status=201),
     route("POST", f"{_AGENT}/messages", admin_runs.say, status=202),

@@ -79,7 +79,7 @@ def _change(stream: str) -> tuple[str, ...]:
     return tuple(f"$JS.API.CONSUMER.{call.format(stream, name)}" for call in calls)
 
 
-_REPLIES = ("_INBOX.>", "_INBOX_gateway.>", "_INBOX_console.>", "_INBOX_judge.>", f"_INBOX_{OPERATOR}.>")
+_REPLIES = ("_INBOX.>", "_INBOX_gateway.>", "_INBOX_console.>", f"_INBOX_{OPERATOR}.>")
 """Of those who ask the workers: `_INBOX` is an operator's who does not name an inbox."""
 
 USERS: Mapping[str, User] = MappingProxyType(
@@ -125,7 +125,6 @@ USERS: Mapping[str, User] = MappingProxyType(
                 f"$JS.API.STREAM.PURGE.{TRACES}",
             ),
         ),
-        "judge": User(publish=(WHAT_IF,)),
         # It serves the administration as a gateway does, and follows runs.
         "console": User(
             publish=(

@@ -151,5 +151,4 @@ _BY_TRACE = (
 _BY_CONVERSATION = (
     "DELETE FROM parked_events WHERE conversation_id = %s",
     "DELETE FROM conversation_snapshots WHERE originator_id = %s",
-    "DELETE FROM judged_runs WHERE conversation_id = %s",
 )

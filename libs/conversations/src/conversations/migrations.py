@@ -11,7 +11,6 @@ from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import FINISHED, VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, settled_position, snapshots, timelines
-from conversations.judged import judged_runs
 from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
     approvals_table,
@@ -127,7 +126,6 @@ STEPS = (
     timelines.STEP,
     shards.STEP,
     feedback_table.STEP,
-    judged_runs.STEP,
     read_model_jobs.STEP,
 )
 

@@ -14,7 +14,7 @@ from directory.approval_policy import ApprovalRules, problem_of
 from directory.compaction_settings import COMPACTING
 from directory.derived import changes_of
 from directory.output_schema import check_output_schema
-from directory.parameters import PROVIDERS, check_parameters
+from directory.parameters import check_parameters
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
 _VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
@@ -88,10 +88,6 @@ def checked(draft: AgentDraft) -> AgentDraft:
         if draft.compaction.by == "provider" and draft.provider not in COMPACTING:
             raise Invalid("compaction.by", f"must be own: only {', '.join(COMPACTING)} has one")
     _check_servers(draft.mcp_servers)
-    if draft.judging is not None:
-        _check_json(list(draft.judging.evaluators), "judging.evaluators", _DEPTH)
-        if draft.judging.judge.provider not in (None, *PROVIDERS):
-            raise Invalid("judging.judge.provider", f"must be one of {', '.join(PROVIDERS)}")
     if draft.provider_key is not None and not is_value(draft.provider_key):
         raise Invalid("provider_key", "holds characters that no header can carry")
     return draft

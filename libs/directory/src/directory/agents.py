@@ -9,7 +9,6 @@ from directory.approval_policy import ApprovalPolicy
 from directory.canary import version_for
 from directory.compaction_settings import Compaction
 from directory.errors import RunEnded
-from directory.live_judging import LiveJudging
 from directory.parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection
 
@@ -61,7 +60,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `allow_request_schema`: a request may ask for JSON by a schema of its own.
 
-    `compaction` None: a thread that has grown too long for the model fails. `judging` None: no run is judged.
+    `compaction` None: a thread that has grown too long for the model fails.
     """
 
     name: Name
@@ -82,7 +81,6 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
     compaction: Compaction | None = Compaction()
-    judging: LiveJudging | None = None
 
 
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):
@@ -230,9 +228,3 @@ CANARY_STEP = "ALTER TABLE agents ADD COLUMN canary json;" + FUNCTION.replace(
     "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"
 ).replace("g.disabled_at IS NULL AND", "g.disabled_at IS NULL AND g.canary IS NULL AND")
 """After 0.9.0, whose processes answer all conversations with the current version."""
-
-JUDGING_STEP = """
-CREATE INDEX agent_versions_judged_idx ON agent_versions (agent_id, version)
- WHERE (config ->> 'judging') IS NOT NULL
-"""
-"""After 0.9.0: whose live runs are judged is looked up again and again."""

@@ -96,7 +96,7 @@ VALUES
 
 _BASELINE = "\n".join((_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE))
 
-STEPS = (_BASELINE, agents.CANARY_STEP, console_sessions.TABLE, agents.JUDGING_STEP)
+STEPS = (_BASELINE, agents.CANARY_STEP, console_sessions.TABLE)
 
 
 async def migrate(database_url: str) -> None:

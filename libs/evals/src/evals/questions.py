@@ -49,11 +49,8 @@ def offered_to(settings: AgentSettings, collected: tuple[ToolSpec, ...]) -> tupl
 
 
 def configuration_of(settings: AgentSettings) -> dict[str, Any]:
-    """The settings as a question carries them, without what no rerun uses: the servers' headers, and what
-    judges live runs.
-    """
+    """The settings as a question carries them, without what no rerun uses: the servers' headers."""
     fields: dict[str, Any] = msgspec.to_builtins(settings)
-    del fields["judging"]
     for server in fields["mcp_servers"]:
         server["headers"] = {}
     return fields

@@ -61,7 +61,6 @@ SECRETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "agentchat-tool-runner": _own("tool-runner", "database", "nats"),
         "agentchat-projector": _own("projector", "database", "nats", "nats-provisioner"),
         "agentchat-notifier": _own("notifier", "database"),
-        "agentchat-judge": _own("judge", "database", "nats"),
         "agentchat-console": _own("console", "database", "nats") | {"admin-token": "admin-token"},
         "agentchat-owner": _own("owner", "database"),
         "agentchat-secret-key": {"secret-key": "secret-key"},

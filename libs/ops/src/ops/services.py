@@ -196,9 +196,6 @@ class Services:
         metrics = HttpProbe(port, "/metrics")
         return self._process(name, "notifier", env, HttpProbe(port), Rank.PROJECTOR, after, metrics)
 
-    def judge(self, number: int, port: int) -> Process:
-        return self._worker(f"judge-{number}", "judge", {}, port, Rank.PROJECTOR)
-
     def console(self, port: int, health_port: int, services: tuple[str, ...]) -> Process:
         """On loopback it is open to everybody there; `services` are what its health page looks at."""
         own = {

@@ -49,5 +49,4 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     tool_runners: int = 1
     projectors: int = 1
     notifiers: int = 1
-    judges: int = 1
     nats_nodes: int = 1

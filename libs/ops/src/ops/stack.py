@@ -147,7 +147,6 @@ def describe(
         services.model_demo(model_port),
         *numbered(counts.projectors, services.projector, ports.free),
         *numbered(counts.notifiers, services.notifier, ports.free),
-        *numbered(counts.judges, services.judge, ports.free),
         *numbered(counts.tool_runners, services.tool_runner, ports.free),
         *numbered(counts.orchestrators, services.orchestrator, ports.free),
         *numbered(

@@ -25,7 +25,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _APPEND,
         "projector": _READ,
         "notifier": _READ,
-        "judge": _READ,
     },
     "readable_conversation_events": {},  # a view for operators, by the eventsourcing library
     "log_timelines": {"projector": _READ},  # a trigger writes it
@@ -33,7 +32,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "gateway": _READ,
         "orchestrator": "SELECT, INSERT, DELETE",
         "projector": "SELECT, DELETE",
-        "judge": _READ,
     },
     "erasures": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
     "erasure_pieces": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
@@ -42,13 +40,12 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _READ,
         "projector": _READ,
         "notifier": _READ,
-        "judge": _READ,
     },
     "erased_links": {},  # a trigger's; the audit reads it as an operator
     "compacted_leaves": {},  # a function's; audit and import read it as an operator, by the view
     "compacted_erasures": {},
     "compacted_usage": {"gateway": _READ},
-    "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "judge": _READ},
+    "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
     "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
@@ -60,7 +57,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "conversations": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "messages": {"gateway": _READ, "projector": _REFILL},
     "open_runs": {"gateway": _READ, "projector": _REFILL},
-    "runs": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL, "judge": _READ},
+    "runs": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "tools": {"gateway": _READ, "projector": _REFILL},
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "search": {"gateway": _READ, "projector": _REFILL},
@@ -69,25 +66,20 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
     "projection_cursors": {"projector": _WRITE},
-    "read_model_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "judge": _READ},
+    "read_model_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     "parked_events": {"projector": _WRITE, "console": _READ},
     "read_models": {"gateway": _READ, "projector": _READ},
     "read_model_jobs": {"gateway": _WRITE, "projector": "SELECT, UPDATE"},
     "feed_days": {"projector": _APPEND},
-    # Judged live runs.
-    "judging_position": {"judge": "SELECT, UPDATE"},
-    "judged_runs": {"gateway": _READ, "projector": "SELECT, DELETE", "judge": _WRITE},
-    "run_scores": {"gateway": _READ, "judge": _APPEND},
     # The directory. The gateway serves the admin API.
     "plans": {"gateway": _WRITE, "orchestrator": _READ},
     "accounts": {"gateway": _WRITE, "orchestrator": _READ},
     "api_keys": {"gateway": _WRITE},
-    "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ, "judge": _READ},
+    "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ},
     "agent_versions": {
         "gateway": "SELECT, INSERT, UPDATE (provider_key, mcp_headers)",
         "orchestrator": _READ,
         "tool_runner": _READ,
-        "judge": _READ,
     },
     "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
     "console_sessions": {"console": _WRITE},

@@ -281,18 +281,3 @@ EVENTS_BEHIND = Gauge(
 ENDPOINTS_FAILING = Gauge(
     "agentchat.webhooks.endpoints_failing", "Enabled endpoints whose last attempt failed."
 )
-
-# Judge.
-JUDGED = Counter(
-    "agentchat.judge.scores",
-    "Live runs by what an evaluator said, by outcome: passed, failed, or why it did not: could_not_judge,"
-    " raised, refused, budget.",
-)
-JUDGE_TOKENS = Counter("agentchat.judge.tokens", "Tokens that models used to judge live runs, by model.")
-JUDGE_WAITING = Gauge("agentchat.judge.waiting", "Ended runs that are due to be judged.")
-JUDGE_LAG = Gauge("agentchat.judge.lag", "How long the oldest of them has been due.", "s")
-SCORE_MEAN = Gauge("agentchat.judge.score_mean", "Mean score in the last 6 hours, by agent, evaluator.")
-SCORE_DROP = Gauge(
-    "agentchat.judge.score_drop",
-    "How far that is below the week before, by agent, evaluator; 0 where it may be chance.",
-)

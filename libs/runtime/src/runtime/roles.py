@@ -6,9 +6,7 @@ nothing, and there is no other role that it could go back to. What each may do s
 
 from typing import Literal, TypeAlias
 
-Service: TypeAlias = Literal[
-    "gateway", "orchestrator", "tool_runner", "projector", "notifier", "judge", "console"
-]
+Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "notifier", "console"]
 
 SERVICES: tuple[Service, ...] = (
     "gateway",
@@ -16,7 +14,6 @@ SERVICES: tuple[Service, ...] = (
     "tool_runner",
     "projector",
     "notifier",
-    "judge",
     "console",
 )
 

@@ -14,7 +14,6 @@ from psycopg.types.json import Jsonb
 
 from contracts.ids import is_trace_id, is_uuid
 from conversations.database import unbounded
-from conversations.judged.run_scores import WITH_SCORES, Judged
 from conversations.projections.feedback_table import WITH_RATING, Rating
 from conversations.projections.search_table import MAX_CHARACTERS
 from conversations.queries.search_query import Snippet, WordQuery, parse_search
@@ -58,9 +57,9 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     """None: any. `since` and `until` bound what happened in it: [since, until), ISO 8601 UTC. A conversation
     that began before and went on after is in between; where a `text` is looked for, that came then.
 
-    `end` is the state of one of its runs, `rating` that of one of its replies, `judged` that of its runs'
-    scores, `tool` the name of one that was called in it. `text` are words of a message, of its title or of
-    its metadata (`search_query`); or the id of it, of a run or of a message.
+    `end` is the state of one of its runs, `rating` that of one of its replies, `tool` the name of one that
+    was called in it. `text` are words of a message, of its title or of its metadata (`search_query`); or the
+    id of it, of a run or of a message.
     """
 
     account_id: str | None = None
@@ -70,7 +69,6 @@ class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     end: str | None = None
     tool: str | None = None
     rating: Rating | None = None
-    judged: Judged | None = None
     metadata: Mapping[str, str] = {}
     text: str | None = None
 
@@ -231,7 +229,6 @@ _CONDITIONS = {
         " AND tools.name = %(tool)s)"
     ),
     "rating": sql.SQL("\n   AND " + WITH_RATING.format(conversation="c", rating="%(rating)s")),
-    "judged": sql.SQL("\n   AND " + WITH_SCORES.format(conversation="c", judged="%(judged)s")),
     # The second condition is that of the index.
     "metadata": sql.SQL("\n   AND c.metadata @> %(metadata)s AND c.metadata <> '{}'"),
 }

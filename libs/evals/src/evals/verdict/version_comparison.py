@@ -23,8 +23,6 @@ _TWO_SIDED = _NORMAL.inv_cdf(0.975)
 _POWER = _NORMAL.inv_cdf(0.8)
 _MOST_NEEDED = 1_000_000
 
-SCORE = "score: "
-"""Begins the name of a figure that is the score of an evaluator of live runs, from 0 to 1."""
 FigureState = Literal["worse", "better", "same", "undecided", "too_few"]
 Decision = Literal["worse", "better", "same", "undecided"]
 Slice = tuple[str, str]
@@ -51,9 +49,6 @@ FIGURES = (
     Figure(name="tokens", higher_is_better=False, tolerated=0.1),
     Figure(name="cost", higher_is_better=False, tolerated=0.1),
 )
-
-
-_SCORE_TOLERATED = 0.05
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +91,7 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        return self.figure if self.figure.startswith(SCORE) else self.figure.replace("_", " ")
+        return self.figure.replace("_", " ")
 
     @property
     def where(self) -> str:
@@ -210,9 +205,7 @@ def _family(
 
 
 def _figures(names: Set[str]) -> Iterator[Figure]:
-    yield from (each for each in FIGURES if each.name in names)
-    for name in sorted(each for each in names if each.startswith(SCORE)):
-        yield Figure(name=name, higher_is_better=True, bounds=(0, 1), tolerated=_SCORE_TOLERATED)
+    return (each for each in FIGURES if each.name in names)
 
 
 def _difference(figure: Figure, before: Sample, after: Sample) -> _Difference:

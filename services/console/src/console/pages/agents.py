@@ -18,7 +18,6 @@ from console.frame.filters import json_text
 from console.frame.forms import RefusedForm, SchemaForm, body_schema, whole_number
 from console.frame.rendering import page
 from console.frame.roles import Role
-from console.pages.score_lines import DAYS, HEIGHT, WIDTH, score_lines
 from contracts.admin_errors import AdminError, Invalid
 from contracts.tool_messages import ToolsListed
 from directory.agent_draft import AgentChanges
@@ -115,7 +114,6 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
     current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
     account = await administer(request, "GET /accounts/{account_id}", account_id=current.account_id)
     versions = await administer(request, "GET /agents/{agent_id}/versions", agent_id=agent_id)
-    days = await administer(request, "GET /agents/{agent_id}/scores", agent_id=agent_id, days=DAYS)
     return page(
         request,
         "agent.html",
@@ -126,9 +124,6 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
         fields=_EDIT.filled(msgspec.to_builtins(current), refused),
         refused=refused,
         changes=await changes_of(request, current.id),
-        scores=score_lines(days),
-        score_days=DAYS,
-        score_box=f"-2 -2 {WIDTH + 4} {HEIGHT + 4}",
     )
 
 

@@ -1,7 +1,7 @@
 """One conversation as the console shows it: as it was at an event, with one of its runs as a timeline."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -15,14 +15,13 @@ from conversations.database import server_now
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import Log, LogEntry, in_thread_if_large
-from conversations.judged.run_scores import RunScore, scores_of
 from conversations.projections.conversations_table import TITLE_LENGTH
 from conversations.queries.find_run import find_run
 from conversations.queries.run_timeline import Timeline, TimelineBar, timeline_of
 from conversations.queries.threads import find_thread
 from conversations.queries.time_travel import past_of
 from directory.shown_names import ShownNames, shown_names
-from runtime.postgres import Pool, connection
+from runtime.postgres import Pool
 
 WINDOW = 1_000
 """So many events of a conversation a page is made of."""
@@ -55,8 +54,7 @@ class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
     """`version` is that of the event that it is shown at, `head` that of its last one.
 
     `first` and `last` are the versions that the page was made of; of the runs in `conversation` the first may
-    be another one's end. `run` is the one whose timeline is shown, None where there is none. `scores`
-    are those of now, by run.
+    be another one's end. `run` is the one whose timeline is shown, None where there is none.
     """
 
     id: str
@@ -71,7 +69,6 @@ class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
     run: Run | None
     timeline: Timeline | None
     names: ShownNames
-    scores: Mapping[str, tuple[RunScore, ...]]
 
     @property
     def at(self) -> LogEntry | None:
@@ -166,8 +163,6 @@ async def look_at(
     until = [each for each in entries if each.version <= version]
     if version < thread.version and until:
         now = until[-1].event.at
-    async with connection(pool) as conn:
-        scores = await scores_of(conn, [each.trace_id for each in conversation.runs])
     return ConversationView(
         id=conversation_id,
         account_id=thread.account_id,
@@ -181,7 +176,6 @@ async def look_at(
         run=run,
         timeline=None if run is None else timeline_of(run, until, now),
         names=await shown_names(pool, [thread.account_id], {each.agent_id for each in conversation.runs}),
-        scores=scores,
     )
 
 

@@ -18,7 +18,6 @@ from console.frame.rendering import page
 from console.frame.roles import Role
 from contracts.admin_errors import Invalid
 from conversations.database import server_now
-from conversations.judged.run_scores import JUDGED
 from conversations.projections.feedback_table import RATINGS
 from conversations.queries.finding_conversations import FoundConversation, find_conversations
 from directory.shown_names import ShownNames, shown_names
@@ -26,7 +25,7 @@ from directory.shown_names import ShownNames, shown_names
 MOST = 25
 MOST_NEW = 100
 _EVERY_SECONDS = 2
-_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "judged", "tool", "tag")
+_FIELDS = ("q", "account", "agent", "day", "since", "until", "end", "rating", "tool", "tag")
 _DAYS = {"today": (0, None), "yesterday": (1, 1), "week": (6, None), "month": (29, None)}
 """Of each choice how many days before today it begins, and how many days it is; None: until now."""
 
@@ -44,7 +43,6 @@ class SearchForm(msgspec.Struct, frozen=True, kw_only=True):
     until: str = ""
     end: str = ""
     rating: str = ""
-    judged: str = ""
     tool: str = ""
     tag: str = ""
 
@@ -94,7 +92,6 @@ async def _wanted(request: AnyRequest, form: SearchForm) -> Any:
         form.tool or None,
         form.tag or None,
         form.rating or None,
-        form.judged or None,
     )
     return msgspec.structs.replace(wanted, text=form.q.replace("\0", "") or None)
 
@@ -146,7 +143,6 @@ async def get_conversations(request: AnyRequest) -> Template:
         choices=await filter_choices(request),
         ends=ENDS,
         ratings=RATINGS,
-        judgements=JUDGED,
         days={"today": "today", "yesterday": "yesterday", "week": "last 7 days", "month": "last 30 days"},
         status_code=400 if wrong else 200,
         **shown,
