@@ -26,7 +26,6 @@ from contracts.tool_messages import ServerCheck
 from contracts.values import Decider, Source
 from contracts.webhooks import Attempt, Delivery, OwnedEndpoint
 from conversations.erased_rows import UnfinishedErasure
-from conversations.projections.read_model_jobs import ReadModelJob
 from conversations.projections.usage_table import UsageLine
 from conversations.projections.verifying import VerifiedReadModel
 from conversations.queries.finding_conversations import FoundConversation
@@ -194,26 +193,6 @@ _DELIVERY = Delivery(
     attempts=(Attempt(at=_AT, ms=12, status=500),),
     next_attempt_at=_AT,
     created_at=_AT,
-)
-_JOB = ReadModelJob(
-    id=_id(9),
-    kind="verify",
-    read_models=("conversations", "messages", "open_runs", "usage", "runs"),
-    state="running",
-    requested_by="console:4711 (Ada Lovelace)",
-    requested_at=_AT,
-    stopped_by=None,
-    projector="projector-1",
-    attempts=1,
-    started_at=_AT,
-    ended_at=None,
-    seconds_ago=0.3,
-    position=120_000,
-    target=1_000_000,
-    events_per_second=40_000.0,
-    seconds_left=22.0,
-    reason=None,
-    results=(),
 )
 
 
@@ -392,7 +371,6 @@ TABLES: dict[str, Callable[[], object]] = {
     "agent-canary": _listed(VersionFigures, *_VERSIONS),
     "agent-canary-compared": lambda: show_answer(CanaryComparison, COMPARED, json_too=False),
     "approvals": _listed(http.Approval, _APPROVAL),
-    "read-model-jobs": _listed(ReadModelJob, _JOB),
     "conversations": _listed(
         FoundConversation,
         FoundConversation(

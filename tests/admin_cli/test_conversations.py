@@ -90,21 +90,3 @@ def test_a_wrong_filter_is_named(cli: Cli, arguments: tuple[str, ...], reason: s
     done: Any = cli("conversations", "list", *arguments)
     assert done.code == 2
     assert reason in done.err
-
-
-def test_a_verification_of_read_models_is_requested_listed_and_stopped(cli: Cli) -> None:
-    wrong = cli("read-models", "start", "verify", "--read-model", "nothing")
-    assert (wrong.code, "read_models[0]: must be one of approvals, " in wrong.err) == (2, True)
-    unknown = cli("read-models", "start", "compare")
-    assert (unknown.code, unknown.err) == (2, "kind: must be one of rebuild, verify")
-    job = cli.json("read-models", "start", "verify", "--read-model", "usage", "--read-model", "runs")
-    assert (job["state"], job["read_models"], job["reason"]) == (
-        *("waiting", ["usage", "runs"]),
-        "no projector runs; the next one takes it",
-    )
-    second = cli("read-models", "start", "rebuild")
-    assert second.code == 1
-    assert second.err.startswith("one job at a time: a verify of usage, runs, requested by ")
-    assert cli("read-models", "show", job["id"]).code == 0
-    assert cli.json("read-models", "stop", job["id"])["state"] == "stopped"
-    assert "verify  stopped" in cli("read-models", "list", "--limit", "1").out

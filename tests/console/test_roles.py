@@ -97,10 +97,6 @@ ROLES: dict[str, Role | None] = {
     "POST /webhooks/{endpoint_id}/replay": Role.OPERATOR,
     "GET /audit": Role.OWNER,
     "GET /health": Role.VIEWER,
-    "GET /health/read-models": Role.VIEWER,
-    "POST /health/verify": Role.OPERATOR,
-    "POST /health/rebuild": Role.OWNER,
-    "POST /health/jobs/{job_id}/stop": Role.OPERATOR,
 }
 GUARDED = {route: role for route, role in ROLES.items() if role is not None}
 ACTIONS = [route for route in GUARDED if route.startswith("POST ")]
@@ -252,7 +248,6 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     made_pages = [account, agent, f"{agent}/servers/tools"]
     made_pages += [f"{agent}/diff?old=1&new=2", f"{agent}/canary"]
     made_pages += [base, f"/webhooks/{endpoint.id}", conversation, f"{conversation}/events"]
-    await visitors[Role.OWNER].answer("POST /health/verify")  # a job that can be stopped
     chosen = f"agent={agent.rpartition('/')[2]}"
     listed = [route.removeprefix("GET ") for route in ROLES if re.fullmatch(r"GET /[a-z-]+", route)]
     return [

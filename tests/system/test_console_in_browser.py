@@ -294,21 +294,6 @@ async def test_health_names_every_process(watched: WatchedPage) -> None:
     await watched.judge()
 
 
-async def test_read_models_are_compared_and_built_again(watched: WatchedPage) -> None:
-    page = watched.page
-    await watched.open("/health")
-    await page.get_by_label("Read model", exact=True).select_option("runs")
-    await page.get_by_role("button", name="Verify").click()
-    await page.wait_for_url(re.compile("/health#read-models"))
-    await watched.judge()
-    outcome = page.locator("#read-models tbody tr").first
-    await outcome.get_by_text("equal").wait_for()
-    await page.get_by_label("Read model", exact=True).select_option("all of them")
-    await page.get_by_role("button", name="Rebuild").click()
-    await outcome.get_by_text("swapped").wait_for()
-    await watched.judge()
-
-
 async def test_the_audit_log_is_read(watched: WatchedPage) -> None:
     await watched.open("/audit")
     await watched.page.get_by_role("columnheader", name="Who").wait_for()

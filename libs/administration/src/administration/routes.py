@@ -16,7 +16,6 @@ from administration import (
     admin_knowledge,
     admin_mcp_servers,
     admin_plans,
-    admin_read_models,
     admin_runs,
     admin_usage,
     admin_webhooks,
@@ -34,7 +33,6 @@ _BASE = "/knowledge_bases/{knowledge_base_id}"
 _DOCUMENT = f"{_BASE}/documents/{{document_id}}"
 _APPROVAL = "/approvals/{approval_id}"
 _ENDPOINT = "/webhook_endpoints/{endpoint_id}"
-_JOB = "/read_model_jobs/{job_id}"
 _CONVERSATION = "/conversations/{conversation_id}"
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 
@@ -109,10 +107,6 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/conversations/deletions", admin_conversations.deletions),
     route("DELETE", _CONVERSATION, admin_conversations.delete),
     route("POST", f"{_CONVERSATION}/cancel", admin_runs.cancel, status=202),
-    route("POST", "/read_model_jobs", admin_read_models.start, status=202),
-    route("GET", "/read_model_jobs", admin_read_models.page),
-    route("GET", _JOB, admin_read_models.get),
-    route("POST", f"{_JOB}/stop", admin_read_models.stop, status=202),
 )
 
 BY_NAME = {each.name: each for each in ROUTES}

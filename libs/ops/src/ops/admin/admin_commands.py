@@ -47,7 +47,6 @@ _AGENT, _SERVERS = "/agents/{agent_id}", "/agents/{agent_id}/mcp_servers"
 _AUTHORIZATION = f"{_SERVERS}/{{name}}/authorization"
 _BASE = "/knowledge_bases/{knowledge_base_id}"
 _ENDPOINT = "/webhook_endpoints/{endpoint_id}"
-_JOB = "/read_model_jobs/{job_id}"
 
 GROUPS: dict[str, Group] = {
     "accounts": Group(
@@ -190,19 +189,6 @@ GROUPS: dict[str, Group] = {
             "delete": Command(route="DELETE /conversations/{conversation_id}"),
             "cancel": Command(route="POST /conversations/{conversation_id}/cancel"),
             "deletions": Command(route="GET /conversations/deletions"),
-        },
-    ),
-    "read-models": Group(
-        "Read models built again from the log, or compared with it, by a projector of the running system.",
-        {
-            "start": Command(
-                route="POST /read_model_jobs",
-                help="Rebuild or verify read models: rebuild or verify. All of them, if none is named.",
-                arguments=("kind",),
-            ),
-            "list": Command(route="GET /read_model_jobs", most=10),
-            "show": Command(route=f"GET {_JOB}"),
-            "stop": Command(route=f"POST {_JOB}/stop"),
         },
     ),
 }

@@ -20,7 +20,7 @@ Given = dict[str, Any]
 """The values of options by their names; None where an option was not given."""
 
 _SECRETS = frozenset({"provider_key", "client_secret"})
-_FLAGS = {"allowed_tools": "--allow", "headers": "--header", "read_models": "--read-model"}
+_FLAGS = {"allowed_tools": "--allow", "headers": "--header"}
 _ABOUT = {
     "allowed_tools": ("TOOL|all", "Only this tool; may be repeated."),
     "headers": ("'Name: @env:VARIABLE'|none", "Or 'Name: @file:PATH'; may be repeated."),
@@ -28,7 +28,6 @@ _ABOUT = {
         "@env:VARIABLE|@file:PATH|@ask|none",
         "Never the secret itself: arguments can be seen.",
     ),
-    "read_models": ("NAME", "This read model; may be repeated."),
     "provider_key": ("@env:VARIABLE|@file:PATH|@ask|none", "Never the key itself: arguments can be seen."),
 }
 

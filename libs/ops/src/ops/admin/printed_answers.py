@@ -23,7 +23,6 @@ from contracts.http import Approval
 from contracts.messages import AgentCheck
 from contracts.webhooks import Delivery, OwnedEndpoint
 from conversations.erased_rows import UnfinishedErasure
-from conversations.projections.read_model_jobs import ReadModelJob
 from conversations.projections.usage_table import UsageLine
 from conversations.queries.finding_conversations import FoundConversation
 from directory.plans import Plan
@@ -47,7 +46,6 @@ _COLUMNS: dict[type, str] = {
         "name requests_per_minute concurrent_runs tokens_per_month storage_bytes form2_streaming"
         " max_message_bytes"
     ),
-    ReadModelJob: "id kind state read_models requested_by requested_at ended_at",
     ShownServer: "name url disabled allowed_tools require_approval",
 }
 """Columns of lists; lists of other types have all fields. `show` and `--json` have the other fields."""

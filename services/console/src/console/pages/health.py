@@ -1,27 +1,19 @@
-"""Health: every process, readers of the log, migrations, the last errors, rebuilds and verifications."""
+"""Health: every process, readers of the log, migrations, the last errors."""
 
 import asyncio
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from litestar import Response, get, post
-from litestar.params import FromPath
-from litestar.response import Redirect, Template
+from litestar import get
+from litestar.response import Template
 
-from administration.admin_read_models import NewReadModelJob
 from console.console_services import ConsoleServices, services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
 from console.frame.rendering import page
 from console.frame.roles import Role
 from console.live.monitor import resolved
-from contracts.admin_errors import AdminError, Conflict, Invalid
-from conversations.event_store.log import Log
-from conversations.projections.read_model_jobs import JobKind, ReadModelJob
-from conversations.queries.under_way import BeingBuilt, being_built
 from ops import record
 from ops.folder import RunFolder
 from ops.probes import HttpProbe, Probe, failing_checks, reason_unready
@@ -31,7 +23,6 @@ from runtime.migrations import AppliedVersion, applied_versions
 from runtime.postgres import DatabaseUnavailable
 
 _ERRORS = 8
-_JOBS = 6
 
 
 class ProcessHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,21 +50,6 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unready(self) -> list[str]:
         return [each.name for each in self.processes if each.reason is not None]
-
-
-class ReadModelsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The last jobs, the newest first; None where the database does not answer.
-
-    `built` are those that a command or an upgrade builds or compares, of a log that ends at `log_end`.
-    """
-
-    jobs: Sequence[ReadModelJob] | None
-    built: Sequence[BeingBuilt] = ()
-    log_end: int = 0
-
-    @property
-    def under_way(self) -> ReadModelJob | None:
-        return self.jobs[0] if self.jobs and self.jobs[0].ended_at is None else None
 
 
 async def _view(services: ConsoleServices) -> HealthView:
@@ -148,80 +124,12 @@ def _newest_first(folder: RunFolder) -> list[LoggedError]:
     return [*reversed(found)]
 
 
-async def _read_models(request: AnyRequest) -> ReadModelsView:
-    pool = services_of(request).pool
-    try:
-        found = await administer(request, "GET /read_model_jobs", limit=_JOBS)
-        built, log_end = await being_built(pool), await Log(pool).head()
-    except (AdminError, DatabaseUnavailable):
-        return ReadModelsView(jobs=None)
-    view = ReadModelsView(jobs=found.items, log_end=log_end)
-    own = set() if view.under_way is None else set(view.under_way.read_models)
-    return msgspec.structs.replace(view, built=[each for each in built if each.name not in own])
-
-
-async def _page(request: AnyRequest, problem: str = "", *, status_code: int = 200) -> Template:
-    view, read_models = await asyncio.gather(_view(services_of(request)), _read_models(request))
-    return page(
-        request,
-        "health.html",
-        title="Health",
-        view=view,
-        figures=view.figures,
-        read_models=read_models,
-        problem=problem,
-        status_code=status_code,
-    )
-
-
 @get("/health", role=Role.VIEWER)
 async def get_health(request: AnyRequest) -> Template:
     """The page; its part alone where htmx asks for it."""
-    if not request.headers.get("hx-request"):
-        return await _page(request)
     view = await _view(services_of(request))
-    return page(request, "parts/health_now.html", view=view, figures=view.figures)
+    template = "parts/health_now.html" if request.headers.get("hx-request") else "health.html"
+    return page(request, template, title="Health", view=view, figures=view.figures)
 
 
-@get("/health/read-models", role=Role.VIEWER)
-async def get_read_models(request: AnyRequest) -> Template:
-    """The part that shows how far a job is."""
-    return page(request, "parts/read_model_jobs.html", read_models=await _read_models(request))
-
-
-@post("/health/verify", status_code=303, role=Role.OPERATOR)
-async def post_verify(request: AnyRequest) -> Response[Any]:
-    """Have a read model, or all, compared with the log."""
-    return await _start(request, "verify")
-
-
-@post("/health/rebuild", status_code=303, role=Role.OWNER)
-async def post_rebuild(request: AnyRequest) -> Response[Any]:
-    """Have a read model, or all, built again."""
-    return await _start(request, "rebuild")
-
-
-@post("/health/jobs/{job_id:str}/stop", status_code=303, role=Role.OPERATOR)
-async def post_stop(request: AnyRequest, job_id: FromPath[str]) -> Response[Any]:
-    try:
-        await administer(request, "POST /read_model_jobs/{job_id}/stop", job_id=job_id)
-    except Conflict as error:
-        return await _page(request, str(error), status_code=409)
-    return Redirect("/health#read-models", status_code=303)
-
-
-async def _start(request: AnyRequest, kind: JobKind) -> Response[Any]:
-    name = str((await request.form()).get("read_model", ""))
-    new = NewReadModelJob(kind=kind, read_models=(name,) if name else ())
-    try:
-        await administer(request, "POST /read_model_jobs", new=new)
-    except Conflict as error:
-        return await _page(request, str(error), status_code=409)
-    except Invalid as error:
-        return await _page(
-            request, f"There is no read model {name[:100]!r}: it {error.reason}", status_code=400
-        )
-    return Redirect("/health#read-models", status_code=303)
-
-
-HANDLERS = (get_health, get_read_models, post_verify, post_rebuild, post_stop)
+HANDLERS = (get_health,)
