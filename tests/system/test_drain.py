@@ -1,4 +1,4 @@
-"""A small drain; `make drain` has the large one."""
+"""A service that is told to stop finishes what it has begun."""
 
 import asyncio
 import signal
