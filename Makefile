@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs site browser pictures rehearse dashboards alerts simulate fuzz chaos step-matrix failover evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist tree lock clean
+.PHONY: help setup run test check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,22 +23,17 @@ run: $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
 test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)
 	@$(BIN)/python -m pytest -n 4 $(ARGS)
 
-check: $(READY) ## lint, format, types, import boundaries, names, manifests
+check: $(READY) ## lint, format, types, import boundaries
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/python deploy/check_names.py
-	@$(BIN)/python -m deploy.check_manifests
 
 format: $(READY) ## rewrite the code to the house format
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
 
 docs: $(READY) ## write docs/integrate/errors.md, the page that is generated
 	@$(BIN)/python -m contracts.pages > docs/integrate/errors.md
-
-dashboards: $(READY) ## write deploy/grafana/*.json, the dashboards that are generated
-	@$(BIN)/python deploy/grafana/dashboards.py
 
 SITE_VENV := .site/venv
 site: $(SITE_VENV)/.ready ## build the documentation as a site in .site/html; broken links and anchors fail
@@ -125,9 +120,6 @@ dist: $(READY) ## build the wheels in dist/ (DIST=), for `pip install --find-lin
 	@rm -rf $(DIST)
 	@for member in $(MEMBERS); do \
 	  $(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python -o $(DIST) $$member || exit 1; done
-
-tree: ## count lines, short files and repeated file names
-	@python3 deploy/measure_tree.py
 
 lock: $(READY) ## resolve requirements.lock again from the members' pyproject.toml files
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \

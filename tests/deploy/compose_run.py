@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
-from deploy.check_manifests import ROOT, with_defaults
 from ops.credentials import COMPOSE, write_all
+from tests.deploy.container_settings import ROOT, with_defaults
 from tests.support.contained import IMAGE
 
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())

@@ -1,334 +1,104 @@
-"""The manifests of Kubernetes, and what is refused in them by name."""
+"""The manifests of Kubernetes: schemas, settings of our containers, Secrets that exist."""
 
-import copy
-import functools
-import re
 import shutil
-from collections.abc import Callable
+import subprocess
+import tomllib
+from collections.abc import Iterator
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
-from deploy import check_manifests
-from deploy.check_manifests import KUBERNETES, OVERLAYS
-from deploy.manifest_policy import Manifest, kubernetes_findings
+from ops.credentials import SECRETS
+from tests.deploy.container_settings import ROOT, settings_faults
 
-needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
-SERVICES = ("gateway", "orchestrator", "tool-runner", "projector", "notifier", "console")
-
-
-_rendered = functools.cache(check_manifests.rendered)
-_base_manifests = functools.cache(check_manifests.base_manifests)
-
-
-def rendered(overlay: str) -> list[Manifest]:
-    """A copy, to be changed: kubectl takes seconds."""
-    return copy.deepcopy(_rendered(overlay))
+Manifest = dict[str, Any]
+KUBERNETES = ROOT / "deploy/kubernetes"
+_SCHEMAS = "1.32"
+"""The oldest version of Kubernetes that the manifests are for."""
+_OPERATORS = {"postgresql.cnpg.io/v1", "keda.sh/v1alpha1"}
+"""Kinds whose schemas are not in kubernetes-validate."""
 
 
-def base_manifests() -> list[Manifest]:
-    """The same of the base."""
-    return copy.deepcopy(_base_manifests())
+def _read(text: str) -> list[Manifest]:
+    return [each for each in yaml.safe_load_all(text) if each]
 
 
-def _one(manifests: list[Manifest], kind: str, name: str) -> Manifest:
-    (found,) = [each for each in manifests if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+def _source_manifests() -> list[Manifest]:
+    """Return all files without rendering, but not the patches and listings of Kustomize."""
+    found: list[Manifest] = []
+    for listing in sorted(KUBERNETES.glob("**/kustomization.yaml")):
+        for name in yaml.safe_load(listing.read_text()).get("resources", []):
+            path = listing.parent / name
+            found += _read(path.read_text()) if path.is_file() else []
     return found
 
 
-def _pod(manifests: list[Manifest], name: str) -> Manifest:
-    pod: Manifest = _one(manifests, "Deployment", name)["spec"]["template"]["spec"]
-    return pod
+def _rendered() -> list[Manifest]:
+    overlay = KUBERNETES / "overlays/small"
+    command = ["kubectl", "kustomize", str(overlay)]
+    return _read(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def _container(manifests: list[Manifest], name: str) -> Manifest:
-    container: Manifest = _pod(manifests, name)["containers"][0]
-    return container
+MANIFESTS = _rendered() if shutil.which("kubectl") else _source_manifests()
+"""As `kubectl` renders them where it is installed."""
 
 
-def _set(manifests: list[Manifest], service: str, name: str, value: str) -> None:
-    environ = _container(manifests, service)["env"]
-    environ[:] = [each for each in environ if each["name"] != name] + [{"name": name, "value": value}]
+def _pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
+    for each in manifests:
+        if each["kind"] in ("Deployment", "StatefulSet", "Job"):
+            yield each["metadata"]["name"], each["spec"]["template"]["spec"]
 
 
-def _unset(manifests: list[Manifest], service: str, name: str) -> None:
-    environ = _container(manifests, service)["env"]
-    environ[:] = [each for each in environ if each["name"] != name]
+def _containers(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest, Manifest]]:
+    for name, pod in _pods(manifests):
+        for container in pod["containers"]:
+            yield name, pod, container
 
 
-def _drop(manifests: list[Manifest], *named: tuple[str, str]) -> None:
-    for kind, name in named:
-        manifests.remove(_one(manifests, kind, name))
+@pytest.mark.parametrize("manifests", [MANIFESTS, _source_manifests()], ids=["rendered", "sources"])
+def test_manifests_are_valid(manifests: list[Manifest]) -> None:
+    for each in manifests:
+        if each["apiVersion"] not in _OPERATORS:
+            kubernetes_validate.validate(each, _SCHEMAS, strict=True)
 
 
-def test_the_base_and_the_servers_are_refused_nowhere() -> None:
-    manifests = base_manifests()
-    assert kubernetes_findings(manifests, complete=False) == []
-    assert {each["metadata"]["name"] for each in manifests if each["kind"] == "Deployment"} == {
-        *SERVICES,
-        "valkey",
-    }
+def test_containers_are_confined_and_bounded() -> None:
+    for name, pod, container in _containers(MANIFESTS):
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"] is True, name
+        assert security["allowPrivilegeEscalation"] is False, name
+        assert security["capabilities"] == {"drop": ["ALL"]}, name
+        assert container["resources"]["limits"]["memory"], name
 
 
-Change = Callable[[list[Manifest]], object]
-_WRONG: list[tuple[Change, str]] = [
-    (
-        lambda them: _pod(them, "gateway")["securityContext"].update(runAsUser=0),
-        "Deployment gateway: may run as root (runAsNonRoot and a runAsUser other than 0 are needed)",
-    ),
-    (
-        lambda them: _pod(them, "gateway")["securityContext"].pop("seccompProfile"),
-        "Deployment gateway: its seccompProfile is not RuntimeDefault",
-    ),
-    (
-        lambda them: _pod(them, "gateway").pop("automountServiceAccountToken"),
-        "Deployment gateway: is given a token for the API of Kubernetes",
-    ),
-    (
-        lambda them: _pod(them, "gateway").pop("topologySpreadConstraints"),
-        "Deployment gateway: has no topologySpreadConstraints",
-    ),
-    (
-        lambda them: _container(them, "notifier")["securityContext"].pop("readOnlyRootFilesystem"),
-        "Deployment notifier, container notifier: readOnlyRootFilesystem is not true",
-    ),
-    (
-        lambda them: _container(them, "notifier")["securityContext"].update(allowPrivilegeEscalation=True),
-        "Deployment notifier, container notifier: allowPrivilegeEscalation is not false",
-    ),
-    (
-        lambda them: _container(them, "notifier")["securityContext"]["capabilities"].update(add=["NET_RAW"]),
-        "Deployment notifier, container notifier: its capabilities are not dropped",
-    ),
-    (
-        lambda them: _container(them, "notifier")["resources"]["limits"].pop("memory"),
-        "Deployment notifier, container notifier: has no limits of memory",
-    ),
-    (
-        lambda them: _container(them, "valkey").update(image="valkey/valkey:latest"),
-        "Deployment valkey, container valkey: "
-        "the image 'valkey/valkey:latest' has neither a version nor a digest",
-    ),
-    (
-        lambda them: _container(them, "valkey").update(image="registry:5000/valkey"),
-        "Deployment valkey, container valkey: "
-        "the image 'registry:5000/valkey' has neither a version nor a digest",
-    ),
-    (
-        lambda them: _container(them, "projector").pop("readinessProbe"),
-        "Deployment projector, container projector: has no readinessProbe",
-    ),
-    (
-        lambda them: _container(them, "projector")["readinessProbe"]["httpGet"].update(port="http"),
-        "Deployment projector, container projector: "
-        "readinessProbe asks at the port 'http', which it does not have",
-    ),
-    (
-        lambda them: _container(them, "projector")["readinessProbe"]["httpGet"].update(path="/ready"),
-        "Deployment projector, container projector: "
-        "readinessProbe asks for '/ready', which no service answers",
-    ),
-    (
-        lambda them: _drop(them, ("PodDisruptionBudget", "projector")),
-        "Deployment projector: has no PodDisruptionBudget",
-    ),
-    (lambda them: _drop(them, ("NetworkPolicy", "projector")), "Deployment projector: has no NetworkPolicy"),
-    (
-        lambda them: _container(them, "gateway").update(args=["gateways"]),
-        "Deployment gateway, container gateway: the image has no service 'gateways'",
-    ),
-    (
-        lambda them: _set(them, "gateway", "AGENTCHAT_RUN_SLOTS", "9"),
-        "Deployment gateway, container gateway: AGENTCHAT_RUN_SLOTS is no setting of gateway",
-    ),
-    (
-        lambda them: _unset(them, "gateway", "AGENTCHAT_NATS_URL_FILE"),
-        "Deployment gateway, container gateway: AGENTCHAT_NATS_URL is not set",
-    ),
-    (
-        lambda them: _set(them, "gateway", "AGENTCHAT_NATS_URL_FILE", "/run/secrets/nats"),
-        "Deployment gateway, container gateway: AGENTCHAT_NATS_URL_FILE names /run/secrets/nats, "
-        "which is not mounted",
-    ),
-    (
-        lambda them: _set(them, "gateway", "AGENTCHAT_DEMO_KEY", "sk-ac-1"),
-        "Deployment gateway, container gateway: AGENTCHAT_DEMO_KEY is secret, so it belongs into a file "
-        "(AGENTCHAT_DEMO_KEY_FILE)",
-    ),
-    (
-        lambda them: _set(them, "gateway", "AGENTCHAT_MAX_CONNECTIONS", "0"),
-        "Deployment gateway, container gateway: AGENTCHAT_MAX_CONNECTIONS '0' cannot be used: "
-        "expected a whole number >= 1",
-    ),
-    (
-        lambda them: _set(them, "gateway", "AGENTCHAT_TRUSTED_PROXIES", "10.0.0.0/33"),
-        "Deployment gateway, container gateway: AGENTCHAT_TRUSTED_PROXIES",
-    ),
-    (
-        lambda them: _unset(them, "gateway", "AGENTCHAT_SECRET_KEY_FILE"),
-        "Deployment gateway, container gateway: "
-        "AGENTCHAT_SECRET_KEY is not set, and AGENTCHAT_ADMIN_TOKEN needs it",
-    ),
-    (
-        lambda them: _one(them, "Job", "migrate")["spec"].update(backoffLimit="many"),
-        "Job migrate: spec.backoffLimit: 'many' is not of type 'integer', 'null'",
-    ),
-    (
-        lambda them: _one(them, "Deployment", "gateway")["spec"].update(replica=2),
-        "Deployment gateway: spec: Additional properties are not allowed ('replica' was unexpected)",
-    ),
-    (
-        lambda them: them.append(copy.deepcopy(_one(them, "Service", "gateway"))),
-        "Service gateway (v1) occurs 2 times",
-    ),
-]
+def test_services_start_with_their_settings() -> None:
+    started = set()
+    for name, _, container in _containers(MANIFESTS):
+        if container["image"].startswith("agentchat:"):
+            environ = {each["name"]: str(each["value"]) for each in container.get("env", [])}
+            files = {environ[each] for each in environ if each.endswith("_FILE")}
+            assert settings_faults(container["args"], environ, files) == [], name
+            started.add(name)
+    assert started >= {"gateway", "orchestrator", "tool-runner", "projector", "console", "migrate"}
 
 
-@pytest.mark.parametrize(("change", "finding"), _WRONG, ids=[finding for _, finding in _WRONG])
-def test_what_cannot_work_or_is_not_bounded_is_refused_by_name(change: Change, finding: str) -> None:
-    manifests = base_manifests()
-    change(manifests)
-    found = kubernetes_findings(manifests, complete=False)
-    assert [each for each in found if each.startswith(finding)], found
-
-
-def test_people_may_sign_in_to_the_console_at_a_provider() -> None:
-    """By the component: its patches fit to the base, and the console starts with its settings."""
-    manifests = base_manifests()
-    (patched,) = yaml.safe_load((KUBERNETES / "sign-in/kustomization.yaml").read_text())["patches"]
-    console = _one(manifests, patched["target"]["kind"], patched["target"]["name"])
-    for each in yaml.safe_load((KUBERNETES / "sign-in" / patched["path"]).read_text()):
-        place: Any = console
-        assert (each["op"], each["path"][-2:]) == ("add", "/-")
-        for step in each["path"][1:-2].split("/"):
-            place = place[int(step) if step.isdigit() else step]
-        place.append(each["value"])
-    found = kubernetes_findings(manifests, complete=False)
-    assert [each.rpartition(" names ")[2] for each in found] == [
-        "/run/secrets/oidc-client-secret, which is not mounted"
-    ], "but for the Secret, which is yours to make"
-    sources = _pod(manifests, "console")["volumes"][0]["projected"]["sources"]
-    assert sources[-1] == {"secret": {"name": "agentchat-sign-in"}}
-
-
-@needs_kubectl
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_rendered_overlay_is_refused_nowhere(overlay: str) -> None:
-    manifests = rendered(overlay)
-    assert kubernetes_findings(manifests, complete=True) == []
-    assert {each["kind"] for each in base_manifests()} <= {each["kind"] for each in manifests} | {"ConfigMap"}
-
-
-_WRONG_TOGETHER: list[tuple[Change, str]] = [
-    (
-        lambda them: _pod(them, "gateway")["volumes"][0]["projected"]["sources"].append(
-            {"secret": {"name": "mine"}}
-        ),
-        "Secret mine: is named, and `agentchat credentials all --kubernetes` does not make it",
-    ),
-    (
-        lambda them: _drop(them, ("ExternalSecret", "agentchat-owner")),
-        "Secret agentchat-owner: is made 0 times",
-    ),
-    (
-        lambda them: them.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": "agentchat-owner", "namespace": "agentchat"},
+def test_named_secrets_are_made_by_the_credentials_command() -> None:
+    named = set()
+    for _, pod in _pods(MANIFESTS):
+        for volume in pod.get("volumes", []):
+            sources = volume.get("projected", {}).get("sources", [volume])
+            named |= {
+                each["secret"].get("name") or each["secret"]["secretName"]
+                for each in sources
+                if "secret" in each
             }
-        ),
-        "Secret agentchat-owner: is made 2 times",
-    ),
-    (
-        lambda them: _one(them, "ExternalSecret", "agentchat-owner")["spec"]["data"].clear(),
-        "Secret agentchat-owner: its keys are [], and should be ['database-url']",
-    ),
-    (
-        lambda them: _drop(them, ("Job", "migrate")),
-        "Secret agentchat-owner: nothing uses it",
-    ),
-    (
-        lambda them: _one(them, "HorizontalPodAutoscaler", "gateway")["spec"].update(minReplicas=40),
-        "HorizontalPodAutoscaler gateway: from 40 to 12 replicas: the least is 2, and not above the most",
-    ),
-    (
-        lambda them: _one(them, "ScaledObject", "orchestrator")["spec"].update(maxReplicaCount=60),
-        "Cluster agentchat-postgres: max_connections is 800, and 87 processes take 1479",
-    ),
-    (
-        lambda them: _one(them, "ScaledObject", "orchestrator")["spec"]["scaleTargetRef"].update(
-            name="worker"
-        ),
-        "ScaledObject orchestrator: scales worker, which is not there",
-    ),
-    (
-        lambda them: _one(them, "Deployment", "gateway")["spec"].update(replicas=2),
-        "HorizontalPodAutoscaler gateway: "
-        "Deployment gateway has replicas too, which every apply would set again",
-    ),
-    (
-        lambda them: _one(them, "ScaledObject", "orchestrator")["spec"]["triggers"][0]["metadata"].update(
-            consumer="tool-runner"
-        ),
-        "ScaledObject orchestrator: NATS has no consumer 'tool-runner' of 'REQUESTS'",
-    ),
-    (
-        lambda them: _one(them, "StatefulSet", "nats")["spec"].update(replicas=1),
-        "Deployment projector: AGENTCHAT_NATS_REPLICAS is 3, and NATS has 1 nodes",
-    ),
-    (
-        lambda them: _one(them, "Service", "gateway")["spec"]["selector"].update(app="gateways"),
-        "Service gateway: selects {'app': 'gateways'}, and no pod has these labels",
-    ),
-    (
-        lambda them: _one(them, "Service", "gateway")["metadata"].update(namespace="default"),
-        "Service gateway: is in the namespace 'default'",
-    ),
-]
+    assert named <= set(SECRETS)
 
 
-@needs_kubectl
-@pytest.mark.parametrize(
-    ("change", "finding"), _WRONG_TOGETHER, ids=[finding for _, finding in _WRONG_TOGETHER]
-)
-def test_what_does_not_fit_together_is_refused_by_name(change: Change, finding: str) -> None:
-    manifests = rendered("zonal")
-    change(manifests)
-    assert finding in kubernetes_findings(manifests, complete=True)
-
-
-@needs_kubectl
-def test_a_zone_may_be_lost_with_the_zonal_overlay() -> None:
-    for each in rendered("zonal"):
-        if each["kind"] in ("Deployment", "StatefulSet") and each["metadata"]["name"] != "valkey":
-            spread = each["spec"]["template"]["spec"]["topologySpreadConstraints"]
-            rules = {one["topologyKey"]: one["whenUnsatisfiable"] for one in spread}
-            assert rules["topology.kubernetes.io/zone"] == "DoNotSchedule", each["metadata"]["name"]
-            assert "kubernetes.io/hostname" in rules
-
-
-def test_nats_in_kubernetes_has_the_bounds_of_every_nats_server() -> None:
-    def bounds(text: str) -> dict[str, str]:
-        return dict(
-            re.findall(r"(?m)^\s*(max_payload|max_memory_store|max_file_store|sync_interval): (\S+)$", text)
-        )
-
-    ours = bounds((KUBERNETES / "servers" / "nats-server.conf").read_text())
-    assert ours == bounds((KUBERNETES.parent / "nats.conf").read_text())
-    assert len(ours) == 4
-
-
-def test_the_store_of_a_node_is_larger_than_what_nats_may_fill() -> None:
-    nats = _one(base_manifests(), "StatefulSet", "nats")
-    (claim,) = nats["spec"]["volumeClaimTemplates"]
-    assert claim["spec"]["resources"]["requests"]["storage"] == "20Gi"
-
-
-def test_every_manifest_is_listed_by_a_kustomization() -> None:
-    for listing in KUBERNETES.glob("**/kustomization.yaml"):
-        text = yaml.safe_load(listing.read_text())
-        named = {*text.get("resources", []), *(each["path"] for each in text.get("patches", []))}
-        there = {path.name for path in listing.parent.glob("*.yaml")} - {"kustomization.yaml"}
-        assert there == {name for name in named if not name.startswith("..")}, listing
+def test_images_have_the_version_of_the_tree() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    images = {each["image"] for _, _, each in _containers([*MANIFESTS, *_source_manifests()])}
+    assert {each for each in images if each.startswith("agentchat")} == {f"agentchat:{version}"}

@@ -17,12 +17,12 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from deploy.manifest_settings import SETTINGS, all_settings
 from ops import process
 from ops.errors import StartError
 from ops.prepare import PrepareSettings
 from ops.process import Child, Process
 from runtime.settings import FILE_SUFFIX
+from tests.deploy.container_settings import SETTINGS, all_settings
 
 IMAGE = "TESTS_IMAGE"
 _START_SECONDS = 120.0
