@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover evals bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours bench-appends bench-projection dist lock clean
+.PHONY: help setup run test check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover evals bench bench-counts dist lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,31 +86,13 @@ rehearse: $(READY) ## build the image, and run the system tests with every servi
 	@PYTHON=$(BIN)/python sh deploy/rehearse -n 0 $(TESTS)
 
 BASELINES := .bench/venv
-bench: $(READY) $(BASELINES)/.ready ## measure the complete system and hand-written baselines (15 min; .bench/bench.md)
-	@$(BIN)/python -m bench
-
-bench-quick: $(READY) $(BASELINES)/.ready ## the same with fewer scenarios and rounds, in three minutes
-	@$(BIN)/python -m bench --quick
+bench: $(READY) $(BASELINES)/.ready ## measure the complete system and hand-written baselines (10 min; OPTIONS=--quick: 2 min)
+	@$(BIN)/python -m bench $(OPTIONS)
 
 $(BASELINES)/.ready: bench/requirements.lock | $(READY)
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(BASELINES)
 	@$(BIN)/uv pip install -q --python $(BASELINES)/bin/python --require-hashes --compile-bytecode -r $<
 	@touch $@
-
-bench-protocols: $(READY) ## what short and long chats cost by each protocol, compared with form 1 (ten minutes)
-	@$(BIN)/python -m bench --protocols
-
-bench-growth: $(READY) ## how cost grows with what is stored, open streams and processes (ONLY=, LARGEST=), a quarter of an hour
-	@$(BIN)/python -m bench --growth --only "$(ONLY)" --largest $(or $(LARGEST),100000)
-
-bench-neighbours: $(READY) ## another account's chats and reads while one account does its worst (ONLY=), ten minutes
-	@$(BIN)/python -m bench --neighbours --only "$(ONLY)"
-
-bench-appends: $(READY) ## appends to the log by several writers, next to those of 0.9.0 (ONLY=), six minutes
-	@$(BIN)/python -m bench --appends --only "$(ONLY)" --seconds 3
-
-bench-projection: $(READY) ## read models by 1, 2, 4 and 8 processes: how fast they catch up, how far they lag (ONLY=), six minutes
-	@$(BIN)/python -m bench --projection --only "$(ONLY)" --seconds 8
 
 bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
 	@$(BIN)/python -m bench.counting

@@ -1,2 +1,1 @@
-"""Benchmarks, outside the product; print tables and assert nothing. The service next to hand-written
-baselines: `make bench`. `counting`: one chat. `replay`: the readers of the log, `make bench-replay`."""
+"""What a chat costs: next to hand-written baselines (`make bench`), and counted (`make bench-counts`)."""

@@ -1,26 +1,44 @@
-"""The load client, in processes of its own, so that it holds up nothing and its own cost is known."""
+"""The load generator: concurrent streams over HTTP/1.1, in a process of its own.
+
+It knows this of the wire: a stream of events, chunked, of which those that carry text hold numbers
+(`bench.upstream.DELTA`), and `"type":"done"`, or another text that it is given, at the end of a good stream.
+"""
 
 import asyncio
 import contextlib
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
 
-from bench.client import DONE, Connection, Reply, request
 from bench.processes import ROOT
+from bench.upstream import DELTA, LENGTH
+from ops.errors import StackError
 from runtime.web import raise_open_files
+
+DONE = '"type":"done"'
+_END = b"\r\n0\r\n\r\n"
+_ERROR = b'"type":"error"'
+_CODE = re.compile(rb'"code":"(\w+)"')
+_HEAD_BYTES = 4096
+_MARKER_BYTES = 64
+"""At least the length of everything that is searched for, since two packets may share it."""
+
+
+class BenchError(StackError):
+    """A server did not answer as it should. The text is one line for the person who measures."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """`chats` in all, `at_once` of them on as many connections, which begin spread over `ramp` seconds.
+    """`chats` requests in all, `at_once` at a time, whose first ones begin spread over `ramp` seconds.
 
-    `bodies` are sent in turn. `spacing` is that of the provider's deltas, in seconds, of which each stream
-    has `deltas`; 0.0: they are not looked at one by one. `done` is in the last event where all went well.
+    `bodies` are sent in turn. `done` is in the last event of a good answer.
     """
 
     url: str
@@ -29,46 +47,122 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     chats: int
     at_once: int
     ramp: float = 0.0
-    spacing: float = 0.0
-    deltas: int = 0
     done: str = DONE
 
 
 class Loaded(msgspec.Struct, kw_only=True):
-    """What came of a load. Times in seconds; `delays`: how late deltas came, at 50 and 99 % and at most.
+    """The result of a load, in seconds: until the first delta and until the end of each good answer.
 
-    `stretches`: how much longer each paced stream took than the provider needs for it. `deltas`: those that
-    came, `lost`: those that never did. `busiest`: the share of a core that the busiest client process took.
+    `busy` is the share of a core that the client used: near 1 it is the client that is measured.
     """
 
     seconds: float
     firsts: list[float]
-    stretches: list[float]
-    delays: list[float]
-    deltas: int
-    lost: int
+    lengths: list[float]
     failures: dict[str, int]
-    cpu: float
-    busiest: float
+    busy: float
 
 
-async def run(load: Load, processes: int = 1) -> Loaded:
-    part = msgspec.structs.replace(load, chats=load.chats // processes, at_once=load.at_once // processes)
-    parts = await asyncio.gather(*(_process(part) for _ in range(processes)))
-    return Loaded(
-        seconds=max(each.seconds for each in parts),
-        firsts=[first for each in parts for first in each.firsts],
-        stretches=[stretch for each in parts for stretch in each.stretches],
-        delays=[max(values) for values in zip(*(each.delays for each in parts), strict=True)],
-        deltas=sum(each.deltas for each in parts),
-        lost=sum(each.lost for each in parts),
-        failures=dict(sum((Counter(each.failures) for each in parts), Counter())),
-        cpu=sum(each.cpu for each in parts),
-        busiest=max(each.busiest for each in parts),
-    )
+class Reply(msgspec.Struct):
+    """Times are `time.perf_counter()`; 0.0 is never. `head` is the beginning, `tail` the last error event."""
+
+    began: float
+    first: float = 0.0
+    ended: float = 0.0
+    status: int = 0
+    done: bool = False
+    head: bytes = b""
+    tail: bytes = b""
+
+    @property
+    def failed(self) -> str | None:
+        """Return the status, and the error's code where it has one, of an answer that is not complete."""
+        if self.status == 200 and self.done and self.first:
+            return None
+        code = _CODE.search(self.head + self.tail)
+        return f"{self.status} {code[1].decode() if code else 'broken off'}"
 
 
-async def _process(load: Load) -> Loaded:
+def request(url: str, headers: Mapping[str, str], body: object) -> bytes:
+    """Build the bytes of one POST request."""
+    parts, payload = urlsplit(url), msgspec.json.encode(body)
+    fields = {"host": parts.netloc, "content-type": "application/json", "content-length": len(payload)}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in (fields | dict(headers)).items())
+    return f"POST {parts.path} HTTP/1.1\r\n{lines}\r\n".encode() + payload
+
+
+class Connection(asyncio.Protocol):
+    """One connection, which sends one request after the other."""
+
+    def __init__(self, done: str = DONE) -> None:
+        self._done = done.encode()
+        self._reply: Reply | None = None
+        self._ended: asyncio.Future[Reply] | None = None
+        self._kept = b""
+
+    @classmethod
+    async def to(cls, url: str, done: str = DONE) -> "Connection":
+        """Connect. Raises OSError."""
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(lambda: cls(done), parts.hostname, parts.port or 80)
+        return connection
+
+    async def ask(self, asked: bytes) -> Reply:
+        """Send a request and wait for the end of its answer, or of the connection."""
+        self._ended = asyncio.get_running_loop().create_future()
+        self._kept = b""
+        self._reply = Reply(time.perf_counter())
+        self._transport.write(asked)
+        return await self._ended
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of asyncio.Protocol
+        self._end()
+
+    def data_received(self, data: bytes) -> None:
+        reply, now = self._reply, time.perf_counter()
+        if reply is None:
+            return
+        if not reply.status:
+            reply.status = int(data[9:12])
+        if len(reply.head) < _HEAD_BYTES:
+            reply.head += data
+        data = self._kept + data
+        self._kept = data[-_MARKER_BYTES:]
+        if not reply.first and DELTA.search(data):
+            reply.first = now
+        if _ERROR in data:
+            reply.tail = data
+        if self._done in data:
+            reply.done = True
+        if data.endswith(_END):
+            self._end()
+        elif reply.status != 200 and _is_complete(reply.head):
+            self._transport.close()
+            self._end()
+
+    def _end(self) -> None:
+        if self._reply is not None and self._ended is not None:
+            self._reply.ended = time.perf_counter()
+            if not self._ended.done():
+                self._ended.set_result(self._reply)
+        self._reply = self._ended = None
+
+
+def _is_complete(refusal: bytes) -> bool:
+    length, end = LENGTH.search(refusal), refusal.find(b"\r\n\r\n")
+    return end >= 0 and (length is None or len(refusal) >= end + 4 + int(length[1]))
+
+
+async def run(load: Load) -> Loaded:
+    """Send a load from a process of its own, whose CPU time is in no bill."""
     command = (sys.executable, "-m", "bench.load")
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
@@ -81,62 +175,45 @@ async def _process(load: Load) -> Loaded:
     return msgspec.json.decode(output, type=Loaded)
 
 
-async def _load(load: Load) -> Loaded:
+async def _send(load: Load) -> Loaded:
     requests = [request(load.url, load.headers, body) for body in load.bodies]
     clients = min(load.at_once, load.chats)
     # Streams that begin one after the other connect when they begin: a gateway waits 10 s for a request.
-    connections = [None if load.ramp else await _connection(load) for _ in range(clients)]
+    connections = [None if load.ramp else await _connect(load) for _ in range(clients)]
     turns = iter(range(load.chats))
     cpu, began = time.process_time(), time.perf_counter()
 
     async def client(place: int) -> list[Reply]:
         await asyncio.sleep(load.ramp * place / clients)
-        connection, replies = connections[place] or await _connection(load), []
+        connection, replies = connections[place] or await _connect(load), []
         for turn in turns:
             replies.append(await connection.ask(requests[turn % len(requests)]))
             if replies[-1].failed:
-                connection = await _connection(load)
+                connection = await _connect(load)
         return replies
 
     each = await asyncio.gather(*map(client, range(clients)))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    return _loaded(load, [reply for replies in each for reply in replies], seconds, cpu)
+    return _loaded([reply for replies in each for reply in replies], seconds, cpu)
 
 
-async def _connection(load: Load) -> Connection:
-    return await Connection.to(load.url, every=bool(load.spacing), done=load.done)
+async def _connect(load: Load) -> Connection:
+    return await Connection.to(load.url, load.done)
 
 
-def _loaded(load: Load, replies: Sequence[Reply], seconds: float, cpu: float) -> Loaded:
+def _loaded(replies: Sequence[Reply], seconds: float, cpu: float) -> Loaded:
     good = [reply for reply in replies if not reply.failed]
-    delays = sorted(delay for reply in good for delay in _delays(reply, load.spacing))
-    ideal = load.spacing * (load.deltas - 1)
     return Loaded(
         seconds=seconds,
         firsts=[reply.first - reply.began for reply in good],
-        stretches=[(reply.ended - reply.began) / ideal for reply in good] if ideal else [],
-        delays=[share(delays, 0.5), share(delays, 0.99), share(delays, 1.0)],
-        deltas=sum(len(reply.numbers) for reply in good),
-        lost=sum(load.deltas - len(reply.numbers) for reply in good) if load.spacing else 0,
+        lengths=[reply.ended - reply.began for reply in good],
         failures=dict(Counter(reply.failed for reply in replies if reply.failed)),
-        cpu=cpu,
-        busiest=cpu / seconds,
+        busy=cpu / seconds,
     )
-
-
-def _delays(reply: Reply, spacing: float) -> list[float]:
-    """How late each delta came, by the schedule that the stream's most punctual one lays."""
-    offsets = [at - number * spacing for number, at in reply.numbers]
-    first = min(offsets, default=0.0)
-    return [offset - first for offset in offsets]
-
-
-def share(ordered: Sequence[float], part: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
 
 
 if __name__ == "__main__":
     raise_open_files()
     with contextlib.suppress(KeyboardInterrupt):
-        found = uvloop.run(_load(msgspec.json.decode(sys.stdin.buffer.read(), type=Load)))
-        sys.stdout.buffer.write(msgspec.json.encode(found))
+        loaded = uvloop.run(_send(msgspec.json.decode(sys.stdin.buffer.read(), type=Load)))
+        sys.stdout.buffer.write(msgspec.json.encode(loaded))

@@ -1,4 +1,4 @@
-"""The processes next to what is measured, and what processes use: CPU and memory, with their children."""
+"""Start the processes that a measurement needs, and read what processes use, with their children."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,7 @@ import psutil
 from ops.process import wrapped
 
 ROOT = Path(__file__).parents[1]
+Pids = Mapping[str, int]
 _START_SECONDS = 30.0
 
 
@@ -23,7 +24,7 @@ class Started(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def serving(*command: str) -> AsyncIterator[Started]:
-    """A process that prints its port when it is ready; ended with the block. Raises TimeoutError."""
+    """Run a process that prints its port when it is ready, while the block runs. Raises TimeoutError."""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     ended_with_this = wrapped(command, signal.SIGTERM)
     process = await asyncio.create_subprocess_exec(*ended_with_this, cwd=ROOT, stdout=pipe, stdin=nothing)
@@ -38,32 +39,23 @@ async def serving(*command: str) -> AsyncIterator[Started]:
         await process.wait()
 
 
-@contextlib.asynccontextmanager
-async def lean_upstream() -> AsyncIterator[Started]:
-    async with serving(sys.executable, "-m", "bench.upstream") as started:
-        yield started
-
-
-Pids = Mapping[str, int]
+def lean_upstream() -> contextlib.AbstractAsyncContextManager[Started]:
+    """Run `bench.upstream`."""
+    return serving(sys.executable, "-m", "bench.upstream")
 
 
 def cpu_seconds(pids: Pids) -> dict[str, float]:
-    """Used so far by each and its children, those that have ended too."""
+    """Read the CPU time of each process and its children, those that have ended too."""
     return {name: _sum(_cpu, family) for name, family in _families(pids).items()}
 
 
 def memory(pids: Pids) -> dict[str, float]:
-    """MiB of each and its children, shared pages divided among those that share them (PSS)."""
+    """Read MiB of each process and its children, shared pages divided among those that share them (PSS)."""
     return {name: _sum(_pss, family) / 2**20 for name, family in _families(pids).items()}
 
 
-def since(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """What was used between two readings; by one that was started again meanwhile, since its start."""
-    return {name: value - min(value, before.get(name, 0.0)) for name, value in after.items()}
-
-
 def _families(pids: Pids) -> dict[str, list[psutil.Process]]:
-    """Each named process with its descendants, but for those that have a name themselves, or are theirs."""
+    """Find the descendants of each named process, without those that have a name themselves."""
     named = set(pids.values())
 
     def family(pid: int) -> list[psutil.Process]:
@@ -71,7 +63,7 @@ def _families(pids: Pids) -> dict[str, list[psutil.Process]]:
             process = psutil.Process(pid)
             children = [child.pid for child in process.children() if child.pid not in named]
         except psutil.NoSuchProcess:
-            return []  # what it used is its parent's now
+            return []  # its parent has its CPU time now
         return [process, *(member for child in children for member in family(child))]
 
     return {name: family(pid) for name, pid in pids.items()}
@@ -80,10 +72,8 @@ def _families(pids: Pids) -> dict[str, list[psutil.Process]]:
 def _sum(measure: Callable[[psutil.Process], float], family: list[psutil.Process]) -> float:
     total = 0.0
     for process in family:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             total += measure(process)
-        except psutil.NoSuchProcess:
-            continue
     return total
 
 

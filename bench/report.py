@@ -1,18 +1,29 @@
-"""What a run measured, and its tables: the same for the terminal, the JSON file and the documentation."""
+"""The tables of the benchmarks."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 import msgspec
 import rich.table
 from rich.console import Console
 
-from bench.measuring import UPSTREAM, Measured
-from bench.protocol_requests import FORM1
-from bench.scenarios import AIOHTTP, ALL, SDK, SERVICE
+from bench.systems import SERVICE
 
 CPU_CHATS, CPU_DELTAS = "CPU s / 1,000 chats", "CPU s / 1M deltas"
-_NOT_MEASURED = ("client", UPSTREAM)
+_CHATS = (CPU_CHATS, "chats / s", "first p50 ms", "first p99 ms")
+_STREAMS = (CPU_DELTAS, "stretch p99", "first p50 ms", "first p99 ms", "KiB / open stream")
+_PAPER_WIDTH = 120
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """One scenario with one system, once. `figures` by name; `cpu` in seconds by process."""
+
+    scenario: str
+    system: str
+    round: int
+    figures: dict[str, float]
+    cpu: dict[str, float]
+    failures: dict[str, int]
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -20,17 +31,13 @@ class Spread(msgspec.Struct, frozen=True):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        return cls(median(values), min(values), max(values))
 
-def spread(values: Sequence[float]) -> Spread:
-    """Raises statistics.StatisticsError for none."""
-    return Spread(median(values), min(values), max(values))
-
-
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    cores: int
-    python: str
-    commit: str
-    at: str
+    def __str__(self) -> str:
+        low, middle, high = map(_number, (self.low, self.median, self.high))
+        return middle if low == high else f"{middle} ({low} to {high})"
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -39,207 +46,83 @@ class Table(msgspec.Struct, frozen=True):
     rows: list[tuple[str, ...]]
 
 
-AddRow = Callable[..., None]
-"""Takes the title of a table, its columns, and the cells of one more row."""
-
-
-class Report(msgspec.Struct, kw_only=True):
-    """Everything, as stored in JSON. `idle`: MiB by process and subject; `counts` by kind of chat.
-
-    `more`: tables of which each row is one measurement, by title.
-    """
-
-    machine: Machine
-    measured: list[Measured] = msgspec.field(default_factory=list)
-    idle: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
-    counts: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    more: dict[str, Table] = msgspec.field(default_factory=dict)
-
-    def add(self, title: str, columns: tuple[str, ...], row: tuple[str, ...]) -> None:
-        self.more.setdefault(title, Table(title, columns, [])).rows.append(row)
-
-
-def tables(report: Report) -> list[Table]:
+def tables(measured: Sequence[Measured]) -> list[Table]:
+    """Compare the systems by scenario, and show where the service spends its CPU time."""
     made = (
-        _chats(report),
-        _streams(report),
-        _histories(report),
-        *_processes(report),
-        _idle(report),
-        counts_table(report.counts),
-        *report.more.values(),
+        _compared(measured, "Short chats: 20 deltas that arrive at once", _CHATS),
+        _compared(measured, "Paced streams", _STREAMS),
+        _by_process(measured, "CPU ms of a chat, by process", CPU_CHATS, "chats", 1e3),
+        _by_process(measured, "CPU µs of a delta, by process", CPU_DELTAS, "deltas", 1e6),
     )
     return [table for table in made if table.rows]
 
 
-def scenarios(report: Report, figure: str) -> list[str]:
-    return list(dict.fromkeys(each.scenario for each in report.measured if figure in each.figures))
-
-
-def rounds(report: Report, scenario: str, subject: str) -> list[Measured]:
-    return [each for each in report.measured if (each.scenario, each.subject) == (scenario, subject)]
-
-
-def subjects(report: Report) -> list[str]:
-    return list(dict.fromkeys(each.subject for each in report.measured))
-
-
-def ratio(report: Report, scenario: str, figure: str, subject: str, over: str) -> Spread | None:
-    """A subject's figure in each round over that of another in the same round."""
-    of, by = (rounds(report, scenario, each) for each in (subject, over))
-    pairs = [(one.figures[figure], other.figures[figure]) for one, other in zip(of, by, strict=False)]
-    values = [one / other for one, other in pairs if other]
-    return spread(values) if values else None
-
-
-def _chats(report: Report) -> Table:
-    figures = (CPU_CHATS, "chats / s", "first p50 ms", "first p99 ms")
-    names = [name for name in scenarios(report, CPU_CHATS) if not name.startswith("history")]
-    return _by_subject(report, "Short chats: 20 deltas that arrive at once", names, figures, CPU_CHATS)
-
-
-def _streams(report: Report) -> Table:
-    figures = (
-        *(CPU_DELTAS, "stretch p50", "stretch p99", "first p50 ms", "first p99 ms", "delay p99 ms"),
-        "KiB / open stream",
-    )
-    return _by_subject(report, "Paced streams", scenarios(report, CPU_DELTAS), figures, CPU_DELTAS)
-
-
-def _by_subject(
-    report: Report, title: str, names: Iterable[str], figures: tuple[str, ...], compared: str
-) -> Table:
-    """A row for each scenario and subject; the ratio is service to baseline, or protocol to form 1."""
-    by_protocol = FORM1 in subjects(report)
-    rows: list[tuple[str, ...]] = []
-    for name in names:
-        for subject in subjects(report):
-            if found := rounds(report, name, subject):
-                values = [_of(found, figure, with_range=figure == compared) for figure in figures]
-                pair = (subject, FORM1) if by_protocol else (SERVICE, subject)
-                against = ratio(report, name, compared, *pair) if subject not in (SERVICE, FORM1) else None
-                failed = sum(sum(each.failures.values()) for each in found)
-                rows.append((name, subject, *values, _range(against) if against else "", str(failed or "")))
-    against_column = "it / form 1" if by_protocol else "service / it"
-    return Table(title, ("", "", *figures, against_column, "failed"), rows)
-
-
-def _of(found: Sequence[Measured], figure: str, *, with_range: bool) -> str:
-    values = [each.figures[figure] for each in found if figure in each.figures]
-    if not values:
-        return ""
-    return _range(spread(values)) if with_range else _number(spread(values).median)
-
-
-def _histories(report: Report) -> Table:
-    """First delta, and how it stands to that of the shortest history."""
-    names = [name for name in scenarios(report, CPU_CHATS) if name.startswith("history")]
-    rows: list[tuple[str, ...]] = []
-    for name in names:
-        row = [name.removeprefix("history ")]
-        for subject in ALL:
-            first, this = _median_of(report, names[0], subject), _median_of(report, name, subject)
-            row += [f"{this:.1f}", f"{this / first:.2f}"] if first else ["", ""]
-        rows.append(tuple(row))
-    columns = [column for subject in ALL for column in (f"{subject} p50 ms", "x shortest")]
-    return Table("First delta by messages that the conversation has", ("messages", *columns), rows)
-
-
-def _median_of(report: Report, name: str, subject: str) -> float:
-    found = [each.figures["first p50 ms"] for each in rounds(report, name, subject)]
-    return spread(found).median if found else 0.0
-
-
-def _processes(report: Report) -> list[Table]:
-    return [
-        _by_process(report, "CPU ms of a chat, by process", CPU_CHATS, "chats"),
-        _by_process(report, "CPU µs of a delta, by process", CPU_DELTAS, "deltas"),
-    ]
-
-
-def by_process(report: Report, name: str, subject: str, units: str) -> dict[str, float]:
-    """CPU seconds of one chat or delta by process, without client and provider; the rounds' median."""
-    found = rounds(report, name, subject)
-    processes = [process for process in found[0].cpu if process not in _NOT_MEASURED] if found else []
-    return {
-        process: spread([each.cpu[process] / max(1.0, each.figures[units]) for each in found]).median
-        for process in processes
-    }
-
-
-def _by_process(report: Report, title: str, figure: str, units: str) -> Table:
-    scale = 1e3 if units == "chats" else 1e6
-    rows: list[tuple[str, ...]] = []
-    columns: tuple[str, ...] = ()
-    for name in scenarios(report, figure):
-        for subject in subjects(report):
-            used = by_process(report, name, subject, units) if subject not in (SDK, AIOHTTP) else {}
-            if used:
-                columns = tuple(used)
-                label = name if subject == SERVICE else f"{name}, {subject}"
-                rows.append((label, *(f"{seconds * scale:.2f}" for seconds in used.values())))
-    return Table(title, ("", *columns), rows)
-
-
-def _idle(report: Report) -> Table:
-    rows: list[tuple[str, ...]] = []
-    for subject, sizes in report.idle.items():
-        each = ", ".join(
-            f"{name} {size:.0f}" for name, size in sorted(sizes.items(), key=lambda pair: -pair[1])
-        )
-        rows.append((subject, f"{sum(sizes.values()):.0f}", each))
-    return Table("Memory before the first chat, MiB (PSS)", ("", "all", "of which"), rows)
-
-
 def counts_table(counts: Mapping[str, Mapping[str, int]]) -> Table:
-    """A row a count, a column a kind of chat."""
+    """Show a row for each count and a column for each kind of chat."""
     names = sorted({name for each in counts.values() for name in each})
     rows = [(name, *(str(each.get(name, "")) for each in counts.values())) for name in names]
     return Table("What one chat costs, counted", ("", *counts), rows)
 
 
-def _range(found: Spread) -> str:
-    """The median, and the lowest and highest where they are another."""
-    low, median, high = map(_number, (found.low, found.median, found.high))
-    return median if low == high else f"{median} ({low} to {high})"
+def ratio(measured: Sequence[Measured], scenario: str, figure: str, other: str) -> Spread | None:
+    """Divide the service's figure by another system's within each round, so that other load is in both."""
+    ours, theirs = (_rounds(measured, scenario, each) for each in (SERVICE, other))
+    pairs = [(one.figures[figure], two.figures[figure]) for one, two in zip(ours, theirs, strict=False)]
+    values = [one / two for one, two in pairs if two]
+    return Spread.of(values) if values else None
+
+
+def _compared(measured: Sequence[Measured], title: str, figures: tuple[str, ...]) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for scenario in _scenarios(measured, figures[0]):
+        for system in dict.fromkeys(each.system for each in measured):
+            found = _rounds(measured, scenario, system)
+            if not found:
+                continue
+            first, *others = (_spread(found, figure) for figure in figures)
+            values = [str(first), *("" if each is None else _number(each.median) for each in others)]
+            against = "" if system == SERVICE else ratio(measured, scenario, figures[0], system)
+            failed = sum(sum(each.failures.values()) for each in found)
+            rows.append((scenario, system, *values, str(against or ""), str(failed or "")))
+    return Table(title, ("", "", *figures, "service / it", "failed"), rows)
+
+
+def _by_process(measured: Sequence[Measured], title: str, figure: str, unit: str, scale: float) -> Table:
+    rows: list[tuple[str, ...]] = []
+    processes: tuple[str, ...] = ()
+    for scenario in _scenarios(measured, figure):
+        if found := _rounds(measured, scenario, SERVICE):
+            processes = tuple(found[0].cpu)
+            used = [median(each.cpu[name] / each.figures[unit] for each in found) for name in processes]
+            rows.append((scenario, *(f"{seconds * scale:.2f}" for seconds in used)))
+    return Table(title, ("", *processes), rows)
+
+
+def _scenarios(measured: Sequence[Measured], figure: str) -> list[str]:
+    return list(dict.fromkeys(each.scenario for each in measured if figure in each.figures))
+
+
+def _rounds(measured: Sequence[Measured], scenario: str, system: str) -> list[Measured]:
+    return [each for each in measured if (each.scenario, each.system) == (scenario, system)]
+
+
+def _spread(found: Sequence[Measured], figure: str) -> Spread | None:
+    values = [each.figures[figure] for each in found if figure in each.figures]
+    return Spread.of(values) if values else None
 
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def markdown(made: Sequence[Table]) -> str:
-    """For docs/change/performance.md."""
-    line: Callable[[Iterable[str]], str] = lambda cells: f"| {' | '.join(cells)} |"  # noqa: E731
-    return "\n\n".join(
-        "\n".join(
-            (
-                f"**{each.title}**",
-                "",
-                line(each.columns),
-                "|---" * len(each.columns) + "|",
-                *map(line, each.rows),
-            )
-        )
-        for each in made
-    )
-
-
-_PAPER = 140
-
-
-def show(console: Console, tables: Iterable[Table]) -> None:
-    """Print them; into a file at a width of its own."""
+def show(console: Console, found: Iterable[Table]) -> None:
+    """Print tables, into a file at a width of its own. Labels are never cut; headings may take two lines."""
     if not console.is_terminal:
-        console.width = _PAPER
-    for table in tables:
-        console.print(_shown(table))
-
-
-def _shown(table: Table) -> rich.table.Table:
-    shown = rich.table.Table(title=table.title, title_justify="left")
-    for place, column in enumerate(table.columns):
-        shown.add_column(column, justify="right" if place else "left")
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown
+        console.width = _PAPER_WIDTH
+    for table in found:
+        shown = rich.table.Table(title=table.title, title_justify="left")
+        for place, column in enumerate(table.columns):
+            shown.add_column(column, justify="right" if place else "left", no_wrap=not place)
+        for row in table.rows:
+            shown.add_row(*row)
+        console.print(shown)

@@ -2,24 +2,23 @@
 
 `python -m bench.upstream` prints its port. The model's name says what comes, as
 `lean?deltas=500&delay_ms=10`: `deltas` numbered ones (20), each `delay_ms` after the one before (0: all in
-one write), after one call of the tool whose name ends with `tool`, if the request holds no tool's result yet.
-`apart`: each is a chunk of its own even where all are in one write.
-Text, tools and history of a request are not looked at, so neither the wire nor the key is checked.
+one write), after one call of the tool whose name ends with `tool`, if the request has no tool result yet.
+Nothing else of a request is looked at.
 """
 
 import asyncio
 import functools
 import re
-from typing import cast
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import msgspec
 import uvloop
 
 DELTA = re.compile(rb"(\d{6})[ .]")
-"""What a delta's text is: its number, so that merged ones can be distinguished; model-demo's too."""
-_MODEL = re.compile(rb'"model": ?"([^"]*)"')
+"""The text of a delta is its number; model-demo's too."""
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_MODEL = re.compile(rb'"model": ?"([^"]*)"')
 _HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nrequest-id: req_lean\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
@@ -31,7 +30,13 @@ class Plan(msgspec.Struct, frozen=True):
     deltas: int
     delay: float
     tool: str
-    apart: bool
+
+
+@functools.cache
+def plan_of(model: bytes) -> Plan:
+    """Read what a model's name asks for. Raises ValueError."""
+    given = dict(parse_qsl(model.decode().partition("?")[2]))
+    return Plan(int(given.get("deltas", 20)), int(given.get("delay_ms", 0)) / 1000, given.get("tool", ""))
 
 
 def _event(kind: str, **fields: object) -> bytes:
@@ -42,35 +47,16 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-@functools.cache
-def plan_of(model: bytes) -> Plan:
-    """Raises ValueError for numbers that are none."""
-    given = dict(parse_qsl(model.decode().partition("?")[2]))
-    return Plan(
-        int(given.get("deltas", 20)),
-        int(given.get("delay_ms", 0)) / 1000,
-        given.get("tool", ""),
-        "apart" in given,
-    )
-
-
-def _opening(block: dict[str, object]) -> bytes:
-    usage = {"input_tokens": 20, "output_tokens": 1}
-    message: dict[str, object] = {
-        "id": "msg_lean",
-        "type": "message",
-        "role": "assistant",
-        "model": "lean",
-        "content": [],
-    }
-    message |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
+def _opening(block: dict[str, Any]) -> bytes:
+    message: dict[str, Any] = {"id": "msg_lean", "type": "message", "role": "assistant", "model": "lean"}
+    message |= {"content": [], "stop_reason": None, "stop_sequence": None}
+    message |= {"usage": {"input_tokens": 20, "output_tokens": 1}}
     started = _event("message_start", message=message)
     return started + _event("content_block_start", index=0, content_block=block) + _event("ping")
 
 
 def _ending(reason: str) -> bytes:
-    delta = {"stop_reason": reason, "stop_sequence": None}
-    usage = {"output_tokens": 40}
+    delta, usage = {"stop_reason": reason, "stop_sequence": None}, {"output_tokens": 40}
     stopped = _event("content_block_stop", index=0)
     return stopped + _event("message_delta", delta=delta, usage=usage) + _event("message_stop")
 
@@ -85,16 +71,13 @@ _CLOSING = _chunk(_ending("end_turn")) + _LAST
 
 
 @functools.cache
-def _at_once(deltas: int, apart: bool) -> bytes:
-    sent = map(_delta, range(deltas))
-    if apart:
-        return _HEAD + _chunk(_OPENING) + b"".join(map(_chunk, sent)) + _CLOSING
-    return _HEAD + _chunk(_OPENING + b"".join(sent)) + _CLOSING
+def _at_once(deltas: int) -> bytes:
+    return _HEAD + _chunk(_OPENING + b"".join(map(_delta, range(deltas)))) + _CLOSING
 
 
 @functools.cache
 def _tool_call(name: bytes) -> bytes:
-    block: dict[str, object] = {"type": "tool_use", "id": "toolu_lean", "name": name.decode(), "input": {}}
+    block = {"type": "tool_use", "id": "toolu_lean", "name": name.decode(), "input": {}}
     piece = {"type": "input_json_delta", "partial_json": '{"product_id":"PRD-124"}'}
     called = _event("content_block_delta", index=0, delta=piece)
     return _HEAD + _chunk(_opening(block) + called + _ending("tool_use")) + _LAST
@@ -106,11 +89,10 @@ class Answering(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._received = bytearray()
-        self._wanted = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's own class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of asyncio.Protocol
         if self._timer:
@@ -118,17 +100,12 @@ class Answering(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        if not self._wanted:
-            end = self._received.find(b"\r\n\r\n")
-            if end < 0:
-                return
-            length = LENGTH.search(self._received, 0, end)
-            self._wanted = end + 4 + (int(length[1]) if length else 0)
-        if len(self._received) >= self._wanted:
-            body = bytes(self._received)
-            del self._received[:]
-            self._wanted = 0
-            self._answer(body)
+        end = self._received.find(b"\r\n\r\n")
+        length = LENGTH.search(self._received, 0, end) if end >= 0 else None
+        if end >= 0 and len(self._received) >= end + 4 + (int(length[1]) if length else 0):
+            request = bytes(self._received)
+            self._received.clear()
+            self._answer(request)
 
     def _answer(self, request: bytes) -> None:
         named = _MODEL.search(request)
@@ -141,16 +118,16 @@ class Answering(asyncio.Protocol):
             self._transport.write(_HEAD + _chunk(_OPENING))
             self._send_due(plan, 0, self._loop.time())
         else:
-            self._transport.write(_at_once(plan.deltas, plan.apart))
+            self._transport.write(_at_once(plan.deltas))
 
     def _send_due(self, plan: Plan, number: int, began: float) -> None:
-        """The delta that is due, and those that a late timer owes, by a schedule that does not drift."""
+        """Send the delta that is due, and those that a late timer owes, by a schedule that does not drift."""
         due = min(plan.deltas, 1 + int((self._loop.time() - began) / plan.delay + 0.01))
-        self._transport.write(_chunk(b"".join(map(_delta, range(number, max(due, number + 1))))))
-        number = max(due, number + 1)
-        if number < plan.deltas:
-            at = began + number * plan.delay
-            self._timer = self._loop.call_at(at, self._send_due, plan, number, began)
+        following = max(due, number + 1)
+        self._transport.write(_chunk(b"".join(map(_delta, range(number, following)))))
+        if following < plan.deltas:
+            at = began + following * plan.delay
+            self._timer = self._loop.call_at(at, self._send_due, plan, following, began)
         else:
             self._transport.write(_CLOSING)
 
@@ -158,7 +135,7 @@ class Answering(asyncio.Protocol):
 async def _serve() -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Answering(loop), "127.0.0.1", 0, backlog=4096)
-    print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - to who started it
+    print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - to the process that started it
     await server.serve_forever()
 
 

@@ -17,7 +17,6 @@ from typing import Any, LiteralString, TypeVar
 
 import msgspec
 
-from bench.client import BenchError, Connection, Reply, request
 from bench.counting.counted_stack import (
     Counted,
     Logged,
@@ -27,9 +26,9 @@ from bench.counting.counted_stack import (
     nats_monitor,
     valkey_counts,
 )
-from bench.measured_systems import make_agents, name_of
-from bench.protocol_requests import FORM1, PROTOCOLS
-from bench.scenarios import SHORT, TOOL
+from bench.counting.protocol_requests import FORM1, PROTOCOLS
+from bench.load import BenchError, Connection, Reply, request
+from bench.systems import SHORT, TOOL, make_agents, name_of
 from runtime.postgres import Connection as Session
 from runtime.postgres import connection, open_pool
 

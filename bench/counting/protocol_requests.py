@@ -1,4 +1,4 @@
-"""What a client sends to each protocol, and how its answer ends: as little as its protocol allows."""
+"""The smallest request of each protocol, and how its answer ends."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,18 +6,13 @@ from uuid import uuid4
 
 import msgspec
 
-from bench.client import DONE
+from bench.load import DONE
 
 FORM1 = "form 1"
-_COUNTED: Mapping[str, str] = {"X-Stainless-Retry-Count": "0"}
-"""Of OpenAI's SDKs, which distinguishes equal requests from retries of one."""
 
 
 class ProtocolRequest(msgspec.Struct, frozen=True):
-    """Its path has the agent's id in `{agent}`; `body` makes a request to an agent by its name, each another.
-
-    `done` is in the last event where all went well.
-    """
+    """`path` has the agent's id in `{agent}`, `body` takes its name, `done` is in the last event."""
 
     path: str
     body: Callable[[str], dict[str, Any]]
@@ -25,9 +20,9 @@ class ProtocolRequest(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
     def headers_for(self, key: str, agent_id: str) -> dict[str, str]:
-        """All of a request: OpenAI's clients send the key in their own way, and the agent in the body."""
+        """Build the headers; OpenAI's clients send the key in their own way, and the agent in the body."""
         if self.path.startswith("/openai/"):
-            return {"Authorization": f"Bearer {key}", **self.headers}
+            return {"Authorization": f"Bearer {key}"}
         return {"X-Api-Key": key, "X-Agent-Id": agent_id, **self.headers}
 
 
@@ -60,11 +55,5 @@ PROTOCOLS: Mapping[str, ProtocolRequest] = {
     "AI SDK": ProtocolRequest("/ai-sdk/v1/agents/{agent}/chat", _ai_sdk, '"type":"finish"'),
     "AG-UI": ProtocolRequest("/ag-ui/v1/agents/{agent}", _ag_ui, '"type":"RUN_FINISHED"'),
     "OpenAI chat": ProtocolRequest("/openai/v1/chat/completions", _completion, "[DONE]"),
-    "OpenAI chat, tries counted": ProtocolRequest(
-        "/openai/v1/chat/completions", _completion, "[DONE]", _COUNTED
-    ),
     "OpenAI responses": ProtocolRequest("/openai/v1/responses", _response, '"type":"response.completed"'),
-    "OpenAI responses, tries counted": ProtocolRequest(
-        "/openai/v1/responses", _response, '"type":"response.completed"', _COUNTED
-    ),
 }

@@ -1,0 +1,147 @@
+"""The systems that are measured: the complete service, and baselines on a Postgres with the same settings."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import LiteralString
+
+from administration.admin_versions import create_agent
+from bench.load import Load
+from bench.processes import ROOT, Pids, Started, serving
+from contracts.ids import new_id
+from directory.agent_draft import AgentDraft
+from directory.agents import McpServer
+from directory.secrets import Sealer
+from ops import demo, folder_secrets, record
+from ops.folder import RunFolder
+from ops.folder_secrets import Secrets
+from ops.ports import Ports
+from ops.settings import UpSettings
+from ops.stack import describe_servers
+from ops.stack_report import QuietReport
+from ops.supervisor import Supervisor
+from runtime.postgres import connection, open_pool
+from tests.harness import RunningStack, running_stack, temporary_folder
+
+SERVICE = "service"
+SHORT = "lean?deltas=20"
+TOOL = f"{SHORT}&tool=get_product"
+BASELINE_PYTHON = ROOT / ".bench" / "venv" / "bin" / "python"
+_SLOTS = {"AGENTCHAT_RUN_SLOTS": "6000"}
+"""So that the orchestrator takes as many streams as are asked for."""
+_UNUSED = "nats://unused"
+_SETTLE_SECONDS = 120.0
+
+
+class Service:
+    name = SERVICE
+
+    def __init__(self, stack: RunningStack, agents: dict[str, str]) -> None:
+        self._stack, self._agents = stack, agents
+
+    @property
+    def pids(self) -> Pids:
+        """The processes as they are now."""
+        kept = record.read(self._stack.folder.processes)
+        assert kept is not None, "a stack that runs keeps its record"
+        started = {entry.name: entry.pid for entry in kept.processes if entry.pid is not None}
+        return {**started, "up": kept.pid}
+
+    def load(self, model: str, chats: int, at_once: int, ramp: float) -> Load:
+        """Describe chats with a model, each in a conversation of its own."""
+        found = self._stack.environment
+        agent = self._agents[model]
+        headers = {"X-Api-Key": found.load_api_key, "X-Agent-Id": agent, "X-Stream-Form": "1"}
+        url, bodies = f"{found.base_url}/v1/chat/stream", ({"message": "Go."},)
+        return Load(url=url, headers=headers, bodies=bodies, chats=chats, at_once=at_once, ramp=ramp)
+
+    async def settle(self) -> None:
+        """Wait until no run has a lease and all events are in the read models. Raises TimeoutError."""
+        async with (
+            asyncio.timeout(_SETTLE_SECONDS),
+            open_pool(self._stack.environment.database_url, role=None) as pool,
+            connection(pool, seconds=_SETTLE_SECONDS) as conn,
+        ):
+            while await (await conn.execute(_IS_SETTLED)).fetchone() != (True,):  # noqa: ASYNC110 - a table has no event
+                await asyncio.sleep(0.05)
+
+
+class Baseline:
+    def __init__(self, name: str, server: Started, postgres: int) -> None:
+        self.name, self._server = name, server
+        self._postgres = postgres
+
+    async def settle(self) -> None:
+        """Return at once: a baseline has saved everything when it answers."""
+
+    @property
+    def pids(self) -> Pids:
+        return {"server": self._server.pid, "postgres": self._postgres}
+
+    def load(self, model: str, chats: int, at_once: int, ramp: float) -> Load:
+        url, bodies = f"{self._server.url}/v1/chat/stream", ({"message": "Go.", "model": model},)
+        return Load(url=url, headers={}, bodies=bodies, chats=chats, at_once=at_once, ramp=ramp)
+
+
+System = Service | Baseline
+
+
+def name_of(model: str) -> str:
+    """Return the name of the agent that `make_agents` makes for a model."""
+    return f"Bench {model}"
+
+
+async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
+    """Make an agent for each model, with the demo's tools if the model calls one; return their ids."""
+    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    found = stack.environment
+    shop = McpServer(name=demo.SHOP_SERVER, url=f"{found.mcp_base_url}/api/mcp")
+    agents = {}
+    async with open_pool(found.database_url, role=None) as pool, connection(pool, seconds=10) as conn:
+        for model in models:
+            draft = AgentDraft(
+                name=name_of(model),
+                model=model,
+                system_prompt=demo.LOAD_PROMPT,
+                parameters={"max_tokens": 4096},
+                mcp_servers=(shop,) if "tool=" in model else (),
+            )
+            agents[model] = new_id()
+            await create_agent(
+                conn, sealer, demo.LOAD_ACCOUNT_ID, draft, actor="bench", agent_id=agents[model]
+            )
+    return agents
+
+
+@contextlib.asynccontextmanager
+async def service(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[Service]:
+    """Run the complete service while the block runs."""
+    environ = {"ANTHROPIC_API_KEY": "lean", "ANTHROPIC_BASE_URL": upstream.url} | _SLOTS
+    async with running_stack(None, environ) as stack:
+        yield Service(stack, await make_agents(stack, *models))
+
+
+@contextlib.asynccontextmanager
+async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
+    """Run a baseline while the block runs, on a Postgres with the service's settings."""
+    with temporary_folder() as name, contextlib.closing(Ports()) as ports:
+        folder = RunFolder(name)
+        folder.create()
+        settings = UpSettings(nats_url=_UNUSED, redis_url=_UNUSED)
+        servers = describe_servers(folder, ports, Secrets().servers_key, settings)
+        async with Supervisor(folder, servers.processes, QuietReport()) as supervisor:
+            await supervisor.wait_up(60.0)
+            kept = record.read(folder.processes)
+            entry = kept.entry("postgres") if kept else None
+            assert entry is not None
+            assert entry.pid is not None
+            module = (str(BASELINE_PYTHON), "-m", "bench.baselines")
+            async with serving(*module, form, servers.database_url, upstream.url) as server:
+                yield Baseline(form, server, entry.pid)
+
+
+_IS_SETTLED: LiteralString = """
+SELECT NOT EXISTS (SELECT FROM run_leases)
+   AND (SELECT min(position) FROM read_model_positions)
+       >= (SELECT coalesce(max(notification_id), 0) FROM conversation_events)
+"""
