@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover evals bench bench-counts dist lock clean
+.PHONY: help setup run test test-slow check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover evals bench bench-counts dist lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ run: $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
 
 test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)
 	@$(BIN)/python -m pytest -n 4 $(ARGS)
+
+test-slow: $(READY) ## run the slow proofs: foreign clients, wheels, docs' code blocks, the counted chat (before a release)
+	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
 check: $(READY) ## lint, format, types, import boundaries
 	@$(BIN)/ruff check .

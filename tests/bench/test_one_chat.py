@@ -9,7 +9,7 @@ import pytest
 from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import HELD, Cost, costs
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 TABLE = Path(__file__).with_name("one_chat.toml")
 BOUNDS: dict[str, dict[str, int]] = tomllib.loads(TABLE.read_text())

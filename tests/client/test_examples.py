@@ -17,6 +17,8 @@ from tests.client.server import ScriptedServer, as_json, chunks, lines, problem,
 from tests.client.typescript import Node, runner
 from tests.harness import RunningStack
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 Environment = dict[str, str]

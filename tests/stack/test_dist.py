@@ -14,6 +14,8 @@ import pytest
 
 from tests import installed
 
+pytestmark = pytest.mark.slow
+
 TREE = Path(__file__).parents[2]
 _UP_SECONDS = 90
 

@@ -45,6 +45,7 @@ def text_of(told: list[dict[str, Any]]) -> str:
     return "".join(event["delta"] for event in told if event["type"] == "TEXT_MESSAGE_CONTENT")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("package", "cancelled"),
@@ -78,6 +79,7 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
     assert "invalid_api_key" in told["refused"]["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("package", ["@ag-ui/client", "ag-ui-before"])
 async def test_its_clients_run_a_broken_stream_again(make_agent: MakeAgent, package: str) -> None:

@@ -41,6 +41,7 @@ def refused(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, problem["code"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("package", ["@ag-ui/client", "ag-ui-before"])
 async def test_its_clients_are_asked_and_go_on(make_agent: MakeAgent, package: str) -> None:

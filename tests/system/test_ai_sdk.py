@@ -10,6 +10,8 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"
 

@@ -33,6 +33,7 @@ def refused(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.text.partition(": ")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", ["ai", "ai-7"])
 async def test_its_client_is_asked_and_goes_on(make_agent: MakeAgent, version: str) -> None:

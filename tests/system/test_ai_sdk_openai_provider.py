@@ -8,6 +8,8 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller
 
+pytestmark = pytest.mark.slow
+
 _HERE = Path(__file__).parent / "ai_sdk_openai"
 _MESSAGES = ["Hi, my name is Ada.", "Where is my order ORD-1001?", "What is my name?"]
 

@@ -21,6 +21,8 @@ import yaml
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TREES = ("deploy", "docs", "examples", "libs", "services")
 PAGES = [ROOT / "README.md", *(page for tree in TREES for page in sorted((ROOT / tree).rglob("*.md")))]

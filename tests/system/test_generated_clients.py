@@ -13,7 +13,7 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 QUESTION = "Where is my order ORD-1001?"
 _HERE = Path(__file__).parent / "generated_clients"

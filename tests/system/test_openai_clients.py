@@ -8,6 +8,8 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "Where is my order ORD-1001?"
 _HERE = Path(__file__).parent / "openai_clients"
 Install = Callable[[], Awaitable[tuple[Path, list[str]]]]
