@@ -1,19 +1,11 @@
-"""How much one session may hold open: streams and experiments."""
+"""How many streams one session may hold open."""
 
 import contextlib
 from collections.abc import AsyncGenerator
-from typing import Any
 
 import pytest
 
-from bus import Bus
-from console.frame.running_experiments import Experiments, RunningExperiment
 from console.live.broadcast import OpenStreams
-from contracts.admin_errors import Conflict
-from conversations.event_store.log import Log
-from experiments.chosen_runs import Estimate
-from experiments.experiment import Candidate, Experiment
-from experiments.prices import Prices
 from tests.console.pages import Browser, text_of
 
 
@@ -56,32 +48,3 @@ async def test_a_live_page_too_many_is_refused_in_words(browser: Browser) -> Non
         refused = await browser.get("/now/stream", **{"hx-request": "true"})
         assert (refused.status_code, refused.headers["hx-retarget"]) == (429, "#trouble")
         assert "You have 20 live pages open" in text_of(refused.text)
-
-
-async def test_a_session_and_a_process_run_so_many_experiments(bus: Bus, log: Log) -> None:
-    candidate = Candidate(account_id="a", agent_id="g", version=1)
-
-    def started(session_id: str) -> RunningExperiment:
-        agent: Any = None
-        return RunningExperiment(
-            Experiment(bus, log, candidate, [], prices=Prices()),
-            agent,
-            Estimate(runs=0, tokens=0, cost=None, seconds=0.0),
-            of_version=1,
-            changes=(),
-            actor="console:ada",
-            session_id=session_id,
-            begun_at="",
-        )
-
-    async with Experiments.opened() as experiments:
-        for session in "aabbcc":
-            experiments.check_room(session)
-            experiments.add(started(session))
-        with pytest.raises(Conflict, match="2 experiments of yours run already"):
-            experiments.check_room("a")
-        with pytest.raises(Conflict, match="6 experiments run at this console already"):
-            experiments.check_room("d")
-        for each in experiments.newest(6):
-            await each.until_ended()
-        experiments.check_room("a")

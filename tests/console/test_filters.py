@@ -25,7 +25,6 @@ _AT = datetime(2026, 11, 14, 12, 2, 7, 412_000, tzinfo=timezone(timedelta(hours=
         ("tokens", 999_990, "1.0M"),
         ("money", Decimal("0.0123"), "$0.012"),
         ("version", 12, "v12"),
-        ("version", -3, "draft 3"),
         ("money", Decimal("1234.5"), "$1,234.50"),
         ("money", Decimal(0), "$0.00"),
         ("duration", 0.085, "85 ms"),

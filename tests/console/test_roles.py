@@ -54,13 +54,12 @@ ROLES: dict[str, Role | None] = {
     "POST /approvals/{approval_id}/decision": Role.APPROVER,
     "GET /what-if": Role.OPERATOR,
     "POST /what-if": Role.OPERATOR,
-    "GET /what-if/{experiment_id}": Role.OPERATOR,
-    "GET /what-if/{experiment_id}/stream": Role.OPERATOR,
-    "POST /what-if/{experiment_id}/stop": Role.OPERATOR,
+    "GET /what-if/{what_if_id}": Role.OPERATOR,
+    "GET /what-if/{what_if_id}/stream": Role.OPERATOR,
+    "POST /what-if/{what_if_id}/stop": Role.OPERATOR,
     "GET /playground": Role.OPERATOR,
     "POST /playground": Role.OPERATOR,
     "POST /playground/stop": Role.OPERATOR,
-    "POST /playground/version": Role.OPERATOR,
     "GET /playground/stream": Role.OPERATOR,
     "GET /agents": Role.VIEWER,
     "GET /agents/new": Role.OPERATOR,
@@ -102,9 +101,9 @@ GUARDED = {route: role for route, role in ROLES.items() if role is not None}
 ACTIONS = [route for route in GUARDED if route.startswith("POST ")]
 _ID = "019ac9e4-0000-7000-8000-000000000000"
 _ELSEWHERE = {
-    *("POST /what-if/{experiment_id}/stop", "POST /playground/stop", "POST /playground/version"),
+    *("POST /what-if/{what_if_id}/stop", "POST /playground/stop"),
 }
-"""Buttons of runs that go on, of drafts and of tools: tests/system has them."""
+"""Buttons of runs that go on: tests/system has them."""
 
 
 class Visitor:

@@ -210,34 +210,3 @@ async def test_the_usage_of_all_accounts_has_none_that_has_spent_nothing(admin: 
 async def test_a_conversation_that_is_none_is_not_deleted(admin: AdminClient) -> None:
     for name in ("019a0000-0000-7000-8000-00000000dead", "x"):
         await admin.refused("DELETE", f"/conversations/{name}", status=404, code="not_found")
-
-
-async def test_a_draft_is_stored_once_with_the_secrets_of_its_version(
-    admin: AdminClient, with_shop: str
-) -> None:
-    await admin.patch(with_shop, {"provider_key": "sk-provider-canary-1234"})
-    asks = {"always": {"tool_names": ["find", "order"]}}
-    await admin.patch(f"{with_shop}/mcp_servers/shop", {"require_approval": asks})
-    shop = (await admin.get(with_shop))["mcp_servers"][0]
-    changes = {"system_prompt": "Two.", "servers": {"shop": {"allowed_tools": ["find"]}}}
-    draft = await admin.post(f"{with_shop}/drafts", changes)
-    assert (draft["version"], draft["system_prompt"]) == (-1, "Two.")
-    assert draft["provider_key"] == {"set": True, "last4": "1234"}
-    policy = {"always": {"tool_names": ["find"], "read_only": None}, "never": None}
-    assert draft["mcp_servers"] == [shop | {"allowed_tools": ["find"], "require_approval": policy}]
-    assert (await admin.post(f"{with_shop}/drafts", changes))["version"] == -1
-    other = await admin.post(f"{with_shop}/drafts", {"version": -1, "max_tool_rounds": 3})
-    assert (other["version"], other["system_prompt"], other["max_tool_rounds"]) == (-2, "Two.", 3)
-    current = (await admin.get(with_shop))["version"]
-    assert (await admin.post(f"{with_shop}/drafts", {}))["version"] == current
-    assert [action for action, _ in await admin.audit(draft["id"])].count("draft") == 2
-    wrong: dict[str, Any]
-    for wrong, field in (
-        ({"servers": {"desk": {}}}, "servers.desk"),
-        ({"max_tool_rounds": 101}, "max_tool_rounds"),
-        ({"parameters": {"temperature": "hot"}}, "parameters.temperature"),
-        ({"provider": "openai"}, "provider_key"),
-        ({"name": "Other"}, "name"),
-    ):
-        fields = await admin.refused("POST", f"{with_shop}/drafts", wrong, status=400, code="invalid_request")
-        assert fields == [field]

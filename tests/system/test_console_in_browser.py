@@ -155,16 +155,14 @@ async def test_past_runs_are_answered_again_with_another_prompt(
     await watched.judge()
 
 
-async def test_a_draft_is_tried_in_the_playground(watched: WatchedPage) -> None:
+async def test_an_agent_is_tried_in_the_playground(watched: WatchedPage) -> None:
     page = watched.page
     await watched.open("/playground")
     await watched.judge()
     await page.get_by_label("Agent").select_option(demo.AGENT_ID)
-    await page.get_by_label("System prompt").fill("You are a pirate.")
     await page.get_by_label("Message", exact=True).fill(_ORDER)
     await page.reload()
     assert await page.get_by_label("Message", exact=True).input_value() == _ORDER
-    assert await page.get_by_label("System prompt").input_value() == "You are a pirate."
     await page.get_by_label("Message", exact=True).press("Enter")
     await page.get_by_role("link", name="fork from here").wait_for()
     await page.locator("details.tool summary").first.click()

@@ -1,4 +1,4 @@
-"""Operators talk with agents and with drafts of them, in conversations of the account that say so."""
+"""Operators talk with versions of agents, in conversations of the account that say so."""
 
 import asyncio
 from typing import Any
@@ -30,23 +30,21 @@ async def replies(caller: Caller, conversation_id: str, number: int) -> list[dic
     return found
 
 
-async def test_a_draft_answers_and_is_no_version(admin: AdminClient, make_agent: MakeAgent) -> None:
-    caller = await make_agent("demo-shop-1")
+async def test_a_version_answers_in_a_playground_conversation(
+    admin: AdminClient, make_agent: MakeAgent
+) -> None:
+    caller = await make_agent("demo-echo")
     agent = caller.headers["X-Agent-Id"]
-    draft = await admin.post(f"/agents/{agent}/drafts", {"model": "demo-echo"}, status=201)
-    assert draft["version"] == -1
-    first = await say(admin, agent, "Say it again", version=-1)
-    assert await say(admin, agent, "And that", version=-1, conversation_id=first) == first
+    await admin.patch(f"/agents/{agent}", {"model": "demo-shop-1"})
+    first = await say(admin, agent, "Say it again", version=1)
+    assert await say(admin, agent, "And that", version=1, conversation_id=first) == first
     texts = [each["content"] for each in await replies(caller, first, 4)]
     assert texts[0::2] == ["Say it again", "And that"]
     assert "Say it again" in texts[1]
     shown = (await caller.get(f"/v1/conversations/{first}")).json()
     assert shown["metadata"] == {"playground": "admin-api"}
-    assert [each["version"] for each in (await admin.get(f"/agents/{agent}/versions"))["data"]] == [1]
-    assert (await caller.chat("Hello")).json()["message"]["content"] != "Hello"
     audited = (await admin.get("/audit", kind="conversation", subject=first))["data"]
     assert [each["action"] for each in audited] == ["say", "say"]
-    assert (await admin.post(f"/agents/{agent}/versions/-1/restore", status=200))["version"] == 2
 
 
 async def test_a_conversation_of_a_customer_is_forked_and_never_gone_on_with(
@@ -79,7 +77,7 @@ async def test_what_cannot_be_said_is_refused(
     path = f"/agents/{agent}/messages"
     for body, status, code in (
         ({"message": ""}, 400, "invalid_request"),
-        ({"message": "Hello", "version": -7}, 404, "not_found"),
+        ({"message": "Hello", "version": 7}, 404, "not_found"),
         ({"message": "Hello", "fork_at": theirs}, 400, "invalid_request"),
         ({"message": "Hello", "conversation_id": theirs}, 404, "not_found"),
     ):
@@ -87,10 +85,9 @@ async def test_what_cannot_be_said_is_refused(
 
 
 async def test_a_run_is_cancelled_by_its_conversation(admin: AdminClient, make_agent: MakeAgent) -> None:
-    caller = await make_agent("demo-echo")
+    caller = await make_agent("demo-load?deltas=500&delay_ms=100")
     agent = caller.headers["X-Agent-Id"]
-    await admin.post(f"/agents/{agent}/drafts", {"model": "demo-load?deltas=500&delay_ms=100"})
-    slow = await say(admin, agent, "Tell me a story.", version=-1)
+    slow = await say(admin, agent, "Tell me a story.")
     await admin.post(f"/conversations/{slow}/cancel", status=202)
     async with asyncio.timeout(20):
         while (await admin.send("POST", f"/conversations/{slow}/cancel")).status_code != 409:  # noqa: ASYNC110

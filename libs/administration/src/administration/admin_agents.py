@@ -8,7 +8,6 @@ from administration.admin import Admin
 from administration.admin_rows import fetch_page, page_of, rows_for
 from administration.admin_values import (
     Agent,
-    AgentDraftChanges,
     AgentVersion,
     Deletion,
     NewAgent,
@@ -19,7 +18,6 @@ from administration.admin_versions import (
     change_agent,
     create_agent,
     delete_agent,
-    draft_agent,
     restore_agent,
 )
 from administration.agent_rows import agent_of, found, list_agents
@@ -120,19 +118,6 @@ async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
         return agent_of(admin, await found(conn, agent_id))
 
 
-async def draft(admin: Admin, agent_id: str, changes: AgentDraftChanges) -> Agent:
-    """Make a draft of an agent: it answers whom it is asked for, and is in no list.
-
-    To restore it makes a version of it. Raises NotFound, Invalid.
-    """
-    changes = checked(changes)
-    async with admin.transaction() as conn:
-        account_id = (await found(conn, agent_id)).account_id
-        await _check_retrieval(conn, account_id, changes.given().get("retrieval"))
-        version = await draft_agent(conn, agent_id, changes, actor=admin.actor)
-        return agent_of(admin, await found(conn, agent_id, version))
-
-
 async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
     """Delete an agent with all its versions; with force also while it has runs or conversations.
 
@@ -200,5 +185,5 @@ _VERSIONS = """
 SELECT v.version, v.version = g.current_version, v.created_at, v.name, v.model,
        (g.canary ->> v.version::text)::integer
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
-WHERE g.agent_id = %(agent)s AND v.version > 0 AND v.version < coalesce(%(before)s::integer, v.version + 1)
+WHERE g.agent_id = %(agent)s AND v.version < coalesce(%(before)s::integer, v.version + 1)
 ORDER BY v.version DESC"""

@@ -33,7 +33,7 @@ _NOT_A_PLAYGROUND = "it is no playground conversation: fork it at one of its mes
 
 
 async def say(admin: Admin, agent_id: str, new: NewMessage) -> RunReference:
-    """Send a message to an agent, or to a draft of it, in a playground conversation.
+    """Send a message to an agent in a playground conversation.
 
     The message is saved when this returns, unless it waits in line. Raises NotFound, Invalid, Conflict where
     the conversation is somebody else's, Disallowed, Unavailable.

@@ -22,8 +22,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 PlanName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$(?!\n)")]
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
 MAX_MESSAGE_BYTES = 256 * 1024
-Version = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-"""Of an agent; a draft's is below zero."""
+Version = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -134,24 +133,8 @@ class NewAgent(agent_draft.AgentDraft, frozen=True, kw_only=True):
     id: Id | None = None
 
 
-class ServerTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which tools of a server an agent has; `allowed_tools` None: every one."""
-
-    disabled: bool = False
-    allowed_tools: tuple[str, ...] | None = None
-
-
-_Draft: Any = changes_of(
-    AgentSettings, "name", "base_url", "mcp_servers", version=Version, servers=dict[str, ServerTools]
-)
-
-
-class AgentDraftChanges(_Draft):  # type: ignore[misc] # mypy: no defstruct
-    """What a draft has that `version` has not (the current one if left out); `servers` by their names."""
-
-
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message to `version` of an agent, which may be a draft; the current one if left out.
+    """A message to `version` of an agent; the current one if left out.
 
     It goes on with the playground conversation `conversation_id`, or with a fork of any conversation of the
     account: of what came before the user's message `fork_at`, or up to the reply `fork_at`.

@@ -11,13 +11,11 @@ import psycopg
 from msgspec.structs import asdict
 
 from administration.admin_rows import record
-from administration.admin_values import AgentDraftChanges, ServerTools
 from administration.agent_rows import AgentRow, Sealed, found, open_headers, seal_headers, seal_key
 from contracts.admin_errors import Conflict, Invalid, NotFound
 from contracts.ids import new_id
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import AgentSettings, McpServer
-from directory.approval_policy import narrowed
 from directory.secrets import Sealer
 from runtime.postgres import Connection
 
@@ -112,49 +110,6 @@ async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor:
         return await _next(conn, before, draft, old.sealed, actor, restored=version)
 
 
-async def draft_agent(conn: Connection, agent_id: str, changes: AgentDraftChanges, *, actor: str) -> int:
-    """A draft: a version with a number below zero, which never becomes the current one; returns its number.
-
-    Secrets are those of the version that it is a draft of. What is stored already, as a version or a draft,
-    is not stored again. Raises Invalid, NotFound.
-    """
-    given = changes.given()
-    async with conn.transaction():
-        await found(conn, agent_id, lock=True)
-        base = await found(conn, agent_id, given.pop("version", None))
-        servers = _with_tools(base.settings.mcp_servers, given.pop("servers", {}))
-        draft = checked(AgentDraft(**asdict(base.settings) | given | {"mcp_servers": servers}))
-        if base.provider_key is not None:
-            _check_key_stays(base.settings, draft)
-        config, sealed = _config(draft), base.sealed
-        cursor = await conn.execute(_STORED, [base.agent_id, config, sealed.provider_key, sealed.mcp_headers])
-        if (row := await cursor.fetchone()) is not None:
-            return int(row[0])
-        cursor = await conn.execute(_NEXT_DRAFT, [base.agent_id])
-        (version,) = await cursor.fetchone() or (-1,)
-        await _add_version(conn, base.agent_id, version, config, sealed)
-        after = {"version": version, "of_version": base.version} | _shown(config, sealed)
-        await record(conn, actor, "draft", "agent", base.agent_id, after=after)
-    return int(version)
-
-
-def _with_tools(servers: Servers, choices: dict[str, ServerTools]) -> Servers:
-    """The servers with these tools; those not named stay as they are. Raises Invalid."""
-    if unknown := choices.keys() - {server.name for server in servers}:
-        raise Invalid(f"servers.{min(unknown)}", "is no tool server of the agent")
-    return tuple(
-        _with_choice(server, choices[server.name]) if server.name in choices else server for server in servers
-    )
-
-
-def _with_choice(server: McpServer, choice: ServerTools) -> McpServer:
-    """Approval that is asked for tools by name is asked for those that are left."""
-    policy = server.require_approval
-    if choice.allowed_tools is not None:
-        policy = narrowed(policy, choice.allowed_tools)
-    return msgspec.structs.replace(server, **asdict(choice), require_approval=policy)
-
-
 async def delete_agent(conn: Connection, agent_id: str, *, actor: str) -> None:
     """With all its versions; a run that goes on with one of them fails. Raises NotFound."""
     async with conn.transaction():
@@ -224,15 +179,6 @@ async def _next(
     )
     return version
 
-
-_STORED = """
-SELECT version FROM agent_versions
- WHERE agent_id = %s AND config::text = %s AND provider_key IS NOT DISTINCT FROM %s
-   AND mcp_headers IS NOT DISTINCT FROM %s
- ORDER BY version DESC LIMIT 1
-"""
-
-_NEXT_DRAFT = "SELECT least(min(version), 0) - 1 FROM agent_versions WHERE agent_id = %s"
 
 _FORGET_AUTHORIZATIONS = "DELETE FROM mcp_authorizations WHERE agent_id = %s AND server = ANY(%s)"
 """Of servers that an agent has no more: one that gets such a name later is another."""

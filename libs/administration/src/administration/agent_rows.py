@@ -67,7 +67,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
 async def found(
     conn: Connection, agent_id: str, version: int | None = None, *, lock: bool = False
 ) -> AgentRow:
-    """A version of the agent or a draft, disabled or not; without `version` the current one.
+    """A version of the agent, disabled or not; without `version` the current one.
 
     `lock` holds the agent's row until the transaction ends. It is locked first and read then: one statement
     would read the version of before the wait for the lock. Raises NotFound for the agent and for the version.

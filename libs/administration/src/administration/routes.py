@@ -68,7 +68,6 @@ ROUTES: tuple[Route, ...] = (
     route("GET", f"{_AGENT}/canary", admin_canary.get),
     route("PUT", f"{_AGENT}/canary", admin_canary.put),
     route("POST", f"{_AGENT}/check", admin_agents.check),
-    route("POST", f"{_AGENT}/drafts", admin_agents.draft, status=201),
     route("POST", f"{_AGENT}/messages", admin_runs.say, status=202),
     route("GET", f"{_AGENT}/mcp_servers", admin_mcp_servers.all),
     route("POST", f"{_AGENT}/mcp_servers", admin_mcp_servers.add, status=201),

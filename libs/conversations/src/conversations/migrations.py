@@ -28,7 +28,14 @@ from conversations.projections import (
     tools_table,
     usage_table,
 )
-from conversations.queries import find_run, finding_approvals, finding_feedback, shown_history, unlisted
+from conversations.queries import (
+    find_run,
+    finding_approvals,
+    finding_feedback,
+    shown_history,
+    unlisted,
+    what_if_runs,
+)
 from runtime import migrations
 
 _EVENTS = """
@@ -93,6 +100,7 @@ BASELINE = "\n".join(
         unlisted.TABLES,
         links.TABLES,
         erasures.TABLES,
+        what_if_runs.TABLES,
         erased_rows.TABLES,
         _READABLE,
         find_run.TABLES,

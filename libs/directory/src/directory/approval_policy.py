@@ -3,11 +3,9 @@
 What a server says of its tools is believed only where the policy asks for it: it frees none by itself.
 """
 
-from collections.abc import Collection
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from contracts.values import ToolSpec
 
@@ -45,19 +43,6 @@ def needs_approval(policy: ApprovalPolicy, tool: ToolSpec) -> bool:
     if policy.always is not None:
         return any(_criteria(policy.always, tool))
     return policy.never is None or not all(_criteria(policy.never, tool))
-
-
-def narrowed(policy: ApprovalPolicy, tools: Collection[str]) -> ApprovalPolicy:
-    """The policy without names that are none of these tools."""
-    if not isinstance(policy, ApprovalRules):
-        return policy
-
-    def kept(given: ToolFilter | None) -> ToolFilter | None:
-        if given is None or given.tool_names is None:
-            return given
-        return replace(given, tool_names=tuple(name for name in given.tool_names if name in tools))
-
-    return ApprovalRules(always=kept(policy.always), never=kept(policy.never))
 
 
 def problem_of(policy: ApprovalPolicy) -> str:

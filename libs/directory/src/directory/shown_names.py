@@ -29,6 +29,21 @@ async def shown_names(pool: Pool, account_ids: Collection[str], agent_ids: Colle
     )
 
 
+class AgentName(msgspec.Struct, frozen=True):
+    """An agent in a list to choose from."""
+
+    id: str
+    name: str
+    account: str
+
+
+async def agent_names(pool: Pool) -> list[AgentName]:
+    """Return every agent by the name of its account and its own. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_ALL_AGENTS)).fetchall()
+    return [AgentName(*row) for row in rows]
+
+
 _ACCOUNTS = "SELECT account_id, name FROM accounts WHERE account_id = ANY(%s)"
 
 _AGENTS = """
@@ -38,4 +53,13 @@ SELECT agent.agent_id, version.name, account.name
   JOIN agent_versions AS version
     ON version.agent_id = agent.agent_id AND version.version = agent.current_version
  WHERE agent.agent_id = ANY(%s)
+"""
+
+_ALL_AGENTS = """
+SELECT agent.agent_id, version.name, account.name
+  FROM agents AS agent
+  JOIN accounts AS account ON account.account_id = agent.account_id
+  JOIN agent_versions AS version
+    ON version.agent_id = agent.agent_id AND version.version = agent.current_version
+ ORDER BY lower(account.name), lower(version.name), agent.agent_id
 """

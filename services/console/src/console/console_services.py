@@ -11,7 +11,6 @@ from bus import Bus
 from console.frame.assets import Assets
 from console.frame.looks import Looks
 from console.frame.role_checks import RoleChecks
-from console.frame.running_experiments import Experiments
 from console.frame.sessions import Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
@@ -53,7 +52,6 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     monitor: Monitor
     run_folder: RunFolder | None
     health: HealthChecks
-    experiments: Experiments
     prices: Prices
 
 

@@ -14,7 +14,6 @@ from console.frame.assets import Assets
 from console.frame.looks import Looks
 from console.frame.rendering import environment
 from console.frame.role_checks import RoleChecks
-from console.frame.running_experiments import Experiments
 from console.frame.sessions import ServerClock, Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
@@ -73,7 +72,6 @@ async def run(
             templates=templates,
             badges=badges,
             now=now,
-            experiments=await enter(Experiments.opened()),
             prices=prices,
             sessions=Sessions(
                 settings.secret_key,

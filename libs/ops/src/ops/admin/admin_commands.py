@@ -106,7 +106,6 @@ GROUPS: dict[str, Group] = {
             "restore": Command(route=f"POST {_AGENT}/versions/{{version}}/restore"),
             "promote": Command(route=f"POST {_AGENT}/versions/{{version}}/promote"),
             "check": Command(route=f"POST {_AGENT}/check"),
-            "draft": Command(route=f"POST {_AGENT}/drafts", from_file=True),
             "say": Command(route=f"POST {_AGENT}/messages", arguments=("message",)),
             "delete": Command(route=f"DELETE {_AGENT}"),
         },

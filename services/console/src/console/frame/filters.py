@@ -148,8 +148,8 @@ def markdown(text: str) -> Markup:
 
 
 def version(number: int) -> str:
-    """`v12`; `draft 3` for one below zero."""
-    return f"v{number}" if number > 0 else f"draft {-number}"
+    """Such as `v12`."""
+    return f"v{number}"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""Playground: a conversation with an agent or a draft of it, from the beginning or from any message on."""
+"""Playground: a conversation with a version of an agent, from the beginning or from any message on."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 import msgspec
 from litestar import Response, get, post
-from litestar.datastructures import FormMultiDict
 from litestar.response import Redirect, Stream
 
 from administration.admin_runs import FORM
@@ -20,8 +19,6 @@ from console.frame.roles import Role
 from console.frame.streamed_run import follow_run
 from console.pages.agent_choice import (
     agent_options,
-    draft_fields,
-    drafted,
     find_agent,
     newest_versions,
     number,
@@ -82,7 +79,7 @@ async def get_playground(
 
 @post("/playground", status_code=200, role=Role.OPERATOR)
 async def post_message(request: AnyRequest) -> Response[Any]:
-    """Send a message to the agent as the form has it, and show its run."""
+    """Send a message to a version of the agent, and show its run."""
     form = await request.form()
     found = await find_agent(request, text(form, "agent"), number(form, "version"))
     conversation, fork = text(form, "conversation"), text(form, "fork")
@@ -90,8 +87,7 @@ async def post_message(request: AnyRequest) -> Response[Any]:
     try:
         if not message.strip():
             raise Invalid("message", "is blank")
-        answering = await drafted(request, found, form)
-        body: dict[str, Any] = {"message": message, "version": answering.version}
+        body: dict[str, Any] = {"message": message, "version": found.version}
         if fork:
             body["conversation_id"], _, body["fork_at"] = fork.partition(":")
         elif conversation:
@@ -99,8 +95,8 @@ async def post_message(request: AnyRequest) -> Response[Any]:
         run = await administer(request, "POST /agents/{agent_id}/messages", agent_id=found.id, new=body)
     except AdminError as error:
         thread = await _thread(request, conversation, fork)
-        return await _shown(request, found, thread, message, given=form, problem=error)
-    return _to(found.id, answering.version, run.conversation_id)
+        return await _shown(request, found, thread, message, problem=error)
+    return _to(found.id, found.version, run.conversation_id)
 
 
 @post("/playground/stop", status_code=200, role=Role.OPERATOR)
@@ -114,16 +110,6 @@ async def post_stop(request: AnyRequest) -> Response[Any]:
     except Conflict:
         pass
     return _to(text(form, "agent"), number(form, "version"), conversation)
-
-
-@post("/playground/version", status_code=200, role=Role.OPERATOR)
-async def post_version(request: AnyRequest) -> Response[Any]:
-    """Make a version of a draft: it answers everybody from now on."""
-    form = await request.form()
-    path = "POST /agents/{agent_id}/versions/{version}/restore"
-    agent_id, draft = text(form, "agent"), number(form, "version")
-    made = await administer(request, path, agent_id=agent_id, version=draft)
-    return _to(agent_id, made.version, text(form, "conversation"))
 
 
 @get("/playground/stream", role=Role.OPERATOR)
@@ -191,7 +177,6 @@ async def _shown(
     thread: PlaygroundThread,
     message: str,
     *,
-    given: FormMultiDict | None = None,
     problem: AdminError | None = None,
 ) -> Response[Any]:
     if thread.conversation is not None:
@@ -206,11 +191,10 @@ async def _shown(
         agent=agent,
         account=account,
         versions=await newest_versions(request, agent.id),
-        draft=draft_fields(agent, given, problem),
         thread=thread,
         message=message,
         problem=problem,
     )
 
 
-HANDLERS = (get_playground, post_message, post_stop, post_version, get_stream)
+HANDLERS = (get_playground, post_message, post_stop, get_stream)
