@@ -2,7 +2,7 @@
 
 import re
 
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import REGISTRY
 
 from runtime import metrics
 
@@ -16,18 +16,11 @@ def metric_names(query: str) -> set[str]:
 
 
 def shown_names() -> set[str]:
-    """Every name that `/metrics` of some service has, once everything has been measured."""
-    metrics.start("gateway", "gateway-1", None)
-    try:
-        for metric in metrics.Metric.ALL:
-            match metric:
-                case metrics.Counter():
-                    metric.add()
-                case metrics.Histogram():
-                    metric.record(1)
-                case metrics.Gauge():
-                    metric.set(1)
-        families = text_string_to_metric_families(metrics.exposition().decode())
-        return {sample.name for family in families for sample in family.samples}
-    finally:
-        metrics.stop()
+    """Return every name that `/metrics` of some service has, once everything has been measured."""
+    suffixes = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",), "gauge": ("",)}
+    return {
+        family.name + suffix
+        for family in REGISTRY.collect()
+        if family.name in {name.removesuffix("_total") for name in metrics.names()}
+        for suffix in suffixes[family.type]
+    }

@@ -18,7 +18,8 @@ from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.process import GatewayProcess
 from tests.gateway.sockets import ask
-from tests.system.collector import collector
+from tests.ports import free_port
+from tests.support.scraped import scrape
 
 SECRET_KEY = base64.b64encode(os.urandom(32)).decode()
 UNKNOWN = "019a0000-0000-7000-8000-00000000dead"
@@ -59,29 +60,27 @@ async def test_the_two_apis_have_two_keys(admin: AdminClient, accounts: Accounts
 async def test_an_address_may_try_so_many_wrong_tokens_and_the_right_one_always_counts(
     http: httpx.AsyncClient, start_gateway: StartGateway
 ) -> None:
-    with collector() as metrics:
-        own = {
-            "AGENTCHAT_ADMIN_TOKEN": TOKEN,
-            "AGENTCHAT_SECRET_KEY": SECRET_KEY,
-            "OTEL_EXPORTER_OTLP_ENDPOINT": metrics.endpoint,
-        }
-        process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0}, **own)
-        guesses = [AdminClient(http, process.url, f"wrong-{number}") for number in range(WRONG_AT_ONCE + 4)]
-        seen = [(await guess.send("GET", "/accounts")).status_code for guess in guesses]
-        assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 3
-        refused = await guesses[0].send("GET", "/accounts")
-        check_problem(refused, 429, "rate_limited")
-        assert 1 <= int(refused.headers["retry-after"]) <= 60
-        assert (await AdminClient(http, process.url).send("GET", "/accounts")).status_code == 200
-        nothing = await AdminClient(http, process.url, None).send("GET", "/accounts")
-        check_problem(nothing, 401, "invalid_admin_token")
-        process.terminate()
-        await process.wait()
-        assert metrics.counts_of("agentchat.admin.tokens.refused") == {
-            "reason=wrong": WRONG_AT_ONCE + 1,
-            "reason=address": 4,
-            "reason=missing": 1,
-        }
+    health_port = free_port()
+    own = {
+        "AGENTCHAT_ADMIN_TOKEN": TOKEN,
+        "AGENTCHAT_SECRET_KEY": SECRET_KEY,
+        "AGENTCHAT_HEALTH_PORT": str(health_port),
+    }
+    process = await start_gateway({"access.wrong_keys.SECONDS_EACH": 3600.0}, **own)
+    guesses = [AdminClient(http, process.url, f"wrong-{number}") for number in range(WRONG_AT_ONCE + 4)]
+    seen = [(await guess.send("GET", "/accounts")).status_code for guess in guesses]
+    assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 3
+    refused = await guesses[0].send("GET", "/accounts")
+    check_problem(refused, 429, "rate_limited")
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert (await AdminClient(http, process.url).send("GET", "/accounts")).status_code == 200
+    nothing = await AdminClient(http, process.url, None).send("GET", "/accounts")
+    check_problem(nothing, 401, "invalid_admin_token")
+    assert await scrape(health_port, "agentchat_admin_tokens_refused_total") == {
+        "reason=wrong": WRONG_AT_ONCE + 1,
+        "reason=address": 4,
+        "reason=missing": 1,
+    }
 
 
 async def test_no_browser_is_let_in(admin: AdminClient) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import signal
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,7 +26,8 @@ from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
 from tests.limits.conftest import Valkey
 from tests.limits.given import at
-from tests.system.collector import Collector, collector
+from tests.ports import free_port
+from tests.support.scraped import scrape
 
 RUNS = 7
 TOKENS = 1_000_000
@@ -44,7 +44,7 @@ class Gateways(msgspec.Struct, frozen=True):
 
     running: tuple[GatewayProcess, GatewayProcess]
     valkey: Valkey
-    metrics: Collector
+    health_ports: tuple[int, int]
     database_url: str
 
 
@@ -57,15 +57,17 @@ async def gateways(
             await put_plan(pool, plan)
     valkey = Valkey(tmp_path_factory.mktemp("valkey"))
     await valkey.start()
-    with collector() as metrics:
-        settings = environ | {
-            "AGENTCHAT_REDIS_URL": valkey.url,
-            "OTEL_EXPORTER_OTLP_ENDPOINT": metrics.endpoint,
-        }
-        one, two = (GatewayProcess(tmp_path_factory.mktemp("gateway"), settings) for _ in range(2))
-        await asyncio.gather(one.start(), two.start())
-        yield Gateways((one, two), valkey, metrics, migrated_database_url)
-        await asyncio.gather(one.stop(), two.stop())
+    health_ports = free_port(), free_port()
+    settings = environ | {"AGENTCHAT_REDIS_URL": valkey.url}
+    one, two = (
+        GatewayProcess(
+            tmp_path_factory.mktemp("gateway"), settings | {"AGENTCHAT_HEALTH_PORT": str(health_port)}
+        )
+        for health_port in health_ports
+    )
+    await asyncio.gather(one.start(), two.start())
+    yield Gateways((one, two), valkey, health_ports, migrated_database_url)
+    await asyncio.gather(one.stop(), two.stop())
     await valkey.kill()
 
 
@@ -328,11 +330,9 @@ async def test_a_frozen_redis_falls_back_to_local_limits_and_a_counter_tells(
     assert "month" not in states(response)
     await gateways.running[0].line("redis_away")
     await gateways.running[0].line("redis_back")
-    gateways.running[0].signal(signal.SIGTERM)
-    await gateways.running[0].wait()
-    local = gateways.metrics.counts_of("agentchat.limits.decided_locally")
+    port = gateways.health_ports[0]
+    local = await scrape(port, "agentchat_limits_decided_locally_total")
     assert local["reason=timeout"] >= 1
     assert local["reason=open"] >= 8
-    assert gateways.metrics.counts_of("agentchat.limits.refused")["code=rate_limited"] >= 1
-    assert gateways.metrics.counts_of("agentchat.limits.month_uncounted")["known=False"] >= 1
-    await gateways.running[0].start()
+    assert (await scrape(port, "agentchat_limits_refused_total"))["code=rate_limited"] >= 1
+    assert (await scrape(port, "agentchat_limits_month_uncounted_total"))["known=False"] >= 1

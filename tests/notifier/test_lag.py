@@ -1,23 +1,24 @@
-"""How far the notifier is behind the log, as a collector of metrics has it."""
+"""How far the notifier is behind the log, as its metrics show it."""
 
 import asyncio
 
 from contracts.ids import new_id
 from conversations.event_store.log import Log
 from notifier.schedule import FAILURES_IN_A_ROW
-from runtime import metrics
 from runtime.postgres import connection
 from tests.notifier.conftest import World
 from tests.notifier.receiver import status
-from tests.system.collector import Collector, collector
+from tests.ports import free_port
+from tests.support.scraped import scrape
 from webhooks import endpoints
 
 HURRY = {
     "notifier.dispatching._TIDY_SECONDS": 0.1,
     "notifier.schedule.RETRY_SECONDS": [3600.0] * 9,
     "notifier.schedule.LONGEST_PAUSE": 3600.0,
-    "runtime.metrics._EXPORT_MILLISECONDS": 100,
 }
+_FAILING = "agentchat_webhooks_endpoints_failing"
+_BEHIND = "agentchat_webhooks_events_behind"
 
 
 async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fails_is_only_counted(
@@ -33,17 +34,17 @@ async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fail
     world.receiver.says("/fails", status(500))
     for path in ("/slow", "/fails"):
         await world.endpoint(path, "run.completed")
-    with collector() as collected:
-        world.start(hurry=HURRY, OTEL_EXPORTER_OTLP_ENDPOINT=collected.endpoint)
-        for word in "abcdef":
-            await world.chat(word)
-        await world.receiver.until("/fails", FAILURES_IN_A_ROW)
-        await world.chat("a")  # the one that fails is left in peace, and stays behind
-        await _until(collected, metrics.ENDPOINTS_FAILING.name, 1)
-        await _until(collected, metrics.EVENTS_BEHIND.name, 1, 1000)
-        gate.set()
-        await _until(collected, metrics.EVENTS_BEHIND.name, 0)
-        assert collected.counts_of(metrics.ENDPOINTS_FAILING.name) == {"worker=notifier-1": 1}
+    port = free_port()
+    world.start(hurry=HURRY, AGENTCHAT_HEALTH_PORT=str(port))
+    for word in "abcdef":
+        await world.chat(word)
+    await world.receiver.until("/fails", FAILURES_IN_A_ROW)
+    await world.chat("a")  # the one that fails is left in peace, and stays behind
+    await _until(port, _FAILING, 1)
+    await _until(port, _BEHIND, 1, 1000)
+    gate.set()
+    await _until(port, _BEHIND, 0)
+    assert await scrape(port, _FAILING) == {"worker=notifier-1": 1}
 
 
 async def test_an_endpoints_position_does_not_move_with_the_events_of_other_accounts(world: World) -> None:
@@ -68,8 +69,8 @@ async def _inserted_through(world: World) -> int:
     return int(row[0])
 
 
-async def _until(collected: Collector, name: str, least: int, most: int | None = None) -> None:
+async def _until(port: int, name: str, least: int, most: int | None = None) -> None:
     wanted = range(least, (most or least) + 1)
     async with asyncio.timeout(60):
-        while collected.counts_of(name).get("worker=notifier-1") not in wanted:  # noqa: ASYNC110 - a thread
+        while (await scrape(port, name)).get("worker=notifier-1") not in wanted:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.02)

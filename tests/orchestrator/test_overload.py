@@ -10,7 +10,7 @@ from orchestrator.orchestrator_services import Timings
 from runtime import metrics
 from tests.orchestrator.given import World, until_logged
 from tests.orchestrator.scripted import holds
-from tests.system.collector import collector
+from tests.support.scraped import counts_in
 
 
 async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_seen_to_wait(
@@ -19,8 +19,7 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
     gate = asyncio.Event()
     world.will(holds(gate, "..."))
     agent = await world.agent()
-    with collector() as collected, capture_logs() as logged:
-        metrics.start("orchestrator", "orchestrator-1", collected.endpoint)
+    with capture_logs() as logged:
         async with world.worker("full", timings=Timings(load_seconds=0.1), run_slots=1):
             first = await world.ask(agent)
             await first.until(frames.Delta)
@@ -30,17 +29,13 @@ async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_s
             seen = await until_logged(
                 logged, lambda line: line["event"] == "requests_wait_for_a_slot" and line["waiting"] == 2
             )
-            await asyncio.to_thread(metrics.stop)  # sends what it has
+            shown = metrics.exposition().decode()
             gate.set()
             assert (await impatient.until(frames.Refused)).code == "overloaded"
             await patient.until(frames.Completed)
     assert (seen["slots_used"], seen["slots"]) == (1, 1)
     assert seen["oldest_seconds"] >= 1.0
     assert await world.events(impatient) == []
-    gauges = ("agentchat.runs.slots", "agentchat.runs.slots_used", "agentchat.requests.waiting")
-    assert [collected.counts_of(name) for name in gauges] == [
-        {"worker=full": 1},
-        {"worker=full": 1},
-        {"worker=full": 2},
-    ]
-    assert collected.counts_of("agentchat.requests.oldest_seconds")["worker=full"] >= 1.0
+    gauges = ("agentchat_runs_slots", "agentchat_runs_slots_used", "agentchat_requests_waiting")
+    assert [counts_in(shown, name)["worker=full"] for name in gauges] == [1, 1, 2]
+    assert counts_in(shown, "agentchat_requests_oldest_seconds")["worker=full"] >= 1.0

@@ -63,3 +63,15 @@ async def test_who_waits_when_it_is_closed_is_cancelled() -> None:
         isinstance(each, asyncio.CancelledError)
         for each in await asyncio.gather(*waiting, return_exceptions=True)
     )
+
+
+async def test_closing_waits_for_the_call_under_way() -> None:
+    handle = Doubling()
+    batcher = Batcher(handle)
+    waiting = asyncio.create_task(batcher.call(2))
+    await handle.begun.wait()
+    closing = asyncio.create_task(batcher.aclose(5.0))
+    await asyncio.sleep(0)
+    handle.goes_on.set()
+    await closing
+    assert await waiting == 4

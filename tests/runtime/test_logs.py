@@ -2,8 +2,6 @@ import errno
 import io
 import json
 import logging
-import subprocess
-import sys
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -141,18 +139,6 @@ def test_no_value_can_make_a_log_call_raise(lines: Lines) -> None:
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="no such log level: loud"):
         logs.configure("gateway", "loud")
-
-
-def test_logging_loads_no_console_library_and_hides_none() -> None:
-    program = (
-        "import sys\n"
-        "from runtime import logs\n"
-        "loaded = [name for name in sys.modules if name.partition('.')[0] == 'rich']\n"
-        "import rich.console\n"
-        "print(loaded, rich.console.Console.__name__)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout == "[] Console\n"
 
 
 class Disk(io.RawIOBase):

@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from opentelemetry import trace
-
 import contracts.ids
 import conversations.database
 import runtime.logs
 import runtime.postgres
-from runtime import telemetry
 from tests.simulator import database
 from tests.simulator.world import World
 
@@ -43,16 +40,6 @@ class _Quiet:
         return None
 
     info = warning = debug
-
-
-class _NoSpans(trace.Tracer):
-    """A tracer of nothing."""
-
-    def start_span(self, *_: Any, **__: Any) -> trace.Span:
-        return trace.INVALID_SPAN
-
-    def start_as_current_span(self, *_: Any, **__: Any) -> Any:
-        return contextlib.nullcontext(trace.INVALID_SPAN)
 
 
 class _Current:
@@ -101,17 +88,14 @@ def simulated() -> Iterator[None]:
             for attribute, value in tuple(vars(module).items()):
                 if id(value) in instead:
                     changed.append((module, attribute, value))
-    tracer = telemetry._State.tracer
     never_awaited = warnings.catch_warnings()  # of tasks that a world's end met before their first step
     never_awaited.__enter__()
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     try:
         for module, attribute, value in changed:
             setattr(module, attribute, instead[id(value)])
-        telemetry._State.tracer = _NoSpans()
         yield
     finally:
         never_awaited.__exit__(None, None, None)
-        telemetry._State.tracer = tracer
         for module, attribute, value in changed:
             setattr(module, attribute, value)

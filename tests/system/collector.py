@@ -1,4 +1,4 @@
-"""A collector of spans and counters: OTLP over HTTP, as any OpenTelemetry collector takes it."""
+"""A collector of spans: OTLP over HTTP, as any OpenTelemetry collector takes it."""
 
 import contextlib
 import gzip
@@ -6,9 +6,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
@@ -18,7 +16,6 @@ class Collector:
     def __init__(self) -> None:
         self.endpoint = ""
         self._spans: list[tuple[str, Span]] = []
-        self._counts: dict[tuple[str, str], float] = {}
         self._arrived = threading.Condition()
 
     def take(self, body: bytes) -> None:
@@ -29,18 +26,6 @@ class Collector:
                 for scope in resource.scope_spans:
                     self._spans += [(names["service.name"], span) for span in scope.spans]
             self._arrived.notify_all()
-
-    def take_metrics(self, body: bytes) -> None:
-        """What came last stands: counters are cumulative, and a gauge is as it was last set."""
-        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-            for metric in (each for scope in resource.scope_metrics for each in scope.metrics):
-                for point in (*metric.sum.data_points, *metric.gauge.data_points):
-                    said = sorted(f"{pair.key}={_value(pair.value)}" for pair in point.attributes)
-                    self._counts[metric.name, ",".join(said)] = point.as_int or point.as_double
-
-    def counts_of(self, name: str) -> dict[str, float]:
-        """The values of a counter or gauge by its attributes, such as {"reason=timeout": 1}."""
-        return {said: value for (counter, said), value in self._counts.items() if counter == name}
 
     def everything(self) -> str:
         """All that was exported, as text."""
@@ -71,10 +56,6 @@ def _roots(found: list[tuple[str, Span]]) -> list[str]:
     return [span.name for _, span in found if span.parent_span_id not in known]
 
 
-def _value(value: AnyValue) -> object:
-    return getattr(value, value.WhichOneof("value") or "string_value")
-
-
 @contextlib.contextmanager
 def collector() -> Iterator[Collector]:
     """A collector on a free loopback port."""
@@ -84,7 +65,7 @@ def collector() -> Iterator[Collector]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             plain = gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body
-            (collected.take_metrics if self.path == "/v1/metrics" else collected.take)(plain)
+            collected.take(plain)
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()

@@ -309,7 +309,7 @@ async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
     request = world.agent.call("traced")
     telemetry.configure("test", None, exporter=InMemorySpanExporter())  # so that the trace is sampled
     try:
-        with telemetry.tracer().start_as_current_span("request") as request_span:
+        with telemetry.span("request") as request_span:
             trace_id = telemetry.current_trace_id()
             finished = await world.calls.finish(request)
     finally:

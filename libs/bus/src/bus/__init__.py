@@ -6,7 +6,6 @@ that they need. NATS may be wiped at any time: the streams are made again, and w
 Postgres.
 """
 
-from bus import _nats  # noqa: F401 - before all that imports nats
 from bus.bus import Bus
 from bus.commands import (
     check_agent,

@@ -54,9 +54,7 @@ class Rpc:
 
         async def answer(reply: str, data: bytes, block: bytes | None) -> None:
             stated = headers.parse(block)
-            with telemetry.tracer().start_as_current_span(
-                f"serve {subject}", context=telemetry.extract(stated)
-            ):
+            with telemetry.span(f"serve {subject}", context=telemetry.extract(stated)):
                 failed = None
                 try:
                     body = await handle(await _inflated(data, stated))

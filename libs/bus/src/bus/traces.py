@@ -63,8 +63,8 @@ class Traces:
         """Send one frame; False where the outgoing buffer is half full: its sender should wait for a turn.
 
         A frame that cannot be sent is lost, and readers repair from the log; the counter
-        agentchat.bus.frames_dropped and a warning say so. Deltas go without a trace context: their subject
-        names the trace.
+        agentchat_bus_frames_dropped_total and a warning say so. Deltas go without a trace context:
+        their subject names the trace.
         """
         client = self._connection.client
         block = b"" if isinstance(frame, frames.Delta) else headers.traceparent_block()
@@ -90,7 +90,7 @@ class Traces:
 
     def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
         """Count it, and warn at once, then every 10 s at most."""
-        metrics.FRAMES_DROPPED.add()
+        metrics.FRAMES_DROPPED.inc()
         self._dropped += 1
         now = time.monotonic()
         if now >= self._warn_at:

@@ -6,15 +6,13 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError
+
 from runtime import logs
 from runtime.batching import Batcher
-from runtime.imports import without
-
-with without("opentelemetry.sdk"):  # of which redis-py would make metrics
-    from redis.asyncio import Redis
-    from redis.asyncio.retry import Retry
-    from redis.backoff import NoBackoff
-    from redis.exceptions import NoScriptError, RedisError
 
 PROBE_SECONDS = 1.0
 _MOST = 256

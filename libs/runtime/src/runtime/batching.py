@@ -63,10 +63,11 @@ class Batcher(Generic[A, R]):
 
     async def aclose(self, seconds: float = 0.0) -> None:
         """Handle what waits, for `seconds` at most; after that the callers are cancelled."""
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=seconds)
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        task = self._task  # its end sets the attribute to None
+        if task is not None:
+            await asyncio.wait([task], timeout=seconds)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
         batch: list[_Entry[A, R]] = []

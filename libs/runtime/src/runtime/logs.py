@@ -13,12 +13,9 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 
 import msgspec
+import structlog
 
 from contracts.text import escaped
-from runtime.imports import without
-
-with without("rich"):  # which it loads for consoles that no service has: 5 MB and 60 ms a process
-    import structlog
 
 BoundLogger: TypeAlias = structlog.typing.FilteringBoundLogger
 

@@ -1,18 +1,20 @@
-"""OpenTelemetry traces: W3C context across HTTP and NATS, OTLP export where an endpoint is set.
+"""Spans and W3C Trace Context; OTLP where an endpoint is set.
 
-Without an endpoint their SDK is not loaded: spans then carry valid ids and are passed on, but record nothing.
+Where nothing exports, spans record nothing and the SDK is not loaded, yet every trace has an id.
 """
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes
 
-from runtime._quiet_tracer import QuietTracer
+from runtime.genai import ERROR_TYPE
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -24,7 +26,6 @@ _propagator = TraceContextTextMapPropagator()
 class _State:
     """What `configure` chose; spans are made all over a process, so this one thing is held by the module."""
 
-    tracer: trace.Tracer = QuietTracer()
     provider: "TracerProvider | None" = None
 
 
@@ -35,34 +36,71 @@ def configure(service: str, endpoint: str | None, *, exporter: "SpanExporter | N
     """
     shutdown()
     if endpoint or exporter:
-        from runtime._discreet_tracer import DiscreetTracer
-
         _State.provider = _exporting(service, endpoint, exporter)
-        _State.tracer = DiscreetTracer(_State.provider.get_tracer("agentchat"))
 
 
 def shutdown() -> None:
     """Send what waits (5 s at most) and export no more."""
-    provider, _State.provider, _State.tracer = _State.provider, None, QuietTracer()
+    provider, _State.provider = _State.provider, None
     if provider is not None:
         provider.force_flush(5000)
         provider.shutdown()
 
 
-def tracer() -> trace.Tracer:
-    """The tracer that `configure` chose. Ask again instead of keeping it at import."""
-    return _State.tracer
+def start_span(
+    name: str,
+    *,
+    context: Context | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+    attributes: Attributes = None,
+    links: Sequence[trace.Link] | None = None,
+) -> Span:
+    """Start a span in the parent's trace, or in a new one. The caller ends it."""
+    if _State.provider is not None:
+        return _State.provider.get_tracer("agentchat").start_span(
+            name, context, kind, attributes, links, record_exception=False, set_status_on_exception=False
+        )
+    parent = trace.get_current_span(context).get_span_context()
+    if not parent.is_valid:
+        parent = SpanContext(secrets.randbits(128) or 1, secrets.randbits(64) or 1, is_remote=False)
+    return NonRecordingSpan(parent)
+
+
+@contextmanager
+def span(
+    name: str,
+    *,
+    context: Context | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+    attributes: Attributes = None,
+    links: Sequence[trace.Link] | None = None,
+) -> Iterator[Span]:
+    """Make a new span current in the block, and end it after.
+
+    An exception marks it as an error of the exception's class, unless the block has said what failed. Its
+    words are not recorded: they may hold a user's text or a credential.
+    """
+    started = start_span(name, context=context, kind=kind, attributes=attributes, links=links)
+    with trace.use_span(started, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        try:
+            yield started
+        except Exception as error:
+            status = getattr(started, "status", None)  # only the SDK's spans have one
+            if status is not None and status.is_unset:
+                started.set_attribute(ERROR_TYPE, type(error).__qualname__)
+                started.set_status(StatusCode.ERROR)
+            raise
 
 
 def new_trace(
     name: str, headers: Mapping[str, str] | None = None, attributes: Attributes = None
-) -> AbstractContextManager[trace.Span]:
-    """A server span that begins its own trace; a traceparent in `headers` becomes a link, not the parent."""
+) -> AbstractContextManager[Span]:
+    """Make a server span that begins its own trace; a traceparent in `headers` is a link, not the parent."""
     theirs = trace.get_current_span(extract(headers)).get_span_context()
-    return _State.tracer.start_as_current_span(
+    return span(
         name,
         context=Context(),
-        kind=trace.SpanKind.SERVER,
+        kind=SpanKind.SERVER,
         attributes=attributes,
         links=[trace.Link(theirs)] if theirs.is_valid else None,
     )

@@ -49,7 +49,6 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_supervise(main))
     telemetry.shutdown()
-    metrics.stop()
     sys.exit(code)
 
 

@@ -17,11 +17,10 @@ def main() -> None:
     except SettingsError as error:
         refuse(error)
 
-    from runtime import logs, metrics, telemetry
+    from runtime import logs, telemetry
 
     logs.configure(name, settings.log_level)
     telemetry.configure("console", settings.otlp_endpoint)
-    metrics.start("console", name, settings.otlp_endpoint)
 
     async def serve(stop: asyncio.Event) -> None:
         from console import service

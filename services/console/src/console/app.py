@@ -25,7 +25,6 @@ from console.pages import (
     what_if,
 )
 from console.pages.now import routes as now
-from runtime.imports import without
 
 PAGES = (
     now.HANDLERS,
@@ -46,7 +45,6 @@ PAGES = (
 FRAME = (*assets.HANDLERS, *status.HANDLERS, *sign_in.HANDLERS, *provider_sign_in.HANDLERS)
 
 
-@without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
 def build(services: ConsoleServices) -> OuterLayer:
     """The ASGI application over `services`. Raises RoleMissing."""
     app = Litestar(

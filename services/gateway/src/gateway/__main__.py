@@ -15,12 +15,11 @@ def main() -> None:
     except SettingsError as error:
         refuse(error)
 
-    from runtime import logs, metrics, telemetry
+    from runtime import logs, telemetry
 
     name = arguments.name or "gateway"
     logs.configure(name, settings.log_level)
     telemetry.configure("gateway", settings.otlp_endpoint)
-    metrics.start("gateway", name, settings.otlp_endpoint)
 
     async def serve(stop: asyncio.Event) -> None:
         from gateway import service

@@ -21,13 +21,11 @@ from gateway.http.problem_responses import Refusal, refusal_of
 from gateway.openapi.document import document
 from gateway.routes import ROUTES
 from runtime import logs
-from runtime.imports import without
 from runtime.postgres import DatabaseUnavailable
 
 AnyRequest = Request[Any, Any, Any]
 
 
-@without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
 def build(services: GatewayServices) -> RequestMiddleware:
     """The ASGI application over `services`."""
     agent_id = services.demo.agent_id if services.demo else None

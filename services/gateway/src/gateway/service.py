@@ -43,7 +43,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         limiter = Limiter(
             settings.redis_url,
             instance=name,
-            on_fallback=lambda reason: metrics.DECIDED_LOCALLY.add(reason=reason),
+            on_fallback=lambda reason: metrics.DECIDED_LOCALLY.labels(reason=reason).inc(),
             on_month=lambda account_id, known: months.request(limiter, account_id, known),
         )
         stack.push_async_callback(limiter.aclose)
@@ -55,7 +55,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         storage = await enter(contextlib.aclosing(StorageBounds(pool)))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
-        metrics.OPEN_STREAMS.read_by(lambda: len(runs))
+        metrics.OPEN_STREAMS.set_function(lambda: len(runs))
         await enter(runs.ticking())
         services = GatewayServices(
             pool=pool,

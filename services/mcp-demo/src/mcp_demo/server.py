@@ -129,7 +129,7 @@ def _span(context: ServerRequestContext[dict[str, Any]], tool: ShopTool) -> Abst
     meta: dict[str, Any] = dict(context.meta or {})
     named: dict[str, str] = {key: str(meta[key]) for key in ("traceparent", "tracestate") if key in meta}
     headers: dict[str, str] = dict(context.request.headers) if context.request else {}
-    return telemetry.tracer().start_as_current_span(
+    return telemetry.span(
         f"tools/call {tool.name}",
         context=telemetry.extract(named or headers),
         kind=SpanKind.SERVER,

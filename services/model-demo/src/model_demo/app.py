@@ -18,7 +18,6 @@ from model_demo.wire import anthropic, openai, token_counts
 from model_demo.wire.errors import STATUSES, DemoApiError, too_long
 from model_demo.wire.replies import ModelMessage, ModelWire
 from runtime import logs
-from runtime.imports import without
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of a request body, as the API bounds it."""
@@ -92,7 +91,6 @@ def wire_of(request: Plain) -> ModelWire:
     return openai if request.url.path.startswith("/v1/chat/") else anthropic
 
 
-@without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
 def build() -> Litestar:
     attempts = Attempts()
 

@@ -16,11 +16,10 @@ def main() -> None:
     settings = load_or_exit(Settings)
     os.nice(_NICENESS)
 
-    from runtime import logs, metrics, telemetry
+    from runtime import logs, telemetry
 
     logs.configure("notifier", settings.log_level)
     telemetry.configure("notifier", settings.otlp_endpoint)
-    metrics.start("notifier", name, settings.otlp_endpoint)
 
     async def work(stop: asyncio.Event) -> None:
         from notifier.worker import work

@@ -169,8 +169,8 @@ class Dispatcher:
             except DatabaseUnavailable as error:
                 self._logger.warning("cannot_tidy", reason=str(error))
                 continue
-            metrics.EVENTS_BEHIND.set(found.behind, worker=self._name)
-            metrics.ENDPOINTS_FAILING.set(found.failing, worker=self._name)
+            metrics.EVENTS_BEHIND.labels(worker=self._name).set(found.behind)
+            metrics.ENDPOINTS_FAILING.labels(worker=self._name).set(found.failing)
             before = time.monotonic() - 2 * outbox.LEASE_SECONDS
             for endpoint_id in [id_ for id_, (_, used) in self._senders.items() if used < before]:
                 await self._senders.pop(endpoint_id)[0].aclose()

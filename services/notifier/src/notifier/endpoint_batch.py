@@ -122,7 +122,7 @@ class EndpointBatch:
             outcome = self._failed(outcome, delivery.tries + 1, result)
         self._outcomes.append(outcome)
         reason = result.attempt.error if result else None
-        metrics.ATTEMPTS.add(outcome=reason or outcome.status)
+        metrics.ATTEMPTS.labels(outcome=reason or outcome.status).inc()
 
     def _failed(self, outcome: AttemptOutcome, tries: int, result: AttemptResult) -> AttemptOutcome:
         self._has_failed = True

@@ -12,11 +12,10 @@ def main() -> None:
     name = worker.parse_process_args().name or "orchestrator"
     settings = load_or_exit(Settings)
 
-    from runtime import logs, metrics, telemetry
+    from runtime import logs, telemetry
 
     logs.configure("orchestrator", settings.log_level)
     telemetry.configure("orchestrator", settings.otlp_endpoint)
-    metrics.start("orchestrator", name, settings.otlp_endpoint)
 
     async def work(stop: asyncio.Event) -> None:
         from orchestrator.worker import work

@@ -22,8 +22,8 @@ async def report_load(parts: Parts) -> None:
         backlog = await parts.bus.queues.backlog("REQUESTS")
     except BusUnavailable:
         return
-    metrics.WAITING.set(backlog.waiting, worker=parts.name)
-    metrics.OLDEST_WAITING.set(backlog.oldest_seconds, worker=parts.name)
+    metrics.WAITING.labels(worker=parts.name).set(backlog.waiting)
+    metrics.OLDEST_WAITING.labels(worker=parts.name).set(backlog.oldest_seconds)
     if backlog.oldest_seconds >= _WAIT_SECONDS:
         logs.get_logger("load").warning(
             "requests_wait_for_a_slot",
@@ -36,8 +36,8 @@ async def report_load(parts: Parts) -> None:
 
 async def beat(parts: Parts) -> None:
     """For ever. Each kind has its own pace, so that one that waits holds up no other."""
-    metrics.SLOTS.read_by(lambda: parts.run_slots, worker=parts.name)
-    metrics.SLOTS_USED.read_by(lambda: parts.register.slots_used, worker=parts.name)
+    metrics.SLOTS.labels(worker=parts.name).set_function(lambda: parts.run_slots)
+    metrics.SLOTS_USED.labels(worker=parts.name).set_function(lambda: parts.register.slots_used)
     timings, log = parts.timings, logs.get_logger("heartbeat")
     every = partial(repeat, away=DatabaseUnavailable, log=log, problem="not_renewed")
     renew, again = timings.renew_seconds, timings.renew_again_seconds

@@ -12,11 +12,10 @@ def main() -> None:
     name = worker.parse_process_args().name or "projector"
     settings = load_or_exit(Settings)
 
-    from runtime import logs, metrics, telemetry
+    from runtime import logs, telemetry
 
     logs.configure("projector", settings.log_level)
     telemetry.configure("projector", settings.otlp_endpoint)
-    metrics.start("projector", name, settings.otlp_endpoint)
 
     async def work(stop: asyncio.Event) -> None:
         from projector.worker import work

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from math import nan
 
 from msgspec.structs import replace
 
@@ -110,13 +111,12 @@ class Projector:
         self._leases = ShardLeases(
             database_url, name, channel=EVENTS_TABLE, notify=self._notify, hold=self._follower.hold
         )
-        metrics.LEADING.read_by(lambda: self._leases.leading)
-        metrics.SHARDS.read_by(lambda: len(self._leases.shards))
+        metrics.LEADING.set_function(lambda: self._leases.leading)
+        metrics.SHARDS.set_function(lambda: len(self._leases.shards))
         for shard in range(SHARDS):
-            reading = partial(self._follower.lag, shard)
-            metrics.LAG.read_by(reading, follower=self._reading.name, shard=str(shard))
+            metrics.LAG.labels(self._reading.name, str(shard)).set_function(partial(self._shard_lag, shard))
         for following in self._followings:
-            metrics.LAG.read_by(partial(self._lag, following), follower=following.name)
+            metrics.LAG.labels(following.name, "").set_function(partial(self._lag, following))
         self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
 
     async def run(self) -> None:
@@ -150,16 +150,20 @@ class Projector:
                 problem="cannot_measure",
             )
         finally:  # from now on another process knows
-            metrics.WAITING_LINE.set(None)
-            metrics.APPROVALS.set(None)
+            metrics.WAITING_LINE.set(0)
+            metrics.APPROVALS.set(0)
 
     async def _measure(self) -> None:
         metrics.WAITING_LINE.set(await count_waiters(self._pool))
         metrics.APPROVALS.set(await runs_that_wait(self._pool))
         await asyncio.sleep(_MEASURE_SECONDS)
 
-    def _lag(self, following: LogFollower) -> float | None:
-        return following.lag if self._leases.leading else None
+    def _shard_lag(self, shard: int) -> float:
+        lag = self._follower.lag(shard)
+        return nan if lag is None else lag
+
+    def _lag(self, following: LogFollower) -> float:
+        return following.lag if self._leases.leading else nan
 
     def _notify(self) -> None:
         self._log.appended()

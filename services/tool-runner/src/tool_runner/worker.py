@@ -15,7 +15,7 @@ from directory.secrets import Sealer, refuse_unknown_key
 from directory.tool_authorizations import LOCKED_SECONDS
 from journal import Journal
 from net_guard import Guard
-from runtime import logs, metrics, telemetry
+from runtime import logs, telemetry
 from runtime.health import HealthChecks, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, ping
 from tool_runner.authorization.authorization_links import AuthorizationLinks
@@ -48,7 +48,6 @@ async def work(
     # The MCP client logs answers that it cannot parse, with what they held.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     telemetry.configure(SERVICE, settings.otlp_endpoint)
-    metrics.start(SERVICE, name, settings.otlp_endpoint)
     lost = asyncio.Event()
 
     def on_lost() -> None:

@@ -159,7 +159,7 @@ async def _by_meaning(
         return await vectors.nearest(pool, knowledge_base_id, embedder, vector)
     except EmbedderUnavailable as error:
         logs.get_logger("knowledge").warning("searched by full text alone", reason=str(error))
-        metrics.TEXT_ONLY_SEARCHES.add()
+        metrics.TEXT_ONLY_SEARCHES.inc()
         return None
 
 

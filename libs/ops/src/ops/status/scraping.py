@@ -29,6 +29,8 @@ class Scrape:
         """Add the text of a process' `/metrics`."""
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
+                if math.isnan(sample.value):  # a process that does not know
+                    continue
                 name = sample.name.removeprefix(_PREFIX)
                 self._samples[name][frozenset(sample.labels.items())] += sample.value
                 if name == "process_memory_bytes":

@@ -50,6 +50,6 @@ class OuterLayer:
     def _report(self, method: str, path: str, status: int, seconds: float) -> None:
         is_quiet = path.startswith(_QUIET)
         if not is_quiet:
-            metrics.REQUESTS.record(seconds, method=method, status=f"{status // 100}xx")
+            metrics.REQUESTS.labels(method=method, status=f"{status // 100}xx").observe(seconds)
         log: Any = self._log.debug if is_quiet else self._log.info
         log("request", method=method, path=path, status=status, ms=round(seconds * 1000, 1))

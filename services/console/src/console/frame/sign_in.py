@@ -66,7 +66,7 @@ def _problem(request: AnyRequest, name: str, token: str) -> str | None:
     services = services_of(request)
     address = request.client.host if request.client else ""
     if wait := services.sign_in_limit.wait(address):
-        metrics.REFUSED_ADMIN_TOKENS.add(reason="address")
+        metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         return f"Too many wrong tokens came from your address. Try again in {wait} s."
     if not _NAME.fullmatch(name):
         return "A name has letters, digits and . _ @ + - only, at most 80 of them."
@@ -74,7 +74,7 @@ def _problem(request: AnyRequest, name: str, token: str) -> str | None:
     if wanted is not None and hmac.compare_digest(token.encode(), wanted.encode()):
         return None
     services.sign_in_limit.was_wrong(address)
-    metrics.REFUSED_ADMIN_TOKENS.add(reason="wrong")
+    metrics.REFUSED_ADMIN_TOKENS.labels(reason="wrong").inc()
     return "That is not the administrator's token."
 
 

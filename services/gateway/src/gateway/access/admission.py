@@ -129,7 +129,7 @@ async def _refused(
     limiter: Limiter, account_id: str, code: RefusalCode, retry_after: int | None, detail: str | None = None
 ) -> Refusal:
     """Counted, and with a delay for clients that retry without waiting."""
-    metrics.REFUSED_REQUESTS.add(code=code)
+    metrics.REFUSED_REQUESTS.labels(code=code).inc()
     await limiter.cool_down(account_id)
     return Refusal(code, detail, retry_after=retry_after)
 

@@ -54,18 +54,18 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     exchange, services = of(connection.scope), services_of(connection)
     wrong_keys, peer = services.wrong_keys, peer_of(exchange, services.trusted_proxies)
     if wrong_keys.was_refused(key):
-        metrics.REFUSED_KEYS.add(reason="again")
+        metrics.REFUSED_KEYS.labels(reason="again").inc()
         await services.limiter.cool_down(peer)
         raise Refusal("invalid_api_key")
     wait = wrong_keys.wait(peer, key)
     if wait is not None and not await services.key_checks.counts(key):
-        metrics.REFUSED_KEYS.add(reason="address")
+        metrics.REFUSED_KEYS.labels(reason="address").inc()
         await services.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
     found = await services.callers.resolve(key, agent_id)
     if found is None:
         wrong_keys.was_wrong(peer, key)
-        metrics.REFUSED_KEYS.add(reason="wrong")
+        metrics.REFUSED_KEYS.labels(reason="wrong").inc()
         raise Refusal("invalid_api_key")
     wrong_keys.was_right(key)
     caller, exchange.agent = found

@@ -27,7 +27,7 @@ class MonthCounts:
 
     def request(self, limiter: Limiter, account_id: str, known: bool) -> None:
         """An admission found the month to be counted."""
-        metrics.UNCOUNTED_MONTHS.add(known=known)
+        metrics.UNCOUNTED_MONTHS.labels(known=known).inc()
         self._wanted.add(account_id)
         if account_id not in self._counting:
             task = asyncio.create_task(self._count(limiter, account_id))

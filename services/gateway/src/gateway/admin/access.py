@@ -32,7 +32,7 @@ async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
     given = b", ".join(values).decode("latin-1")
     peer = peer_of(exchange, services.trusted_proxies)
     if (wait := services.wrong_keys.wait(peer, given)) is not None:
-        metrics.REFUSED_ADMIN_TOKENS.add(reason="address")
+        metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         await services.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
     services.wrong_keys.was_wrong(peer, given)
@@ -46,7 +46,7 @@ def _is_token(given: bytes, token: bytes) -> bool:
 
 
 def _refused(reason: str) -> Refusal:
-    metrics.REFUSED_ADMIN_TOKENS.add(reason=reason)
+    metrics.REFUSED_ADMIN_TOKENS.labels(reason=reason).inc()
     return Refusal("invalid_admin_token", headers=[_CHALLENGE])
 
 

@@ -73,7 +73,9 @@ class RequestMiddleware:
             if status is None or status >= 500:
                 span.set_status(Status(StatusCode.ERROR))
         if scope["path"] not in _QUIET:
-            metrics.REQUESTS.record(seconds, method=_method(scope), status=f"{(status or 500) // 100}xx")
+            metrics.REQUESTS.labels(method=_method(scope), status=f"{(status or 500) // 100}xx").observe(
+                seconds
+            )
         log = self._log.debug if scope["path"] in _QUIET else self._log.info
         fields = {"account_id": exchange.account_id} if exchange.account_id else {}
         log(

@@ -19,7 +19,6 @@ from gateway.gateway_request import GatewayRequest
 from gateway.openapi.described import Description, description_of, descriptions_before
 from gateway.openapi.documented_refusals import EVERYWHERE, OF_BODIES, TRACE_ID, refusals
 from gateway.protocols import wording_at
-from runtime.imports import without
 
 Json = dict[str, Any]
 
@@ -44,7 +43,6 @@ class Structs(OpenAPISchemaPlugin):
         return reference
 
 
-@without("pydantic", "attr", "attrs")  # as in `gateway.app`
 def generate(routes: Sequence[ControllerRouterHandler]) -> tuple[Json, dict[type, None]]:
     """The path items of these routes, and the Structs to which Litestar made references."""
     structs = Structs()

@@ -139,7 +139,7 @@ class FollowedRun:
 
     def _put(self, updates: list[Update]) -> None:
         if self._awaits_text_since is not None and any(isinstance(each, Text) for each in updates):
-            metrics.FIRST_DELTA.record(self._clock.time() - self._awaits_text_since)
+            metrics.FIRST_DELTA.observe(self._clock.time() - self._awaits_text_since)
             self._awaits_text_since = None
         if self._order is not None:
             updates = self._order.add(updates)

@@ -49,7 +49,7 @@ class Inbox:
             await self._dead_letter(delivery, str(error))
             return
         with (
-            telemetry.tracer().start_as_current_span(
+            telemetry.span(
                 "process chat.requests",
                 context=telemetry.extract(delivery.headers),
                 kind=SpanKind.CONSUMER,

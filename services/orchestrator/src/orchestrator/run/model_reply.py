@@ -26,7 +26,7 @@ _PAUSED = "The model provider paused its reply and left it unfinished."
 def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
     """`chat <model>` around one call, with what it cost and how it failed."""
     before, began, outcome = meter.usage, time.perf_counter(), "ok"
-    with telemetry.tracer().start_as_current_span(
+    with telemetry.span(
         f"{genai.CHAT} {call.model}",
         kind=SpanKind.CLIENT,
         attributes={
@@ -35,7 +35,6 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
             genai.REQUEST_MODEL: call.model,
             genai.REQUEST_STREAM: True,
         },
-        record_exception=False,
     ) as span:
         try:
             yield span
@@ -48,7 +47,9 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
             outcome = "interrupted"
             raise
         finally:
-            metrics.MODEL_CALLS.record(time.perf_counter() - began, provider=provider, outcome=outcome)
+            metrics.MODEL_CALLS.labels(provider=provider, outcome=outcome).observe(
+                time.perf_counter() - began
+            )
             spent = meter.usage
             cached = spent.cache_read_tokens - before.cache_read_tokens
             created = spent.cache_creation_tokens - before.cache_creation_tokens
@@ -57,7 +58,7 @@ def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
             kinds = {"input": fresh, "output": written, "cache_read": cached, "cache_write": created}
             for kind, tokens in kinds.items():
                 if tokens:
-                    metrics.TOKENS.add(tokens, provider=provider, model=call.model, kind=kind)
+                    metrics.TOKENS.labels(provider=provider, model=call.model, kind=kind).inc(tokens)
             span.set_attribute(genai.USAGE_INPUT_TOKENS, fresh + cached + created)
             span.set_attribute(genai.USAGE_OUTPUT_TOKENS, written)
             span.set_attribute(genai.USAGE_CACHE_READ_INPUT_TOKENS, cached)

@@ -39,7 +39,7 @@ async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
     log, request = logs.get_logger("inbox"), opened.request
     log.info("run_started", attempt=attempt.log.run.attempt)
     if attempt.log.run.attempt > 1:  # its slot may have ended with the worker that had it
-        metrics.TAKEOVERS.add()
+        metrics.TAKEOVERS.inc()
         await parts.limiter.hold([(request.account_id, request.trace_id)])
     try:
         await attempt.go()
@@ -49,15 +49,15 @@ async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
         log.exception("run_broke")
         await attempt.fail("internal_error", "Something went wrong here.", "broke")
     finally:
-        metrics.DELTAS.add(attempt.channel.deltas)
+        metrics.DELTAS.inc(attempt.channel.deltas)
     run = attempt.log.run
     if run.pending:
         failpoints.reach("orchestrator-paused")
         log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
         return opened.paused(attempt.channel)
     seconds = opened.clock.seconds_since(run.requested_at)
-    metrics.RUNS_ENDED.add(state=run.state, code=run.code or "")
-    metrics.RUN_SECONDS.record(seconds, state=run.state)
+    metrics.RUNS_ENDED.labels(state=run.state, code=run.code or "").inc()
+    metrics.RUN_SECONDS.labels(state=run.state).observe(seconds)
     log.info(
         "run_ended",
         state=run.state,
@@ -92,7 +92,7 @@ class RunAttempt:
     async def go(self) -> None:
         """Work until the run has ended in the log, or waits there, or raise what `run_to_end` does."""
         agent = self._opened.agent
-        with telemetry.tracer().start_as_current_span(
+        with telemetry.span(
             f"{genai.INVOKE_AGENT} {agent.name}",
             kind=SpanKind.INTERNAL,
             attributes={

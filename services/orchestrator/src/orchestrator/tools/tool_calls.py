@@ -240,7 +240,7 @@ class RunToolCalls:
                 raise outcome
 
     async def _request(self, request: ToolRequested) -> None:
-        span = self._spans.get(request.call_id) or telemetry.tracer().start_span("execute_tool")
+        span = self._spans.get(request.call_id) or telemetry.start_span("execute_tool")
         with use_span(span, record_exception=False, set_status_on_exception=False):
             await self._queues.request_tool(request)
 
@@ -292,7 +292,7 @@ def _may_repeat(spec: ToolSpec | None) -> bool:
 
 
 def _span(call: Call) -> Span:
-    return telemetry.tracer().start_span(
+    return telemetry.start_span(
         f"{genai.EXECUTE_TOOL} {call.name}",
         kind=SpanKind.CLIENT,
         attributes={

@@ -24,6 +24,7 @@ from tool_runner.servers.elicitation import InputRequired
 MAX_BYTES = 256 * 1024
 MAX_ERROR_CHARS = 16_000
 _NOTICE_BYTES = 256
+_SERVERS = metrics.BoundedNames()
 
 
 def finished_call(
@@ -54,7 +55,7 @@ def finished_call(
         span.set_attribute(genai.ERROR_TYPE, fault)
         span.set_status(StatusCode.ERROR)
     ended = fault or ("asks" if asked else "ok")
-    metrics.TOOL_CALLS.record(seconds, server=request.server, outcome=ended)
+    metrics.TOOL_CALLS.labels(server=_SERVERS.value(request.server), outcome=ended).observe(seconds)
     ms = round(seconds * 1000)
     logs.get_logger("execute").info(
         "tool_finished",

@@ -146,9 +146,7 @@ def _span(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[
         genai.TOOL_NAME: request.tool,
         genai.MCP_PROTOCOL_VERSION: server.protocol_version,
     }
-    with telemetry.tracer().start_as_current_span(
-        f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes
-    ) as span:
+    with telemetry.span(f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes) as span:
         try:
             yield
         except ToolFailed as failed:

@@ -148,7 +148,7 @@ class CallHandler:
         }
         with (
             logs.bound(trace_id=request.trace_id, account_id=request.account_id),
-            telemetry.tracer().start_as_current_span(
+            telemetry.span(
                 f"execute_tool {request.tool}",
                 context=telemetry.extract(delivery.headers),
                 attributes=attributes,
@@ -219,11 +219,11 @@ class CallHandler:
             await delivery.nak()
             return None
         except TimeoutError as error:
-            metrics.TOOLS_WAITED.add(begun=False)
+            metrics.TOOLS_WAITED.labels(begun=False).inc()
             raise ToolFailed("busy", f"waited {loop.time() - came:.1f} s") from error
         try:
             if (waited := loop.time() - came) >= _WAITED_SECONDS:
-                metrics.TOOLS_WAITED.add(begun=True)
+                metrics.TOOLS_WAITED.labels(begun=True).inc()
                 self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
             limit = await self._limit(request, ends)
             async with progress_told(self._bus.traces, request, limit, ends):
@@ -309,7 +309,7 @@ class CallHandler:
         return False
 
     async def _put_back(self, delivery: Delivery, request: tool_messages.ToolRequested) -> None:
-        metrics.TOOLS_PUT_BACK.add()
+        metrics.TOOLS_PUT_BACK.inc()
         seconds = next(iter(_PUT_BACK_SECONDS[delivery.attempt - 1 :]), math.inf)
         left = await self._clock.seconds_until(request.deadline) if request.deadline else TOOL_TURN_SECONDS
         if seconds < left:

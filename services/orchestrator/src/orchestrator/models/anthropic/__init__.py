@@ -1,7 +1,6 @@
-"""Anthropic's Messages API, streamed. Nothing else imports `anthropic`, which takes half a second."""
+"""Anthropic's Messages API, streamed. Nothing else imports `anthropic`."""
 
 from net_guard import Guard
-from orchestrator.models.anthropic import _sdk  # noqa: F401 - before all that imports anthropic
 from orchestrator.models.anthropic.client import AnthropicWire
 from orchestrator.models.call_retries import StreamingModel
 from orchestrator.models.port import Model
