@@ -1,13 +1,12 @@
 """`agentchat admin conversations list` and `search`: an operator finds a conversation of any account."""
 
-import json
-import re
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.admin_cli.conftest import Cli
-from tests.conversations.replay_commands import Commands, mine_file
+from tests.conversations.recorded import carried, renamed
+from tests.conversations.replay_commands import Commands
 
 
 class Imported(NamedTuple):
@@ -20,17 +19,15 @@ class Imported(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def imported(migrated_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Imported]:
+def imported(migrated_database_url: str) -> dict[str, Imported]:
     replay = Commands(migrated_database_url)
     found = {}
     for name in ("approvals", "failed", "shop"):
-        source = mine_file(tmp_path_factory.mktemp(name), name)
-        account = replay.account()
-        (before,) = set(re.findall(r'"account_id":"([^"]+)"', source.read_text()))
-        assert replay("import", str(source), "--account", f"{before}={account}").code == 0
-        line = json.loads(source.read_bytes().splitlines()[1])
-        event = json.loads(source.read_bytes().splitlines()[2])["event"]
-        found[name] = Imported(account, line["conversation_id"], event["trace_id"], event["agent_id"])
+        recorded, account = carried(name), replay.account()
+        conversation = renamed(recorded, {recorded.account_id: account}, own_runs=True)
+        replay.store_recorded(conversation)
+        event: dict[str, Any] = conversation.json_events[1]
+        found[name] = Imported(account, conversation.conversation_id, event["trace_id"], event["agent_id"])
     replay.project()
     return found
 

@@ -1,11 +1,8 @@
-"""`agentchat replay ...` for tests, and files that it imports."""
+"""`agentchat replay ...` for tests."""
 
 import asyncio
-import hashlib
-import json
 import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 import psycopg
@@ -13,15 +10,15 @@ from typer.testing import CliRunner
 
 from administration import Admin, admin_accounts
 from administration.admin_values import NewAccount
-from contracts import ids
 from conversations.event_store.log import Log
+from conversations.event_store.store import open_store
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import open_pool
 from tests.admin_cli.conftest import Done
 from tests.administrator import administrator
-from tests.conversations import recorded
 from tests.conversations.read_models import follow
+from tests.conversations.recorded import RecordedConversation, store_recorded
 
 T = TypeVar("T")
 
@@ -71,17 +68,9 @@ class Commands:
 
         asyncio.run(work())
 
+    def store_recorded(self, conversation: RecordedConversation) -> None:
+        async def work() -> None:
+            async with open_store(self.url) as store:
+                await store_recorded(store, conversation)
 
-def mine_file(folder: Path, name: str) -> Path:
-    """A history under ids of its own, as a file."""
-    data = recorded.path(name).read_bytes()
-    lines = [json.loads(line) for line in data.splitlines()[1:-1]]
-    own = {line["event"][key] for line in lines for key in ("trace_id", "message_id") if key in line["event"]}
-    for known in own | {lines[0]["conversation_id"]}:
-        new = ids.new_id() if "-" in known else ids.new_id().replace("-", "")
-        data = data.replace(known.encode(), new.encode())
-    body = b"".join(data.splitlines(keepends=True)[:-1])
-    end = json.loads(data.splitlines()[-1]) | {"sha256": hashlib.sha256(body).hexdigest()}
-    path = folder / f"{name}.jsonl"
-    path.write_bytes(body + json.dumps(end).encode() + b"\n")
-    return path
+        asyncio.run(work())

@@ -1,7 +1,6 @@
 """A long conversation is gone at once for every reader, its rows leave in pieces, and what it cost stays."""
 
 import asyncio
-from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -11,9 +10,14 @@ from administration.admin_conversations import deletions
 from contracts.ids import new_id, new_unlisted_id
 from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.aggregate.run_usage import MAX_SPENT, spent_of
-from conversations.chain.auditing import Scope, audit
-from conversations.chain.day_heads import compare, head_of
-from conversations.erased_rows import FIRST_PIECE, PIECE, erase_piece, unfinished_erasures
+from conversations.database import server_now
+from conversations.erased_rows import (
+    FIRST_PIECE,
+    PIECE,
+    delete_old_tombstones,
+    erase_piece,
+    unfinished_erasures,
+)
 from conversations.erasures import due_erasures, end_pass, note_progress
 from conversations.errors import VersionConflict
 from conversations.event_store.store import ConversationStore
@@ -191,22 +195,20 @@ async def test_two_that_delete_at_once_and_one_that_is_killed_leave_nothing(stor
         assert await rows_left(storage.pool, thread.conversation_id) == 1
 
 
-async def test_an_audit_and_the_head_of_a_day_hold_at_every_piece(storage: Storage) -> None:
-    thread = await long_thread(storage.store, await begun(storage.store, new_id()))
-    today = datetime.now(UTC).date()
-    head, leaves = await head_of(storage.pool, storage.log, today)
-    await storage.store.append(thread, [ERASED])
-    while True:
-        assert await compare(storage.pool, storage.log, head, leaves) is None
-        for scope in (None, (thread.conversation_id,)):
-            found = await audit(
-                storage.pool, storage.log, Scope(last=await storage.log.head(), conversations=scope)
-            )
-            assert [each for each in found.broken if each.conversation_id == thread.conversation_id] == []
-            assert thread.conversation_id in {each.conversation_id for each in found.erased}
-        if not await erase_piece(storage.pool):
-            break
-    assert await rows_left(storage.pool, thread.conversation_id) == 1
+async def test_old_tombstones_are_deleted(storage: Storage) -> None:
+    """Not those of an erasure that is unfinished, nor the newest row of the log."""
+    old, unfinished, young = [await begun(storage.store, new_id()) for _ in range(3)]
+    for thread in (old, unfinished):
+        erased = replace(ERASED, at="2020-01-01T00:00:00.000000Z")
+        await storage.store.append(thread, [erased])
+    await storage.store.append(young, [replace(ERASED, at=await server_now(storage.pool))])
+    async with await psycopg.AsyncConnection.connect(storage.url) as owner:
+        await owner.execute("DELETE FROM erasures WHERE conversation_id <> %s", [unfinished.conversation_id])
+    while await delete_old_tombstones(storage.pool, most=1):
+        pass
+    assert await rows_left(storage.pool, old.conversation_id) == 0
+    assert await rows_left(storage.pool, unfinished.conversation_id) == 1
+    assert await rows_left(storage.pool, young.conversation_id) == 1
 
 
 async def test_nobody_can_name_what_is_to_be_deleted(storage: Storage) -> None:

@@ -12,8 +12,6 @@ from conversations.aggregate.canonical_stream import rendered
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.transfer import file_format, moving
-from conversations.transfer.file_format import Carried, UnfitFile
 from runtime.postgres import Pool
 from tests.conversations import recorded
 from tests.conversations.read_models import follow
@@ -37,11 +35,11 @@ STATES = {
 }
 
 
-def folded(found: Carried) -> Conversation:
+def folded(found: recorded.RecordedConversation) -> Conversation:
     return fold(found.conversation_id, recorded.facts(found))
 
 
-def own_runs(found: Carried, conversation: Conversation) -> list[Run]:
+def own_runs(found: recorded.RecordedConversation, conversation: Conversation) -> list[Run]:
     """Those that are no copies of another conversation's: nobody heard of these by their own names."""
     own = {fact.trace_id for fact in recorded.facts(found) if fact.inherited_from is msgspec.UNSET}
     return [run for run in conversation.runs if run.trace_id in own]
@@ -110,7 +108,7 @@ def test_the_first_release_lacks_what_came_later_and_is_read_all_the_same() -> N
 async def test_histories_are_projected(store: ConversationStore, log: Log, pool: Pool) -> None:
     found = {name: recorded.carried(name) for name in recorded.WHOLE}
     for carried in found.values():
-        await moving.bring(store, carried, await moving.planned(pool, carried))
+        await recorded.store_recorded(store, carried)
     await follow(pool, log)
     async with pool.connection() as conn:
         parked = await (await conn.execute("SELECT * FROM parked_events")).fetchall()
@@ -132,13 +130,6 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
     usages = {run.trace_id: run.usage for run in own} | {one.trace_id: one.usage for one in erased.spent}
     names = Usage.__struct_fields__
     assert {row[0]: Usage(**dict(zip(names, row[1:], strict=True))) for row in spent} == usages
-
-
-def test_a_corrupt_history_is_refused_by_line_and_reason() -> None:
-    with recorded.path("corrupt").open("rb") as file, pytest.raises(UnfitFile) as raised:
-        list(file_format.read(file))
-    assert raised.value.line == 6
-    assert str(raised.value) == ("line 6: not an event (run_failed.v1: Object missing required field `code`)")
 
 
 _SPENT = """

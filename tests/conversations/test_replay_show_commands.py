@@ -1,7 +1,6 @@
 """`agentchat replay show`, `why` and `trace` on imported histories."""
 
 import asyncio
-import json
 import os
 import pty
 import re
@@ -19,8 +18,8 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.store import ConversationStore
 from directory.agent_draft import AgentChanges
 from tests.conversations.given import answered, asked, began, compacted, said, started, trace, turn
-from tests.conversations.replay_commands import Commands, mine_file
-from tests.conversations.test_transfer import LOAD, PRO, SHOP_AGENT
+from tests.conversations.recorded import LOAD, PRO, SHOP_AGENT, carried, renamed
+from tests.conversations.replay_commands import Commands
 from tests.gateway import stored
 
 
@@ -33,11 +32,11 @@ class Shown(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def shown(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Shown:
+def shown(replay: Commands) -> Shown:
     account = replay.account()
-    source = mine_file(tmp_path_factory.mktemp("shown"), "failed")
-    replay("import", str(source), "--account", f"{LOAD}={account}")
-    return Shown(replay, account, json.loads(source.read_bytes().splitlines()[1])["conversation_id"])
+    conversation = renamed(carried("failed"), {LOAD: account}, own_runs=True)
+    replay.store_recorded(conversation)
+    return Shown(replay, account, conversation.conversation_id)
 
 
 def test_show_prints_a_conversation_as_it_is(shown: Shown) -> None:
@@ -115,14 +114,13 @@ class Explained(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def explained(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Explained:
+def explained(replay: Commands) -> Explained:
     account = replay.account()
     new = NewAgent(account_id=account, name="Shop", model="demo-shop-1", system_prompt="Be brief.")
     agent = replay.administer(lambda admin: admin_agents.create(admin, new)).id
-    source = mine_file(tmp_path_factory.mktemp("explained"), "shop")
-    names = ["--account", f"{PRO}={account}", "--agent", f"{SHOP_AGENT}={agent}"]
-    assert replay("import", str(source), *names, "--json").json["unknown_agents"] == {}
-    events = [json.loads(line)["event"] for line in source.read_bytes().splitlines()[1:-1]]
+    conversation = renamed(carried("shop"), {PRO: account, SHOP_AGENT: agent}, own_runs=True)
+    replay.store_recorded(conversation)
+    events: list[dict[str, Any]] = conversation.json_events
 
     def first(kind: str) -> dict[str, Any]:
         return next(event for event in events if event["type"] == kind)
@@ -197,16 +195,15 @@ class Imported(NamedTuple):
         return self.replay("why", self.requested[run]["trace_id"]).out
 
 
-def imported(name: str, replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Imported:
-    source = mine_file(tmp_path_factory.mktemp(name), name)
-    accounts = sorted(set(re.findall(r'"account_id":"([^"]+)"', source.read_text())))
-    arguments = [part for each in accounts for part in ("--account", f"{each}={replay.account()}")]
-    assert replay("import", str(source), *arguments).code == 0
-    lines = [json.loads(line) for line in source.read_bytes().splitlines()[1:-1]]
-    events = [line["event"] for line in lines]
+def imported(name: str, replay: Commands) -> Imported:
+    recorded = carried(name)
+    accounts = {each: replay.account() for each in recorded.named("account_id")}
+    conversation = renamed(recorded, accounts, own_runs=True)
+    replay.store_recorded(conversation)
+    events: list[dict[str, Any]] = conversation.json_events
     return Imported(
         replay,
-        lines[0]["conversation_id"],
+        conversation.conversation_id,
         [
             each
             for each in events
@@ -217,15 +214,13 @@ def imported(name: str, replay: Commands, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def approvals(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Imported:
-    return imported("approvals", replay, tmp_path_factory)
+def approvals(replay: Commands) -> Imported:
+    return imported("approvals", replay)
 
 
 @pytest.fixture(scope="module", params=["elicited", "elicitation"])
-def elicited(
-    replay: Commands, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Imported:
-    return imported(request.param, replay, tmp_path_factory)
+def elicited(replay: Commands, request: pytest.FixtureRequest) -> Imported:
+    return imported(request.param, replay)
 
 
 def test_who_decided_when_and_what_was_changed_is_shown(approvals: Imported) -> None:

@@ -15,12 +15,9 @@ from contracts import events
 from contracts.ids import new_id
 from contracts.values import Decider
 from conversations.aggregate.conversation import Conversation
-from conversations.chain.event_links import event_links
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.queries.find_run import load_run
-from conversations.transfer import moving
-from conversations.transfer.moving import Names
 from evals.case_file import case_line, read_cases
 from evals.cases import Case, Feedback
 from evals.recorded_run import conversation_of, run_of_case
@@ -86,11 +83,8 @@ def shop(migrated_database_url: str) -> ShopLog:
 async def _fill(shop: ShopLog, pool: Pool, store: ConversationStore) -> None:
     for name in RUNS:
         carried = recorded.carried(name)
-        names = Names(
-            accounts={carried.account_id: shop.account}, agents=dict.fromkeys(carried.agents, shop.agent)
-        )
-        mine = moving.renamed(carried, names)
-        await moving.bring(store, mine, await moving.planned(pool, mine))
+        names = {carried.account_id: shop.account} | dict.fromkeys(carried.named("agent_id"), shop.agent)
+        await recorded.store_recorded(store, recorded.renamed(carried, names))
     for word, account in (("failed", shop.account), ("other", shop.other_account)):
         await _append(store, account, shop.agent, *_failed(word))
     german = given.turn(
@@ -155,8 +149,7 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
             assert found is not None
             conversation_id, recorded_run = found
             entries = await log.rows(conversation_id, until_version=case.origin.version)
-            links = await event_links(pool, entries[-1:])
-            assert case.origin.hash == links[entries[-1].position].link
+            assert case.origin.hash == entries[-1].sha256
             assert case.origin.account_id == shop.account
             conversation = conversation_of(case)
             assert conversation.version == case.origin.version == len(case.events)

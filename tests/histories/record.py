@@ -16,8 +16,7 @@ from typing import Any
 import httpx
 
 from conversations.event_store.log import Log, open_log
-from conversations.transfer.file_format import FileWriter
-from conversations.transfer.moving import outgoing
+from conversations.export import ExportWriter, load_exportable_events
 from ops import demo
 from ops.settings import Counts
 from tests.harness import RunningStack, running_stack
@@ -150,9 +149,9 @@ class Recorder:
     async def write(self, name: str, *conversation_ids: str) -> None:
         """The history of these conversations, and what was heard since the last one."""
         with (self._folder / f"{name}.jsonl").open("wb") as file:
-            writer = FileWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+            writer = ExportWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
             for conversation_id in conversation_ids:
-                writer.add((await outgoing(self._log, conversation_id)).entries)
+                writer.add((await load_exportable_events(self._log, conversation_id)).entries)
             writer.end()
         heard = self._folder / f"{name}.heard.json"
         heard.write_text(json.dumps(self._heard, indent=1) + "\n")

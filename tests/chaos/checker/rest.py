@@ -34,7 +34,7 @@ def answers_again(view: View) -> Iterator[Violation]:
 
 
 def replays(view: View) -> Iterator[Violation]:
-    """I11: the hash chain is whole, and read models that are rebuilt are the same as the live ones."""
+    """I11: read models that are rebuilt are the same as the live ones."""
     for proof, held in view.history.final.replay.items():
         if not held:
             yield _v("I11", proof, "it does not hold")

@@ -6,7 +6,7 @@
 - `queries`: what is read from the log itself
 - `leases`: which worker holds a run, who waits for a busy conversation, and runs that nobody works on
 - `claims`: idempotency keys, and requests that clients try again
-- `transfer`: conversations into files and back
+- `export`: conversations into files
 - `erasures`: what is left to remove of an erased conversation
 - `database`, `migrations`, `errors`
 

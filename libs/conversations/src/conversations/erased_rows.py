@@ -1,10 +1,12 @@
 """How the rows of an erased conversation leave the log: in pieces, outside the lock that appends take.
 
-To append ConversationErased writes the tombstone: a trigger deletes the newest events in the same transaction,
-and where more are left, `unfinished_erasures` names the conversation until the projector has deleted them, a
-piece a transaction. No reader sees what is left (`database.visible`). The newest go first, so that what is
-left begins with the conversation's first event, which says whose it is, and its chain of hashes holds.
-"""  # noqa: E501
+To append ConversationErased writes the tombstone: a trigger deletes the newest events in the same
+transaction, and where more are left, `unfinished_erasures` names the conversation until the projector has
+deleted them, a piece a transaction. No reader sees what is left (`database.visible`). The newest go first, so
+that what is left begins with the conversation's first event, which says whose it is.
+
+The tombstone itself is deleted after TOMBSTONE_DAYS.
+"""
 
 import msgspec
 
@@ -15,6 +17,11 @@ FIRST_PIECE = 500
 
 PIECE = 2000
 """So many events go in each later transaction."""
+
+TOMBSTONE_DAYS = 35
+"""A tombstone outlives the copy of each event in EVENTS, and so a redelivery, which may come for 30 days."""
+
+TOMBSTONES_AT_ONCE = 500
 
 TABLES = f"""
 CREATE TABLE unfinished_erasures (
@@ -56,13 +63,8 @@ BEGIN
         DELETE FROM public.conversation_events
          WHERE originator_id = conversation AND originator_version < before
            AND originator_version >= (SELECT min(version) FROM piece)
-        RETURNING originator_version AS version, notification_id AS position, hash,
+        RETURNING originator_version AS version, notification_id AS position,
                   substring(encode(substr(state, 1, 256), 'escape') FROM '"trace_id":"([^"]+)"') AS trace_id
-    ), seals AS (
-        INSERT INTO public.erased_links (conversation_id, piece, positions, seals)
-        SELECT conversation, number, array_agg(position ORDER BY version),
-               array_agg(sha256(substr(hash, octet_length(hash) - 31)) ORDER BY version)
-          FROM gone WHERE hash IS NOT NULL HAVING count(*) > 0
     ), copies AS (
         SELECT coalesce(array_agg(position ORDER BY position), '{{}}') AS positions,
                coalesce(array_agg(DISTINCT trace_id) FILTER (WHERE trace_id IS NOT NULL), '{{}}') AS trace_ids
@@ -128,6 +130,31 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION erase_piece() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION erase_piece() TO agentchat_service;
+
+CREATE FUNCTION delete_old_tombstones(most integer) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    deleted bigint;
+BEGIN
+    WITH old AS (
+        SELECT originator_id AS id FROM public.conversation_events
+         WHERE topic = 'conversation_erased.v1'
+           AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz
+               < clock_timestamp() - make_interval(days => {TOMBSTONE_DAYS})
+           AND notification_id < (SELECT max(notification_id) FROM public.conversation_events)
+           AND originator_id NOT IN (SELECT conversation_id FROM public.unfinished_erasures)
+           AND originator_id NOT IN (SELECT conversation_id FROM public.erasures)
+           AND originator_id NOT IN (SELECT conversation_id FROM public.erasure_pieces)
+           AND originator_id NOT IN (SELECT conversation_id FROM public.parked_events)
+         LIMIT most
+    )
+    DELETE FROM public.conversation_events USING old WHERE originator_id = old.id;
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    RETURN deleted;
+END $$;
+REVOKE ALL ON FUNCTION delete_old_tombstones(integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION delete_old_tombstones(integer) TO agentchat_service;
 """  # noqa: S608 - sizes of this module
 
 
@@ -159,6 +186,17 @@ async def erase_piece(pool: Pool) -> bool:
     async with connection(pool) as conn:
         left = await (await conn.execute("SELECT erase_piece()")).fetchone()
     return left != (None,)
+
+
+async def delete_old_tombstones(pool: Pool, *, most: int = TOMBSTONES_AT_ONCE) -> int:
+    """Delete tombstones older than TOMBSTONE_DAYS and return how many; fewer than `most` are all for now.
+
+    The newest row of the log stays: it says where the log ends. Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
+        row = await (await conn.execute("SELECT delete_old_tombstones(%s)", [most])).fetchone()
+    assert row is not None, "a function gives one row"
+    return int(row[0])
 
 
 _UNFINISHED = """

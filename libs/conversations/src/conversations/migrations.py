@@ -1,13 +1,12 @@
 """The tables of this package, made once by the database's owner before any service starts.
 
-The event table and the type of its rows are as the eventsourcing library's recorder would create them, but
-for the column of hashes (`chain`). What services may do with each table is granted here: events they may read
-and append, never change or remove. After ConversationErased the conversation's other events are removed
-(`erased_rows`), and weeks later itself (`compacted_erasures`), and no others.
+The event table and the type of its rows are as the eventsourcing library's recorder would create them. What
+services may do with each table is granted here: events they may read and append, never change or remove.
+After ConversationErased the conversation's other events are removed, and weeks later itself (`erased_rows`),
+and no others.
 """
 
-from conversations import compacted_erasures, erased_rows, erasures
-from conversations.chain import links
+from conversations import erased_rows, erasures
 from conversations.claims import idempotency
 from conversations.database import FINISHED, VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, settled_position, snapshots, timelines
@@ -45,7 +44,6 @@ CREATE TABLE conversation_events (
     topic text,
     state bytea,
     notification_id bigint NOT NULL,
-    hash bytea,
     PRIMARY KEY (originator_id, originator_version)
 ) WITH (
     autovacuum_enabled = true,
@@ -98,7 +96,7 @@ BASELINE = "\n".join(
         availability.TABLES,
         abandoned_runs.TABLES,
         unlisted.TABLES,
-        links.TABLES,
+        settled_position.PLACES,
         erasures.TABLES,
         what_if_runs.TABLES,
         erased_rows.TABLES,
@@ -119,7 +117,6 @@ BASELINE = "\n".join(
         approvals_table.PROJECTION.tables,
         storage_table.PROJECTION.tables,
         shadow.TABLES,
-        compacted_erasures.TABLES,
     )
 )
 """All tables as release 0.9.0 has them."""
@@ -127,9 +124,7 @@ BASELINE = "\n".join(
 STEPS = (
     BASELINE,
     waiting_line.MODEL_STEP,
-    compacted_erasures.DROP_LEAVES_STEP,
     settled_position.STEP,
-    compacted_erasures.PACK_STEP,
     search_table.STEP,
     timelines.STEP,
     shards.STEP,
@@ -149,11 +144,7 @@ async def migrate(database_url: str, *, finish: bool = False) -> None:
             await migrations.apply(conn, FINISHED, settled_position.FINISH_STEPS)
     await migrations.build_indexes(
         database_url,
-        shown_history.INDEXES
-        | unlisted.INDEXES
-        | finding_approvals.INDEXES
-        | finding_feedback.INDEXES
-        | compacted_erasures.INDEXES,
+        shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | finding_feedback.INDEXES,
     )
 
 

@@ -10,7 +10,6 @@ from bus import Rpc, list_tools
 from contracts import events
 from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run, fold
-from conversations.chain.event_links import event_links
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry, in_thread_if_large
 from directory.agents import AgentConfig, AgentSettings, load_agent
@@ -93,7 +92,7 @@ class CaseReader:
         config, offered = await self._agent_of(run)
         case = Case(
             id=trace_id,
-            origin=await self._origin(entries[end - 1], trace_id),
+            origin=self._origin(entries[end - 1], trace_id),
             agent_id=run.agent_id,
             agent_version=run.agent_version,
             message=run.user_text,
@@ -107,18 +106,13 @@ class CaseReader:
         )
         return await in_thread_if_large(lambda _: redacted(case, self._rules), entries)
 
-    async def _origin(self, last: LogEntry, trace_id: str) -> Origin:
-        link = (await event_links(self._pool, [last])).get(last.position)
-        if link is None:
-            raise NotACase(trace_id, "its conversation was erased")
-        if not link.holds:
-            raise NotACase(trace_id, "its last event does not fit the chain of its conversation")
+    def _origin(self, last: LogEntry, trace_id: str) -> Origin:
         return Origin(
             account_id=self._account_id,
             conversation_id=last.conversation_id,
             trace_id=trace_id,
             version=last.version,
-            hash=link.link,
+            hash=last.sha256,
         )
 
     async def _passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:

@@ -8,8 +8,6 @@ from typing import Literal
 import msgspec
 
 from contracts.ids import is_uuid
-from conversations.chain.event_links import event_links
-from conversations.compacted_erasures import is_compacted
 from conversations.event_store.log import Log
 from evals.case_file import DamagedCase, read_cases
 from evals.cases import Case, Origin
@@ -46,7 +44,7 @@ class CaseSync:
         lines = enumerate(read_cases(path), start=1)
         while batch := list(itertools.islice(lines, _BATCH)):
             cases = [each for _, each in batch if isinstance(each, Case)]
-            links = await self._links(cases)
+            hashes = await self._hashes(cases)
             accounts = await self._log.accounts_of({each.origin.conversation_id for each in cases})
             for line, each in batch:
                 if isinstance(each, DamagedCase):
@@ -55,25 +53,20 @@ class CaseSync:
                     continue
                 origin = each.origin
                 is_ours = accounts.get(origin.conversation_id) == origin.account_id == self._account_id
-                if is_ours and links.get(each.id) == origin.hash:
+                if is_ours and hashes.get(each.id) == origin.hash:
                     state, detail = "same", ""
                 else:
-                    state, detail = await self._differing(origin, links.get(each.id))
+                    state, detail = await self._differing(origin, hashes.get(each.id))
                 yield SyncedCase(line=line, case_id=each.id, state=state, detail=detail)
 
-    async def _links(self, cases: Sequence[Case]) -> dict[str, str]:
-        """By case, the link of the log's event at its place."""
+    async def _hashes(self, cases: Sequence[Case]) -> dict[str, str]:
+        """By case, the SHA-256 of the log's event at its place."""
         places = {(case.origin.conversation_id, case.origin.version): case.id for case in cases}
         entries = await self._log.at_versions(places)
-        links = await event_links(self._pool, entries)
-        return {
-            places[entry.conversation_id, entry.version]: links[entry.position].link
-            for entry in entries
-            if entry.position in links
-        }
+        return {places[entry.conversation_id, entry.version]: entry.sha256 for entry in entries}
 
-    async def _differing(self, origin: Origin, link: str | None) -> tuple[CaseState, str]:
-        """Of a case whose link the log does not have at its place, or whose account is another one."""
+    async def _differing(self, origin: Origin, found_hash: str | None) -> tuple[CaseState, str]:
+        """Of a case whose event the log does not have at its place, or whose account is another one."""
         named = f"its conversation {origin.conversation_id}"
         account_id, state = await self._in_log(origin.conversation_id)
         match state:
@@ -83,7 +76,7 @@ class CaseSync:
                 return "unknown", f"{named} is not in this log"
             case _ if not account_id == origin.account_id == self._account_id:
                 return "other_account", f"{named} is of account {account_id}"
-            case _ if link is None:
+            case _ if found_hash is None:
                 return "changed", f"{named} has no event {origin.version}"
             case _:
                 return "changed", f"event {origin.version} of {named} has another hash"
@@ -95,7 +88,7 @@ class CaseSync:
         found = await self._log.newest_run(conversation_id)
         if found.version:
             return found.account_id, "erased" if found.erased else "there"
-        return None, "erased" if await is_compacted(self._pool, conversation_id) else "unknown"
+        return None, "unknown"
 
     async def _damaged(self, case: DamagedCase) -> tuple[CaseState, str]:
         """One whose conversation was erased is erased too, whatever else became of it."""

@@ -1,7 +1,7 @@
 """What each service may do in the database, table by table; granted after every migration.
 
 Nobody here may change or remove a stored event: the one way is to append ConversationErased. Its trigger and
-`erase_piece` remove what was before it, `compact_erasures` itself after weeks, and nothing else.
+`erase_piece` remove what was before it, `delete_old_tombstones` itself after weeks, and nothing else.
 """
 
 from typing import LiteralString
@@ -41,10 +41,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "projector": _READ,
         "notifier": _READ,
     },
-    "erased_links": {},  # a trigger's; the audit reads it as an operator
-    "compacted_leaves": {},  # a function's; audit and import read it as an operator, by the view
-    "compacted_erasures": {},
-    "compacted_usage": {"gateway": _READ},
     "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
@@ -142,8 +138,7 @@ async def grant(database_url: str) -> None:
         await _run(conn, "GRANT EXECUTE ON FUNCTION swap_read_model(text) TO {}", role_of("projector"))
         await _run(
             conn,
-            "GRANT EXECUTE ON FUNCTION erase_piece(), compact_erasures(integer, integer),"
-            " drop_compacted_leaves(integer, integer) TO {}",
+            "GRANT EXECUTE ON FUNCTION erase_piece(), delete_old_tombstones(integer) TO {}",
             role_of("projector"),
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))

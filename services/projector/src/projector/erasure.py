@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from bus import Bus
-from conversations.compacted_erasures import compact_erasures, drop_compacted_leaves
-from conversations.erased_rows import erase_piece
+from conversations.erased_rows import delete_old_tombstones, erase_piece
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
 from projector.feed_publisher import end_of_feed
 from runtime.logs import bound, get_logger
@@ -24,8 +23,7 @@ POLL_SECONDS = 2.0
 PIECES_PAUSE_SECONDS = 0.01
 """Between two pieces of rows, so that they do not take all of the server's time."""
 
-COMPACT_POLL_SECONDS = 3600.0
-"""What is old enough to be compacted is so for days: an hour more is nothing."""
+TOMBSTONES_POLL_SECONDS = 3600.0
 
 EVENTS_AT_ONCE = 200
 """So many events a step are overwritten in EVENTS: two seconds' work for the server, which has other work."""
@@ -42,16 +40,13 @@ async def erase_rows(pool: Pool) -> int:
     return 1
 
 
-async def compact(pool: Pool) -> int:
-    """The step that compacts some of the erasures that are weeks old; returns how many. It also drops some of
-    what compaction left more than a year ago. Raises DatabaseUnavailable.
-    """
-    await drop_compacted_leaves(pool)
-    compacted = await compact_erasures(pool)
-    if compacted:
-        get_logger("projector.erasure").info("erasures_compacted", conversations=compacted)
+async def delete_tombstones(pool: Pool) -> int:
+    """Delete some of the tombstones that are weeks old and return how many. Raises DatabaseUnavailable."""
+    deleted = await delete_old_tombstones(pool)
+    if deleted:
+        get_logger("projector.erasure").info("tombstones_deleted", conversations=deleted)
         await asyncio.sleep(PIECES_PAUSE_SECONDS)
-    return compacted
+    return deleted
 
 
 class ErasureStep:

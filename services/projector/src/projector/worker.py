@@ -9,8 +9,8 @@ from math import nan
 from msgspec.structs import replace
 
 from bus import Bus, users
-from conversations.compacted_erasures import AT_ONCE as COMPACTED_AT_ONCE
 from conversations.database import EVENTS_TABLE
+from conversations.erased_rows import TOMBSTONES_AT_ONCE
 from conversations.event_store.shared_log import SharedLog
 from conversations.leases.waiting_line import count_waiters
 from conversations.projections.follower import Follower
@@ -88,10 +88,10 @@ class Projector:
         )
         self._tidying = (
             LogFollower(
-                "old erasures",
-                partial(erasure.compact, pool),
-                COMPACTED_AT_ONCE,
-                poll_seconds=erasure.COMPACT_POLL_SECONDS,
+                "old tombstones",
+                partial(erasure.delete_tombstones, pool),
+                TOMBSTONES_AT_ONCE,
+                poll_seconds=erasure.TOMBSTONES_POLL_SECONDS,
             ),
             LogFollower(
                 "old deliveries",

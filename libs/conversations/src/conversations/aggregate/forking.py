@@ -15,7 +15,6 @@ from contracts import events, ids
 from contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
 from contracts.values import Usage
 from conversations.aggregate.conversation import fold
-from conversations.transfer.file_format import settled
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 8 * 1024 * 1024
@@ -190,3 +189,16 @@ def _trace_in(conversation_id: str, trace_id: str) -> str:
 
 def _digest(conversation_id: str, original: str) -> str:
     return hashlib.sha256(f"fork {conversation_id} {original}".encode()).hexdigest()
+
+
+def settled(stored: Sequence[events.Event]) -> int:
+    """Count the events of a conversation, from its first on, after which no run is active."""
+    active_trace, settled_count = None, 0
+    for count, event in enumerate(stored, start=1):
+        if isinstance(event, events.MessageSaved) and event.role == "user":
+            active_trace = event.trace_id
+        elif isinstance(event, events.RunEnd) and event.trace_id == active_trace:
+            active_trace = None
+        if active_trace is None:
+            settled_count = count
+    return settled_count

@@ -8,6 +8,7 @@ conversations that were erased leave gaps.
 import asyncio
 import contextlib
 import functools
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -49,6 +50,11 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
     def event(self) -> events.Event:
         """The event itself, decoded once. Raises UnreadableEvent."""
         return mapper.event_of(self.topic, self.state)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the stored JSON, in hexadecimal."""
+        return hashlib.sha256(self.state).hexdigest()
 
 
 class LogOutline(msgspec.Struct, frozen=True):

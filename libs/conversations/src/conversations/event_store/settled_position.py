@@ -16,7 +16,6 @@ Release 0.9.0 reads up to the last position, and would miss events. So the step 
 nothing is faster yet. `FINISH_STEPS` removes that lock when no process of 0.9.0 runs any more (decision 110).
 """
 
-from conversations.chain.links import CONVERSATION_LOCK_STEP
 from conversations.database import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
 from conversations.event_store.appending import NOTIFY, ONE_LOCK, append_function
 
@@ -26,6 +25,26 @@ _SEQUENCE = "public.conversation_events_notification_id_seq"
 _CONVERSATION_LOCKS = f"""PERFORM pg_advisory_xact_lock({CONVERSATION_LOCKS}, place)
        FROM (SELECT DISTINCT hashtext(id) & 4095 AS place FROM unnest(conversation_ids) AS id ORDER BY 1)
             AS places;"""  # noqa: S608 - the number of locks
+
+# The position is drawn here, under the conversation's lock, whatever the insert says: nobody puts an event
+# between those that were read already, or below them. An event follows the one before it. The names are
+# qualified: a temporary table of whoever inserts would be found first.
+PLACES = f"""
+CREATE FUNCTION place_event() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock({CONVERSATION_LOCKS}, hashtext(NEW.originator_id) & 4095);
+    NEW.notification_id := nextval('{_SEQUENCE}');
+    IF NEW.originator_version > 1 AND NOT EXISTS (
+        SELECT FROM public.conversation_events
+         WHERE originator_id = NEW.originator_id AND originator_version = NEW.originator_version - 1
+    ) THEN
+        RAISE check_violation USING MESSAGE = 'the event follows none of its conversation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER place_event BEFORE INSERT ON conversation_events
+    FOR EACH ROW EXECUTE FUNCTION place_event();
+"""
 
 
 def _register_function(create: str, turn: str = "") -> str:
@@ -74,7 +93,6 @@ _ONE_AT_A_TIME = append_function(
 
 STEP = f"""
 SET LOCAL lock_timeout = '10s';
-{CONVERSATION_LOCK_STEP}
 {_ONE_AT_A_TIME}
 CREATE TRIGGER register_append BEFORE INSERT ON conversation_events
     FOR EACH STATEMENT EXECUTE FUNCTION register_append();

@@ -137,8 +137,6 @@ SELECT account_id, day, agent_id, model, sum(runs)::bigint AS runs,
     SELECT account_id, substr(ended_at, 1, 10) AS day, agent_id, model, state, 1 AS runs, rounds,
            input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens
       FROM usage WHERE ended_at >= %(month)s AND ended_at < %(month)s::text || '~'
-     UNION ALL
-    SELECT * FROM compacted_usage WHERE day >= %(month)s AND day < %(month)s::text || '~'
   ) AS counted
  WHERE (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
  GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4

@@ -8,29 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-import msgspec
 import typer
 
 from administration import admin_accounts
 from contracts.admin_errors import NotFound
 from contracts.ids import is_uuid
 from conversations.event_store.log import Log
+from conversations.export import ExportWriter, load_exportable_events
 from conversations.queries import find_run
-from conversations.transfer import file_format, moving
 from ops import printing
 from ops.connections import NoneSuchError, run
 from ops.errors import SetupError, StackError
 from ops.output import counted, forget_stdout, one_line
 from ops.printing import progress
 from runtime.postgres import Pool, connection
-
-
-class Written(msgspec.Struct, kw_only=True):
-    """`left` counts, by conversation, the events of active runs, which are not exported."""
-
-    conversations: int = 0
-    events: int = 0
-    left: dict[str, int] = {}
 
 
 def export(
@@ -51,10 +42,10 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write conversations as JSON lines, one event per line, for `agentchat replay import` elsewhere.
+    """Write conversations as JSON lines, one event per line.
 
-    Events are written as they are stored, with ids and versions. Active runs are left out. Accounts, agents
-    and knowledge are not in it. Exit code 2: a conversation or account is unknown.
+    Events are written as they are stored, with ids and versions. Active runs are left out. Exit code 2: a
+    conversation or account is unknown.
     """
     if sum((bool(conversations), account is not None, everything)) != 1:
         raise SetupError("choose what to export: ids of conversations, or --account, or --all")
@@ -62,38 +53,36 @@ def export(
         raise SetupError("an export is not written to a terminal: write it to a file, by > or --output")
     wanted = tuple(dict.fromkeys(each.lower() for each in conversations or ()))
     with _written(output) as file:
-        done = run(lambda _, pool: _export(pool, wanted, account, file))
-    for conversation_id, left in done.left.items():
-        printing.note(f"conversation {conversation_id}: {left} events of an active run were left out")
-    printing.note(f"{counted(done.conversations, 'conversation')}, {counted(done.events, 'event')}")
+        writer = run(lambda _, pool: _export(pool, wanted, account, file))
+    printing.note(f"{counted(writer.conversations, 'conversation')}, {counted(writer.events, 'event')}")
 
 
-async def _export(pool: Pool, conversations: Sequence[str], account: str | None, file: BinaryIO) -> Written:
+async def _export(
+    pool: Pool, conversations: Sequence[str], account: str | None, file: BinaryIO
+) -> ExportWriter:
     log = Log(pool)
-    wanted = await chosen_ids(pool, log, conversations, account)
-    out = file_format.FileWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
-    done = Written()
+    wanted = await _conversation_ids(pool, log, conversations, account)
+    writer = ExportWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
     with progress("exporting") as bar:
         task = bar.add_task("", total=len(conversations) or None)
         async for conversation_id in wanted:
-            found = await moving.outgoing(log, conversation_id)
-            if found.left:
-                done.left[conversation_id] = found.left
-            if found.entries:
-                out.add(found.entries)
-                done.conversations += 1
-                done.events += len(found.entries)
+            exportable = await load_exportable_events(log, conversation_id)
+            if exportable.active_run_events:
+                events = counted(exportable.active_run_events, "event")
+                printing.note(f"conversation {conversation_id}: {events} of an active run were left out")
+            if exportable.entries:
+                writer.add(exportable.entries)
             bar.advance(task)
-    out.end()
-    return done
+    writer.end()
+    return writer
 
 
-async def chosen_ids(
+async def _conversation_ids(
     pool: Pool, log: Log, conversations: Sequence[str], account: str | None
 ) -> AsyncIterator[str]:
-    """These conversations; or those of an account; or, where neither is given, all.
+    """Return the ids of these conversations, of an account's, or of all if neither is given.
 
-    Raises NoneSuchError, before the first one.
+    Raises NoneSuchError before the first one.
     """
     if conversations:
         known = await log.accounts_of(conversations)

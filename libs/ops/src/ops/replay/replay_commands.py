@@ -7,7 +7,6 @@ from ops.lazy_commands import lazy_group
 _FUNCTIONS = {
     "rebuild": "rebuild_command:rebuild",
     "verify": "rebuild_command:verify",
-    "audit": "audit_command:app",
     "what-if": "what_if_command:what_if",
     "feed": "feed_command:feed",
     "lost": "lost_events:lost",
@@ -15,7 +14,6 @@ _FUNCTIONS = {
     "why": "why:why",
     "trace": "show:trace",
     "export": "export_command:export",
-    "import": "import_command:import_",
 }
 
 
@@ -29,6 +27,6 @@ app = typer.Typer(
 
 @app.callback()
 def replay() -> None:
-    """Inspect, replay and verify conversations; move them; rebuild and verify read models. Works on the
+    """Inspect, replay, verify and export conversations; rebuild and verify read models. Works on the
     running stack, or on AGENTCHAT_DATABASE_URL.
     """

@@ -31,7 +31,6 @@ from console.pages.conversation_view import (
 from contracts.admin_errors import NotFound
 from contracts.ids import is_trace_id, is_uuid
 from conversations.aggregate.conversation import Run
-from conversations.chain.event_links import event_links
 from conversations.event_store.log import Log
 from conversations.queries.find_run import find_run
 from conversations.queries.threads import find_thread
@@ -156,17 +155,16 @@ async def _parts(request: AnyRequest, conversation_id: str) -> AsyncGenerator[st
 
 @get("/conversations/{conversation_id:str}/events", role=Role.VIEWER)
 async def get_events(request: AnyRequest, conversation_id: FromPath[str]) -> Response[Any] | Template:
-    """The events of a run as they are stored, with their links."""
+    """The events of a run as they are stored."""
     found = await _look(request, conversation_id)
     if not isinstance(found, ConversationView):
         return found
     await note_read(request, found.id, found.account_id)
     entries = found.run_entries
-    links = await event_links(services_of(request).pool, entries)
     is_part = bool(request.headers.get("hx-request"))
     template = "parts/conversation_events.html" if is_part else "conversation_events.html"
     shown = _shown(request, found, None)
-    return page(request, template, title=f"Events of {found.title}", links=links, entries=entries, **shown)
+    return page(request, template, title=f"Events of {found.title}", entries=entries, **shown)
 
 
 @get("/conversations/{conversation_id:str}/events/{version:int}", role=Role.VIEWER)

@@ -10,7 +10,6 @@ from console.frame.filters import json_text
 from contracts import events
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.aggregate.history import messages_of_round
-from conversations.chain.event_links import EventLink, event_links
 from conversations.database import server_now
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
@@ -236,13 +235,12 @@ class SentOrReceived(msgspec.Struct, frozen=True):
 
 
 class BarDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bar stands for: what was sent, what came, and the event that has it with its link."""
+    """What a bar stands for: what was sent, what came, and the event that has it."""
 
     bar: TimelineBar
     sent: tuple[SentOrReceived, ...]
     came: tuple[SentOrReceived, ...]
     stored: LogEntry | None
-    link: EventLink | None
 
 
 async def detail_of(pool: Pool, view: ConversationView, key: str, system: "SystemPrompt") -> BarDetail | None:
@@ -254,7 +252,6 @@ async def detail_of(pool: Pool, view: ConversationView, key: str, system: "Syste
         return None
     by_version = {each.version: each for each in view.entries}
     stored = by_version.get(bar.version)
-    links = {} if stored is None else await event_links(pool, [stored])
     sent: list[SentOrReceived] = []
     came: list[SentOrReceived] = []
     if bar.kind == "model" and bar.round is not None:
@@ -267,7 +264,6 @@ async def detail_of(pool: Pool, view: ConversationView, key: str, system: "Syste
         sent=tuple(dict.fromkeys(sent)),
         came=tuple(dict.fromkeys(came)),
         stored=stored,
-        link=None if stored is None else links.get(stored.position),
     )
 
 
