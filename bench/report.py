@@ -88,14 +88,14 @@ def _compared(measured: Sequence[Measured], title: str, figures: tuple[str, ...]
 
 
 def _by_process(measured: Sequence[Measured], title: str, figure: str, unit: str, scale: float) -> Table:
-    rows: list[tuple[str, ...]] = []
-    processes: tuple[str, ...] = ()
-    for scenario in _scenarios(measured, figure):
-        if found := _rounds(measured, scenario, SERVICE):
-            processes = tuple(found[0].cpu)
-            used = [median(each.cpu[name] / each.figures[unit] for each in found) for name in processes]
-            rows.append((scenario, *(f"{seconds * scale:.2f}" for seconds in used)))
-    return Table(title, ("", *processes), rows)
+    used: dict[str, list[str]] = {}
+    scenarios = [name for name in _scenarios(measured, figure) if _rounds(measured, name, SERVICE)]
+    for scenario in scenarios:
+        found = _rounds(measured, scenario, SERVICE)
+        for process in found[0].cpu:
+            seconds = median(each.cpu[process] / each.figures[unit] for each in found)
+            used.setdefault(process, []).append(f"{seconds * scale:.2f}")
+    return Table(title, ("", *scenarios), [(process, *row) for process, row in used.items()])
 
 
 def _scenarios(measured: Sequence[Measured], figure: str) -> list[str]:

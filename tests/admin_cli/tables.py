@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import msgspec
@@ -20,6 +20,7 @@ from administration import admin_values
 from administration.admin_canary import CanaryComparison, VersionFigures
 from administration.admin_usage import MonthUsage
 from administration.admin_usage import VerifiedUsage as VerifiedUsage
+from administration.canary_comparison import FigureComparison
 from contracts import http
 from contracts.messages import AgentCheck, ProviderCheck
 from contracts.tool_messages import ServerCheck
@@ -33,7 +34,6 @@ from conversations.queries.under_way import UnderWay
 from directory.agents import AgentSettings
 from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
-from evals.verdict.version_comparison import FigureComparison, FigureState
 from experiments.comparison import ComparedRun, RunFigures, RunOutput
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
@@ -255,17 +255,14 @@ _VERSIONS = (
 
 def _figure(
     figure: str,
-    state: FigureState,
+    state: Literal["worse", "better", "same", "undecided", "too_few"],
     before: float,
     after: float,
     low: float | None = None,
     high: float | None = None,
-    tool: str = "",
 ) -> FigureComparison:
     return FigureComparison(
         figure=figure,
-        dimension="tools" if tool else "",
-        value=tool,
         state=state,
         before_count=12_345,
         after_count=650,
@@ -284,7 +281,7 @@ COMPARED = CanaryComparison(
     version=13,
     against=12,
     decision="worse",
-    reasons=("completed is worse in tools cancel_order",),
+    reasons=("completed is worse",),
     comparisons=(
         _figure("completed", "same", 0.9964, 0.9923, -0.012, 0.004),
         _figure("rating", "too_few", 0.62, 0.5),
@@ -292,8 +289,6 @@ COMPARED = CanaryComparison(
         _figure("seconds", "undecided", 2.345, 2.51, -0.101, 0.431),
         _figure("tokens", "better", 1812.4, 1512.9, -400.2, -198.1),
         _figure("cost", "better", 0.01234, 0.0101, -0.0031, -0.0014),
-        _figure("completed", "worse", 0.991, 0.702, -0.38, -0.21, tool="cancel_order"),
-        _figure("tokens", "same", 1812.4, 1812.9, -4.2, 4.1, tool="get_order"),
     ),
     promote=12,
 )

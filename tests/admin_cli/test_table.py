@@ -6,8 +6,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from administration.admin_canary import CanaryComparison
+from administration.canary_comparison import Decision
 from administration.routes import BY_NAME
-from evals.verdict.version_comparison import Decision
 from ops.admin.admin_commands import GROUPS
 from ops.admin.printed_answers import show_answer
 from ops.printing import cell, laid_out

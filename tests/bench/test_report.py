@@ -33,7 +33,7 @@ def test_a_ratio_is_taken_within_each_round() -> None:
 def test_service_is_shown_by_process() -> None:
     compared, by_process = tables(MEASURED)
     assert [row[-2] for row in compared.rows] == ["", "1 (0.5 to 2)"]
-    assert by_process.rows == [("8 at once", "6.00")]
+    assert by_process.rows == [("server", "6.00")]
 
 
 def test_counts_can_be_read_at_120_columns() -> None:

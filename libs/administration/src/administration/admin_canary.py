@@ -11,14 +11,13 @@ from administration.admin import Admin, outcomes
 from administration.admin_rows import fetch_all, record
 from administration.admin_values import Agent, Version
 from administration.agent_rows import AgentRow, found
-from administration.canary_comparison import compare, prices_of
+from administration.canary_comparison import Decision, FigureComparison, compare, prices_of
 from administration.checked_input import checked, checked_time
 from administration.parameters import Against, Compared, PriceTable, RunsSince
 from contracts.admin_errors import Conflict, Invalid
 from conversations.database import server_now
 from conversations.queries.time_travel import log_time
 from directory.canary import Shares
-from evals.verdict.version_comparison import Decision, FigureComparison
 from runtime.postgres import Connection
 
 MOST_SHARE = 10_000

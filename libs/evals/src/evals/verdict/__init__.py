@@ -3,5 +3,4 @@
 - `paired_difference`: one comparison: its interval, and how well chance explains it
 - `comparisons`: every evaluator over the whole suite and over its slices
 - `verdict`: what follows of them, and what else was counted
-- `version_comparison`: two versions that answered different conversations
 """

@@ -19,6 +19,7 @@ from administration.admin_values import (
     KnowledgeBase,
     ShownServer,
 )
+from administration.canary_comparison import Decision
 from contracts.http import Approval
 from contracts.messages import AgentCheck
 from contracts.webhooks import Delivery, OwnedEndpoint
@@ -26,7 +27,6 @@ from conversations.erased_rows import UnfinishedErasure
 from conversations.projections.usage_table import UsageLine
 from conversations.queries.finding_conversations import FoundConversation
 from directory.plans import Plan
-from evals.verdict.version_comparison import Decision
 from knowledge.search.explaining import Explanation, Reasons
 from knowledge.search.passages import Passage
 from ops import printing
@@ -154,13 +154,11 @@ _CODES: dict[Decision, int] = {"better": 0, "same": 0, "worse": 1, "undecided": 
 
 
 def _canary(found: CanaryComparison) -> None:
-    """The versions; the comparisons over all conversations, and those of slices that differ; what to do."""
+    """Print the versions, the comparisons, and what to do."""
     printing.things(found.versions)
-    differing = ("worse", "better")
     rows = [
         [
             each.title,
-            each.where,
             f"{each.before_count:,} / {each.after_count:,}",
             *(each.shown(value) for value in (each.before, each.after)),
             each.shown(each.difference, "+"),
@@ -168,11 +166,10 @@ def _canary(found: CanaryComparison) -> None:
             each.state.replace("_", " "),
         ]
         for each in found.comparisons
-        if not each.dimension or each.state in differing
     ]
     if rows:
         sys.stdout.write("\n")
-        headings = ["FIGURE", "WHERE", "CONVERSATIONS", "BEFORE", "AFTER", "DIFFERENCE", "95 %", "STATE"]
+        headings = ["FIGURE", "CONVERSATIONS", "BEFORE", "AFTER", "DIFFERENCE", "95 %", "STATE"]
         printing.table(headings, rows)
     for reason in found.reasons:
         printing.note(reason)

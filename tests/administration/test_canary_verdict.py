@@ -11,15 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evals.verdict.version_comparison import (
-    ALL,
-    FigureComparison,
-    Sample,
-    Slice,
-    VersionSample,
-    VersionVerdict,
-    compare_versions,
-)
+from administration.canary_comparison import FigureComparison, FigureSample, VersionVerdict, verdict
+from evals.statistics import Sample
 
 _RUNS = 6
 Values = NDArray[np.float64]
@@ -48,15 +41,23 @@ def _sample(values: Values) -> Sample:
     return Sample(count=len(values), mean=float(values.mean()), variance=float(values.var(ddof=1)))
 
 
-def _version(figures: Mapping[str, Values]) -> VersionSample:
-    return VersionSample(
-        conversations=max(map(len, figures.values())),
-        figures={name: _sample(each) for name, each in figures.items()},
-    )
+def _version(figures: Mapping[str, Values]) -> list[FigureSample]:
+    return _samples({name: _sample(each) for name, each in figures.items()})
+
+
+def _samples(figures: Mapping[str, Sample]) -> list[FigureSample]:
+    """One of a version, with `completed` where a test has none of its own."""
+    known = {"completed": _of(5_000, 1.0)} | dict(figures)
+    most = max(each.count for each in known.values())
+    return [FigureSample(1, most, name, each.count, each.mean, each.variance) for name, each in known.items()]
 
 
 def _compared(figure: str, before: Values, after: Values) -> VersionVerdict:
-    return compare_versions({ALL: _version({figure: before})}, {ALL: _version({figure: after})})
+    return verdict(_version({figure: before}), _version({figure: after}))
+
+
+def _found(compared: VersionVerdict, figure: str) -> FigureComparison:
+    return next(each for each in compared.comparisons if each.figure == figure)
 
 
 def _covers(found: FigureComparison, difference: float) -> bool:
@@ -80,7 +81,7 @@ def test_the_interval_covers_the_true_difference_of_95_in_100_samples(
     draw = _shares if figure == "completed" else _amounts
     for _ in range(tries):
         one, other = draw(rng, counts[0], before), draw(rng, counts[1], after)
-        (found,) = _compared(figure, one, other).comparisons
+        found = _found(_compared(figure, one, other), figure)
         covered += _covers(found, after - before)
     assert 0.92 <= covered / tries <= 0.99
 
@@ -91,27 +92,21 @@ def test_counting_runs_instead_of_conversations_would_be_too_sure() -> None:
     for _ in range(tries):
         for unit, times in (("conversations", 1), ("runs", _RUNS)):
             one, other = (np.repeat((rng.random(each) < 0.8).astype(float), times) for each in (800, 80))
-            (found,) = _compared("completed", one, other).comparisons
+            found = _found(_compared("completed", one, other), "completed")
             covered[unit] += _covers(found, 0.0)
     assert covered["conversations"] >= 0.92 * tries
     assert covered["runs"] <= 0.75 * tries
 
 
 def _canary(rng: np.random.Generator, *, completed: float = 0.95, tokens: float = 1_000.0) -> VersionVerdict:
-    """Of 3,000 conversations before and 300 after, with figures of each kind and ten slices."""
+    """Compare 3,000 conversations before with 300 after, by figures of each kind."""
 
-    def version(count: int, share: float, mean: float) -> dict[Slice, VersionSample]:
-        done, used = _shares(rng, count, share), _amounts(rng, count, mean)
-        tool = rng.integers(0, 10, count)
+    def version(count: int, share: float, mean: float) -> list[FigureSample]:
         rated = _shares(rng, count // 4, 0.8) * 2 - 1
-        found = {ALL: _version({"completed": done, "tokens": used, "rating": rated})}
-        for each in range(10):
-            found["tools", str(each)] = _version(
-                {"completed": done[tool == each], "tokens": used[tool == each]}
-            )
-        return found
+        done, used = _shares(rng, count, share), _amounts(rng, count, mean)
+        return _version({"completed": done, "tokens": used, "rating": rated})
 
-    return compare_versions(version(3_000, 0.95, 1_000.0), version(300, completed, tokens))
+    return verdict(version(3_000, 0.95, 1_000.0), version(300, completed, tokens))
 
 
 @pytest.mark.parametrize(
@@ -172,42 +167,22 @@ def _of(count: int, mean: float, variance: float = 0.0) -> Sample:
 def test_a_figure_is_worse_better_the_same_or_not_decided(
     figure: str, before: Sample, after: Sample, state: str
 ) -> None:
-    one, other = (
-        {ALL: VersionSample(conversations=each.count, figures={figure: each})} for each in (before, after)
-    )
-    (found,) = compare_versions(one, other).comparisons
+    found = _found(verdict(_samples({figure: before}), _samples({figure: after})), figure)
     assert found.state == state
     assert (found.low is None) is (state == "too_few")
     assert state == "too_few" or _covers(found, found.difference)
     assert found.more is None or state == "undecided"
 
 
-def test_a_slice_that_is_worse_is_not_hidden_by_the_mean() -> None:
-    def version(share: float) -> dict[Slice, VersionSample]:
-        return {
-            place: VersionSample(conversations=each.count, figures={"completed": each})
-            for place, each in {
-                ALL: _of(4_000, 0.99, 0.01),
-                ("tools", "pay"): _of(40, share),
-                ("tools", "rare"): _of(3, share),
-            }.items()
-        }
-
-    found = compare_versions(version(1.0), version(0.0))
-    assert found.decision == "worse"
-    assert [(each.where, each.state) for each in found.comparisons] == [
-        ("all conversations", "same"),
-        ("tools pay", "worse"),
-        ("tools rare", "too_few"),
-    ]
-    assert found.reasons[0].startswith("completed is worse in tools pay: 100.0% to 0.0%, 95 % interval")
+def test_rare_ratings_decide_nothing() -> None:
+    done = _of(5_000, 0.99, 0.01)
+    before, after = (_samples({"completed": done, "rating": each}) for each in (_of(300, 1.0), _of(3, -1.0)))
+    assert verdict(before, after).decision == "same"
 
 
-def test_ratings_that_are_rare_decide_nothing_and_without_conversations_it_is_undecided() -> None:
-    def version(rating: Sample) -> dict[Slice, VersionSample]:
-        figures: dict[str, Sample] = {"completed": _of(5_000, 0.99, 0.01), "rating": rating}
-        return {ALL: VersionSample(conversations=5_000, figures=figures)}
-
-    assert compare_versions(version(_of(300, 1.0)), version(_of(3, -1.0))).decision == "same"
-    nothing = compare_versions({}, {})
+def test_without_conversations_it_is_undecided() -> None:
+    nothing = verdict([], [])
     assert (nothing.decision, nothing.more) == ("undecided", 30)
+    assert nothing.reasons == (
+        "completed is known of 0 and 0 conversations, and 30 of each version are needed",
+    )
