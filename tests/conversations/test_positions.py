@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import os
 import random
-import sys
 from collections.abc import Sequence
 
 import psycopg
@@ -14,13 +12,11 @@ from contracts.ids import new_id
 from conversations.application import DATABASE_URL, ConversationLog
 from conversations.errors import VersionConflict
 from conversations.event_store.feed_reader import remember_fed
-from conversations.event_store.log import Log, LogEntry, open_log
+from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore, open_store
-from conversations.migrations import STEPS, migrate, reopen
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import Build
-from runtime.migrations import apply, migrating
-from runtime.postgres import Pool, connection, open_pool
+from runtime.postgres import Pool, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import EVENT, LOCK_CONVERSATION, OpenAppend, appending, registered_late
@@ -195,13 +191,6 @@ class Follower:
             versions[entry.conversation_id] = entry.version
 
 
-class FollowerOfBefore(Follower):
-    """As release 0.9.0 reads: whatever is after its position now."""
-
-    async def _page(self) -> list[LogEntry]:
-        return await self._log.read_all(self._position, 50)
-
-
 async def write(url: str, rounds: int, seed: int) -> None:
     """Appends one after the other, each open for some round trips; every fifth is rolled back."""
     chance = random.Random(seed)
@@ -231,64 +220,10 @@ async def followed(url: str, log: Log, followers: Sequence[Follower], *, writers
 async def test_readers_next_to_many_writers_get_every_event_once_and_in_order(
     log: Log, migrated_database_url: str
 ) -> None:
-    """A reader of 0.9.0 does not: that is why it must not run when an upgrade is finished."""
     start = await log.head()
-    ours, theirs = Follower(log, start), FollowerOfBefore(log, start)
-    await followed(migrated_database_url, log, [ours, theirs], writers=16, rounds=30)
-    stored = await log.read_all(start, 10_000)
-    ours.check(stored)
-    assert len(theirs.seen) < len(stored)
-
-
-@pytest.fixture
-async def released_url(database_url: str) -> str:
-    """A database as release 0.9.0 has made it."""
-    async with migrating(database_url) as conn:
-        await conn.execute("DROP SCHEMA IF EXISTS public, rebuilding, verifying CASCADE")
-        await conn.execute("CREATE SCHEMA public")
-        await apply(conn, "conversations", STEPS[:1])
-    return database_url
-
-
-async def test_an_upgrade_from_0_9_0_loses_no_reader_an_event(released_url: str) -> None:
-    """Writers and readers of both releases while tables are migrated, then those of the new one alone while
-    the upgrade is finished, then both again after the way back.
-    """
-    async with open_log(released_url) as log:
-        theirs = FollowerOfBefore(log, 0)
-        both = asyncio.create_task(followed(released_url, log, [theirs], writers=6, rounds=30))
-        await migrate(released_url)
-        ours = Follower(log, 0)
-        await followed(released_url, log, [ours], writers=4, rounds=20)
-        await both
-        await ours.look()
-        for each in (ours, theirs):
-            await _catch_up(each)
-            each.check(await log.read_all(0, 10_000))
-
-        alone = asyncio.create_task(followed(released_url, log, [ours], writers=6, rounds=20))
-        await migrate(released_url, finish=True)
-        await alone
-        await _catch_up(ours)
-        ours.check(await log.read_all(0, 10_000))
-
-        alone = asyncio.create_task(followed(released_url, log, [ours], writers=6, rounds=20))
-        await reopen(released_url)
-        start = await log.head()
-        theirs = FollowerOfBefore(log, start)
-        await followed(released_url, log, [theirs], writers=6, rounds=20)
-        await alone
-        await _catch_up(ours)
-        await _catch_up(theirs)
-        ours.check(await log.read_all(0, 10_000))
-        theirs.check(await log.read_all(start, 10_000))
-
-
-async def _catch_up(follower: Follower) -> None:
-    before = -1
-    while len(follower.seen) > before:
-        before = len(follower.seen)
-        await follower.look()
+    reader = Follower(log, start)
+    await followed(migrated_database_url, log, [reader], writers=16, rounds=30)
+    reader.check(await log.read_all(start, 10_000))
 
 
 async def one_at_a_time(url: str) -> bool:
@@ -305,49 +240,5 @@ async def one_at_a_time(url: str) -> bool:
         return False
 
 
-async def test_appends_go_side_by_side_in_a_new_database_and_else_when_the_upgrade_is_finished(
-    released_url: str, migrated_database_url: str
-) -> None:
+async def test_appends_to_different_conversations_do_not_wait(migrated_database_url: str) -> None:
     assert not await one_at_a_time(migrated_database_url)
-    assert await one_at_a_time(released_url)
-    await migrate(released_url)
-    assert await one_at_a_time(released_url)
-    await migrate(released_url, finish=True)
-    await migrate(released_url)
-    assert not await one_at_a_time(released_url)
-    await reopen(released_url)
-    assert await one_at_a_time(released_url)
-    await migrate(released_url, finish=True)
-    assert not await one_at_a_time(released_url)
-
-
-async def agentchat_migrate(url: str, *options: str) -> tuple[int | None, str]:
-    """Its exit code, and what it says on stderr. A process of its own: it sets up logging."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.main", "migrate", *options),
-        env=os.environ | {"AGENTCHAT_DATABASE_URL": url},
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, errors = await process.communicate()
-    return process.returncode, errors.decode()
-
-
-async def test_an_upgrade_is_finished_and_taken_back_by_a_command(released_url: str) -> None:
-    """Not while a session is connected that does not say what it is of: those of 0.9.0 do not."""
-    async with await psycopg.AsyncConnection.connect(released_url):
-        assert await agentchat_migrate(released_url, "--finish") == (
-            1,
-            "the database cannot be prepared: processes of release 0.9.0 are connected, or others without an"
-            " application_name, as postgres: end them first\n",
-        )
-    async with asyncio.timeout(40):
-        while (await agentchat_migrate(released_url, "--finish"))[0] != 0:
-            pass  # the server has to notice that the session is closed
-    async with open_pool(released_url) as pool, connection(pool):
-        assert await agentchat_migrate(released_url, "--finish") == (0, ""), "ours is no hindrance"
-    assert not await one_at_a_time(released_url)
-    assert await agentchat_migrate(released_url, "--reopen") == (0, "")
-    assert await one_at_a_time(released_url)
-    both = await agentchat_migrate(released_url, "--finish", "--reopen")
-    assert both == (2, "agentchat: --finish and --reopen exclude each other\n")

@@ -175,7 +175,6 @@ async def test_what_is_not_there_is_not_found_in_the_same_words(
         ("full", 409, "conversation_full"),
         ("too_many", 400, "invalid_request"),
         ("not_found", 404, "not_found"),
-        ("upgrading", 503, "overloaded"),
     ],
 )
 async def test_what_the_conversation_does_not_take_is_refused(

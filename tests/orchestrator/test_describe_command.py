@@ -16,7 +16,6 @@ from conversations.aggregate.turn import cancel
 from conversations.errors import VersionConflict
 from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
-from conversations.migrations import migrate, reopen
 from orchestrator.run.run_log import RunLog
 from runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World, ago
@@ -118,10 +117,6 @@ async def test_feedback_is_stored_once_while_another_run_goes_on(working: World)
         score=-1,
         comment="It has not.",
     )
-    url = working.settings.database_url
-    await reopen(url)
-    assert (await give_feedback(working.bus.rpc, given)).outcome == "upgrading"
-    await migrate(url, finish=True)
     async with working.worker("second"):
         answers = await asyncio.gather(*(give_feedback(working.bus.rpc, given) for _ in range(4)))
     assert {answer.outcome for answer in answers} == {"recorded"}

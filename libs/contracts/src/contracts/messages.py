@@ -242,7 +242,7 @@ class GiveFeedback(BusMessage, frozen=True, kw_only=True):
     comment: str | None = None
 
 
-FeedbackOutcome = Literal["recorded", "not_found", "too_many", "full", "upgrading", "unavailable"]
+FeedbackOutcome = Literal["recorded", "not_found", "too_many", "full", "unavailable"]
 """`not_found`: there is no such reply. `too_many`: MAX_FEEDBACK others have given theirs. `upgrading`:
 processes of the release before, which could not read it, may still run. `full` and `unavailable` as for
 DescribeConversation."""

@@ -14,9 +14,7 @@ from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, co
 EVENTS_TABLE = "conversation_events"
 
 APPEND_LOCK = 0x6167636800000001
-"""The advisory lock by which all appends take turns until an upgrade from 0.9.0 is finished
-(`settled_position`). After that, only those by the eventsourcing library do (`application`).
-"""
+"""The advisory lock by which those who append by the eventsourcing library take turns (`application`)."""
 
 CONVERSATION_LOCKS = 0x61676364
 """With 12 bits of the hash of a conversation's id: the advisory lock by which its appends take turns."""
@@ -32,9 +30,6 @@ SHARD_LOCKS = 0x6167636B
 
 REBUILD_LOCK = 0x61676369
 """With the hash of a name: the advisory lock of the process that rebuilds a read model."""
-
-FINISHED = "conversations finished"
-"""The component of the migrations that processes of the release before could not run next to."""
 
 DatabaseError = psycopg.Error
 """What Postgres refuses or breaks off, for those who use a session and not psycopg."""
@@ -130,14 +125,4 @@ async def server_now(pool: Pool) -> str:
     return str(row[0])
 
 
-async def upgrade_is_finished(pool: Pool) -> bool:
-    """Whether no process of the release before runs any more, as the operator has said by `migrate --finish`.
-
-    Raises DatabaseUnavailable.
-    """
-    async with connection(pool) as conn:
-        return await (await conn.execute(_IS_FINISHED, [FINISHED])).fetchone() is not None
-
-
-_IS_FINISHED = "SELECT FROM public.schema_migrations WHERE component = %s LIMIT 1"
 _SERVER_NOW = sql.SQL("SELECT {}").format(NOW)

@@ -8,9 +8,9 @@ and no others.
 
 from conversations import erased_rows, erasures
 from conversations.claims import idempotency
-from conversations.database import FINISHED, VISIBLE_TEXT
+from conversations.database import VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, settled_position, snapshots, timelines
-from conversations.leases import abandoned_runs, availability, waiting_line
+from conversations.leases import abandoned_runs, availability
 from conversations.projections import (
     approvals_table,
     conversations_table,
@@ -81,7 +81,8 @@ CREATE TABLE waiting_line (
     place bigint GENERATED ALWAYS AS IDENTITY,
     worker text NOT NULL,
     expires_at timestamptz NOT NULL,
-    account_id text
+    account_id text,
+    model text
 );
 CREATE INDEX waiting_line_conversation_idx ON waiting_line (conversation_id, place);
 CREATE INDEX waiting_line_account_idx ON waiting_line (account_id);
@@ -96,14 +97,15 @@ BASELINE = "\n".join(
         availability.TABLES,
         abandoned_runs.TABLES,
         unlisted.TABLES,
-        settled_position.PLACES,
+        settled_position.TABLES,
         erasures.TABLES,
         what_if_runs.TABLES,
         erased_rows.TABLES,
         _READABLE,
         find_run.TABLES,
-        shown_history.FUNCTION,
-        finding_approvals.FUNCTION,
+        shown_history.TABLES,
+        finding_approvals.TABLES,
+        finding_feedback.INDEX,
         idempotency.TABLES,
         feed_reader.TABLES,
         appending.FUNCTION,
@@ -117,39 +119,21 @@ BASELINE = "\n".join(
         approvals_table.PROJECTION.tables,
         storage_table.PROJECTION.tables,
         shadow.TABLES,
+        search_table.STEP,
+        feedback_table.STEP,
+        timelines.STEP,
+        shards.STEP,
+        read_model_jobs.STEP,
     )
 )
-"""All tables as release 0.9.0 has them."""
 
-STEPS = (
-    BASELINE,
-    waiting_line.MODEL_STEP,
-    settled_position.STEP,
-    search_table.STEP,
-    timelines.STEP,
-    shards.STEP,
-    feedback_table.STEP,
-    read_model_jobs.STEP,
-)
+STEPS = (BASELINE,)
 
 
-async def migrate(database_url: str, *, finish: bool = False) -> None:
+async def migrate(database_url: str) -> None:
     """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes.
 
-    With `finish`, and in a new database, also by what a process of the release before could not run next to.
+    Raises runtime.migrations.MigrationError, psycopg.Error.
     """
     async with migrations.migrating(database_url) as conn:
-        applied = await migrations.apply(conn, "conversations", STEPS)
-        if finish or applied == len(STEPS):
-            await migrations.apply(conn, FINISHED, settled_position.FINISH_STEPS)
-    await migrations.build_indexes(
-        database_url,
-        shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | finding_feedback.INDEXES,
-    )
-
-
-async def reopen(database_url: str) -> None:
-    """Undo what `finish` has done, before a process of the release before runs again. Safe to repeat."""
-    async with migrations.migrating(database_url) as conn:
-        await conn.execute(settled_position.REOPEN.encode())
-        await conn.execute("DELETE FROM schema_migrations WHERE component = %s", [FINISHED])
+        await migrations.apply(conn, "conversations", STEPS)

@@ -216,15 +216,10 @@ CREATE FUNCTION agents_unchanged(
     SELECT array_agg(EXISTS (
                SELECT FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
                 WHERE g.agent_id = known.agent_id AND g.account_id = known.account_id
-                  AND g.disabled_at IS NULL AND g.current_version = known.version
+                  AND g.disabled_at IS NULL AND g.canary IS NULL AND g.current_version = known.version
                   AND v.version = known.version AND v.created_at::text = known.created_at
                   AND v.provider_key IS NOT DISTINCT FROM known.provider_key) ORDER BY place)
       FROM unnest(account_ids, agent_ids, versions, created_ats, provider_keys) WITH ORDINALITY
            AS known (account_id, agent_id, version, created_at, provider_key, place)
 $$
 """
-
-CANARY_STEP = "ALTER TABLE agents ADD COLUMN canary json;" + FUNCTION.replace(
-    "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"
-).replace("g.disabled_at IS NULL AND", "g.disabled_at IS NULL AND g.canary IS NULL AND")
-"""After 0.9.0, whose processes answer all conversations with the current version."""

@@ -41,7 +41,8 @@ CREATE TABLE agents (
     account_id text NOT NULL REFERENCES accounts ON DELETE CASCADE,
     current_version integer NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
-    disabled_at timestamptz
+    disabled_at timestamptz,
+    canary json
 );
 CREATE INDEX agents_by_account ON agents (account_id);
 -- A version never changes. What the gateway reads for every request stands in columns of its own, so that a
@@ -94,9 +95,11 @@ VALUES
     ('Unlimited',  NULL, NULL,       NULL, true,    NULL,         NULL);
 """
 
-_BASELINE = "\n".join((_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE))
+_BASELINE = "\n".join(
+    (_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE, console_sessions.TABLE)
+)
 
-STEPS = (_BASELINE, agents.CANARY_STEP, console_sessions.TABLE)
+STEPS = (_BASELINE,)
 
 
 async def migrate(database_url: str) -> None:

@@ -100,28 +100,15 @@ def status(
 
 
 @app.command()
-def migrate(
-    finish: Annotated[
-        bool,
-        typer.Option(help="After an upgrade: also what processes of 0.9.0 could not run next to."),
-    ] = False,
-    reopen: Annotated[
-        bool,
-        typer.Option(help="Undo what --finish did, before processes of 0.9.0 run again."),
-    ] = False,
-) -> None:
-    """Bring the database's tables up to date.
+def migrate() -> None:
+    """Create or update the tables of the database at AGENTCHAT_DATABASE_URL.
 
-    Run it on AGENTCHAT_DATABASE_URL before services of a new version start, and with --finish when all of
-    them run it: conversations are appended to side by side from then on.
+    Run it before services of a new version start. Databases from before 0.10.0 are refused.
     """
     from ops.prepare import DatabaseSettings, run_migrations
     from runtime.settings import load_or_exit
 
-    if finish and reopen:
-        raise SetupError("--finish and --reopen exclude each other")
-    database_url = load_or_exit(DatabaseSettings, os.environ).database_url
-    run_migrations(database_url, finish=finish, reopen=reopen)
+    run_migrations(load_or_exit(DatabaseSettings, os.environ).database_url)
 
 
 @app.command()
@@ -181,7 +168,6 @@ def credentials(
     from datetime import UTC, datetime
 
     from ops.credentials import COMPOSE, KUBERNETES, settings, write_all
-    from ops.errors import SetupError
 
     if server != "all":
         sys.stdout.write(settings(server))

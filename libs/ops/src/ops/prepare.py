@@ -30,14 +30,13 @@ class PrepareSettings(EmbedderSettings, frozen=True, kw_only=True):
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     demo: Annotated[str | None, Setting("AGENTCHAT_DEMO", secret=True)] = None
-    alone: Annotated[bool, Setting("AGENTCHAT_ALONE")] = False
-    """No other process uses the database now: it is the stack's own server, which has just been started."""
 
 
-async def migrate(database_url: str, *, finish: bool = False) -> None:
-    """Make or update every table, and say who may do what with it. Raises psycopg.Error, MigrationError.
+async def migrate(database_url: str) -> None:
+    """Create or update every table, and grant the services their rights.
 
-    With `finish` also by what a process of the release before could not run next to.
+    Raises:
+        psycopg.Error, MigrationError
     """
     import conversations.migrations
     import directory.migrations
@@ -47,7 +46,7 @@ async def migrate(database_url: str, *, finish: bool = False) -> None:
     from ops import table_rights
 
     await directory.migrations.migrate(database_url)
-    await conversations.migrations.migrate(database_url, finish=finish)
+    await conversations.migrations.migrate(database_url)
     await knowledge.migrations.migrate(database_url)
     await journal.migrations.migrate(database_url)
     await webhooks.migrations.migrate(database_url)
@@ -58,7 +57,7 @@ async def _prepare(settings: PrepareSettings) -> None:
     from knowledge.embedding.configured import embedder_of
     from ops.seed import seed
 
-    await migrate(settings.database_url, finish=settings.alone)
+    await migrate(settings.database_url)
     if settings.demo is None:
         return
     wanted = msgspec.json.decode(settings.demo, type=Demo)
@@ -68,38 +67,9 @@ async def _prepare(settings: PrepareSettings) -> None:
         )
 
 
-def run_migrations(database_url: str, *, finish: bool = False, reopen: bool = False) -> None:
-    """`migrate` for a command; exits with one line where the database does not allow it."""
-    _run_or_exit(_migrate(database_url, finish=finish, reopen=reopen))
-
-
-async def _migrate(database_url: str, *, finish: bool, reopen: bool) -> None:
-    import conversations.migrations
-
-    if finish:
-        await _check_no_older_process(database_url)
-    await migrate(database_url, finish=finish)
-    if reopen:
-        await conversations.migrations.reopen(database_url)
-
-
-async def _check_no_older_process(database_url: str) -> None:
-    """Raises MigrationError where one of release 0.9.0 is connected: its sessions have no name."""
-    from runtime.migrations import MigrationError, migrating
-
-    async with migrating(database_url) as conn:
-        users = [user for (user,) in await (await conn.execute(_NAMELESS)).fetchall()]
-    if users:
-        raise MigrationError(
-            f"processes of release 0.9.0 are connected, or others without an application_name, as"
-            f" {', '.join(users)}: end them first"
-        )
-
-
-_NAMELESS = """
-SELECT DISTINCT usename::text FROM pg_stat_activity
- WHERE datname = current_database() AND backend_type = 'client backend' AND application_name = '' ORDER BY 1
-"""
+def run_migrations(database_url: str) -> None:
+    """Run `migrate` for a command. Exits with one line if the database does not allow it."""
+    _run_or_exit(migrate(database_url))
 
 
 def _run_or_exit(work: Coroutine[None, None, None]) -> None:

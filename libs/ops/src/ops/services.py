@@ -133,7 +133,6 @@ class Services:
         after = tuple(name for name in self._wiring.after if name == "postgres")
         own = {
             "AGENTCHAT_DEMO": "" if demo is None else msgspec.json.encode(demo).decode(),
-            "AGENTCHAT_ALONE": "true" if after else "false",
         }
         env = {_DATABASE_URL: self._wiring.owner.database_url} | self._secret | self._embeddings | own
         return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)

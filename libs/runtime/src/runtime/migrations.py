@@ -3,10 +3,9 @@
 A component's steps are only ever added to: a step that was applied and then edited is refused.
 """
 
-import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import LiteralString
 
@@ -19,12 +18,7 @@ from runtime.roles import MEMBERS, ROLES, SERVICE_ROLE
 
 _LOCK = 0x61676368  # any number will do, as long as it stays the same: "agch"
 _LOCK_SECONDS = 60
-_INDEX_LOCK = _LOCK + 1
-_INDEX_LOOK_SECONDS = 0.2
-_BEFORE = (
-    "a database of a release before 0.9.0 is not upgraded; start with an empty one, and move conversations"
-    " by `agentchat replay export` of that release and `agentchat replay import`"
-)
+_OLDER_DATABASE = "databases from before release 0.10.0 cannot be upgraded; start with an empty database"
 
 
 class MigrationError(Exception):
@@ -56,8 +50,8 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
     done = await _applied(conn, component)
     for version, (applied, step) in enumerate(zip(done, steps, strict=False), start=1):
         if applied != digest(step):
-            before = f": {_BEFORE}" if version == 1 else ""
-            raise MigrationError(f"{component} step {version} is not the one that was applied{before}")
+            hint = f": {_OLDER_DATABASE}" if version == 1 else ""
+            raise MigrationError(f"{component} step {version} is not the one that was applied{hint}")
     if len(done) > len(steps):
         raise MigrationError(f"{component} is at version {len(done)}, newer than this program's {len(steps)}")
     for version in range(len(done) + 1, len(steps) + 1):
@@ -68,27 +62,6 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
             [component, version, digest(steps[version - 1])],
         )
     return len(steps) - len(done)
-
-
-async def build_indexes(database_url: str, indexes: Mapping[str, LiteralString]) -> None:
-    """Build those of these indexes that are missing, for as long as it takes, while others read and write.
-
-    By name, what stands behind it in CREATE INDEX. What is left of one that was broken off is dropped before.
-    Safe to repeat, and from several processes. Raises psycopg.Error.
-    """
-    options = connect_options(database_url, role=None)
-    options["options"] += " -c statement_timeout=0"
-    async with await AsyncConnection.connect(database_url, **options) as conn:
-        # Not by waiting for it in Postgres: who builds would wait for the end of that statement in turn.
-        while not await _holds(conn, "SELECT pg_try_advisory_lock(%s)", _INDEX_LOCK):  # noqa: ASYNC110
-            await asyncio.sleep(_INDEX_LOOK_SECONDS)
-        for name, definition in indexes.items():
-            index = sql.Identifier(name)
-            if await _holds(conn, _IS_INDEX, name, False):
-                await conn.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(index))
-            if not await _holds(conn, _IS_INDEX, name, True):
-                statement = sql.SQL("CREATE INDEX CONCURRENTLY {} {}")
-                await conn.execute(statement.format(index, sql.SQL(definition)))
 
 
 class AppliedVersion(msgspec.Struct, frozen=True):
@@ -157,8 +130,6 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 _VERSIONS = (
     "SELECT component, max(version), max(at) FROM schema_migrations GROUP BY component ORDER BY component"
 )
-
-_IS_INDEX = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid = %s)"
 
 # Members of a role by CREATEROLE alone have neither its rights nor may take it (since Postgres 16).
 _TAKES = "SELECT pg_has_role(current_user, %s, 'USAGE') AND pg_has_role(current_user, %s, 'SET')"

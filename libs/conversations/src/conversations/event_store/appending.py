@@ -13,7 +13,7 @@ from eventsourcing.persistence import StoredEvent
 from psycopg import sql
 
 from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from conversations.database import APPEND_LOCK
+from conversations.database import CONVERSATION_LOCKS
 
 CLOCK_SECONDS = 1.0
 """So far may a worker's idea of the server's time be off where a run begins by it."""
@@ -112,18 +112,18 @@ OTHERS_WAIT: LiteralString = """SELECT FROM waiting_line other
                   AND other.expires_at > clock_timestamp()"""
 """SQL for the places of others in the line of the conversation of `asked`."""
 
-# The texts above are part of a released migration step: their layout stays too.
-#
+# 4,096 locks: a call may append to hundreds of conversations, and the table of locks has some thousands.
+_CONVERSATION_LOCKS = f"""PERFORM pg_advisory_xact_lock({CONVERSATION_LOCKS}, place)
+       FROM (SELECT DISTINCT hashtext(id) & 4095 AS place FROM unnest(conversation_ids) AS id ORDER BY 1)
+            AS places;"""  # noqa: S608 - the number of locks
+
 # Appends of a conversation take turns by its lock; after it the statement sees every append before. Whether
 # a version is taken, by max(): that is the index, whatever the planner knows of the table. Leases and the
 # line by the rules above, which `Leases.acquire` and `WaitingLine.is_first` use too. An item that does not
 # fit is left out, and its worker finds out why.
 
-
-def append_function(create: str, *, turn: str, notify: str = "") -> str:
-    """SQL that creates the function: `turn` takes the locks, `notify` follows what was stored."""
-    return f"""
-{create} append_events(
+FUNCTION = f"""
+CREATE FUNCTION append_events(
     steady_seconds float8, break_seconds float8, clock_seconds float8,
     conversation_ids text[], expected bigint[], trace_ids text[], workers text[], lease_seconds float8[],
     known_at text[], fit boolean[],
@@ -131,7 +131,7 @@ def append_function(create: str, *, turn: str, notify: str = "") -> str:
 ) RETURNS TABLE (appended_conversation text, leased_at text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    {turn}
+    {_CONVERSATION_LOCKS}
     RETURN QUERY
     WITH asked AS (
         SELECT *
@@ -167,13 +167,5 @@ BEGIN
          WHERE seconds IS NULL AND held.trace_id = accepted.trace_id AND held.worker = accepted.worker
     )
     SELECT conversation_id, leased_at FROM accepted;
-    {notify}
 END $$;
 """  # noqa: S608 - our own parts
-
-
-ONE_LOCK = f"PERFORM pg_advisory_xact_lock({APPEND_LOCK});"
-NOTIFY = "IF FOUND THEN NOTIFY conversation_events; END IF;"
-
-FUNCTION = append_function("CREATE FUNCTION", turn=ONE_LOCK, notify=NOTIFY)
-"""As in release 0.9.0."""

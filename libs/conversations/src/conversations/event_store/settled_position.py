@@ -11,25 +11,16 @@ one, at READ COMMITTED, on the primary. In one statement, or in a snapshot from 
 what was committed in between. The settled position may go back: an append may register a number that others
 have passed meanwhile. That harms nobody who continues after a position of their own; where the end of the log
 is compared, `Log.head` is used.
-
-Release 0.9.0 reads up to the last position, and would miss events. So the step after it takes its lock too:
-nothing is faster yet. `FINISH_STEPS` removes that lock when no process of 0.9.0 runs any more (decision 110).
 """
 
 from conversations.database import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
-from conversations.event_store.appending import NOTIFY, ONE_LOCK, append_function
 
 _SEQUENCE = "public.conversation_events_notification_id_seq"
-
-# 4,096 locks: a call may append to hundreds of conversations, and the table of locks has some thousands.
-_CONVERSATION_LOCKS = f"""PERFORM pg_advisory_xact_lock({CONVERSATION_LOCKS}, place)
-       FROM (SELECT DISTINCT hashtext(id) & 4095 AS place FROM unnest(conversation_ids) AS id ORDER BY 1)
-            AS places;"""  # noqa: S608 - the number of locks
 
 # The position is drawn here, under the conversation's lock, whatever the insert says: nobody puts an event
 # between those that were read already, or below them. An event follows the one before it. The names are
 # qualified: a temporary table of whoever inserts would be found first.
-PLACES = f"""
+_PLACES = f"""
 CREATE FUNCTION place_event() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock({CONVERSATION_LOCKS}, hashtext(NEW.originator_id) & 4095);
@@ -47,19 +38,18 @@ CREATE TRIGGER place_event BEFORE INSERT ON conversation_events
 """
 
 
-def _register_function(create: str, turn: str = "") -> str:
-    # By a trigger before the insert: whoever inserts has registered, and none waits for a lease or for the
-    # lock of a conversation after it, since that would hold up all readers.
-    return f"""
-{create} register_append() RETURNS trigger LANGUAGE plpgsql AS $$
+# By a trigger before the insert: whoever inserts has registered, and none waits for a lease or for the lock
+# of a conversation after it, since that would hold up all readers.
+_REGISTER = f"""
+CREATE FUNCTION register_append() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    {turn}
     PERFORM pg_advisory_xact_lock_shared(
         {APPENDS_UNDER_WAY}::bigint << 32 | coalesce(pg_sequence_last_value('{_SEQUENCE}'), 0));
     RETURN NULL;
 END $$;
+CREATE TRIGGER register_append BEFORE INSERT ON conversation_events
+    FOR EACH STATEMENT EXECUTE FUNCTION register_append();
 """
-
 
 _SETTLED = f"""
 CREATE FUNCTION settled_position() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
@@ -87,30 +77,4 @@ REVOKE ALL ON FUNCTION settled_position() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION settled_position() TO agentchat_service;
 """  # noqa: S608 - numbers of locks
 
-_ONE_AT_A_TIME = append_function(
-    "CREATE OR REPLACE FUNCTION", turn=f"{ONE_LOCK}\n    {_CONVERSATION_LOCKS}", notify=NOTIFY
-) + _register_function("CREATE OR REPLACE FUNCTION", ONE_LOCK)
-
-STEP = f"""
-SET LOCAL lock_timeout = '10s';
-{_ONE_AT_A_TIME}
-CREATE TRIGGER register_append BEFORE INSERT ON conversation_events
-    FOR EACH STATEMENT EXECUTE FUNCTION register_append();
-{_SETTLED}
-SET LOCAL lock_timeout TO DEFAULT;
-"""
-"""After 0.9.0, whose processes may still run: appends take all of the locks, and notify by themselves."""
-
-FINISH_STEPS = (
-    append_function("CREATE OR REPLACE FUNCTION", turn=_CONVERSATION_LOCKS)
-    + _register_function("CREATE OR REPLACE FUNCTION"),
-)
-"""When no process of 0.9.0 runs. An append that has begun by the functions before has registered too."""
-
-# Without the lock on the table an append that began before would end next to one of 0.9.0.
-REOPEN = f"""
-SET LOCAL lock_timeout = '10s';
-LOCK TABLE conversation_events IN SHARE ROW EXCLUSIVE MODE;
-{_ONE_AT_A_TIME}
-"""
-"""Undoes FINISH_STEPS, before a process of 0.9.0 runs again."""
+TABLES = _PLACES + _REGISTER + _SETTLED

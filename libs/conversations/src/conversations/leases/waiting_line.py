@@ -188,9 +188,6 @@ async def delete_expired_waiters(pool: Pool) -> None:
         await conn.execute(_FORGET)
 
 
-MODEL_STEP = "ALTER TABLE waiting_line ADD COLUMN model text"
-"""After 0.9.0, whose workers leave it null."""
-
 _CHANNEL = "waiting_line"
 
 # Two that join at the same moment may both find the last place free: the bounds need not be exact.

@@ -15,18 +15,14 @@ from conversations.queries.find_run import load_run
 from runtime.logs import get_logger
 from runtime.postgres import Pool, connection
 
-FUNCTION = """
+TABLES = """
 CREATE FUNCTION approval_of_event(state bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
     AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> 'approval_id'; END $$;
+CREATE INDEX conversation_events_decision_idx ON conversation_events (approval_of_event(state))
+ WHERE topic IN ('approval_requested.v1', 'elicitation_requested.v1');
 """
 
 _IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_requested.v1')"
-
-INDEXES: dict[str, LiteralString] = {
-    "conversation_events_decision_idx": f"""
-    ON conversation_events (approval_of_event(state)) WHERE {_IS_REQUEST}
-""",
-}
 
 
 class FoundApproval(msgspec.Struct, frozen=True):
@@ -41,7 +37,7 @@ async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     """
     async with connection(pool) as conn:
         row = await (await conn.execute(_FIND, [approval_id])).fetchone()
-        if row is None:  # of a conversation that is archived, or unknown
+        if row is None:
             row = await (await conn.execute(_FIND_LISTED, [approval_id])).fetchone()
     found = None if row is None else await load_run(pool, row[0])
     if found is None:

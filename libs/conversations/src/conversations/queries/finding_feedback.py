@@ -11,12 +11,10 @@ from conversations.database import EVENTS_TABLE, FOUND
 from conversations.event_store import mapper
 from runtime.postgres import Pool, connection
 
-INDEXES = {
-    "conversation_events_feedback_idx": """
-    ON conversation_events (originator_id, originator_version)
- WHERE topic IN ('feedback_given.v1', 'feedback_withdrawn.v1')
+INDEX = """
+CREATE INDEX conversation_events_feedback_idx ON conversation_events (originator_id, originator_version)
+ WHERE topic IN ('feedback_given.v1', 'feedback_withdrawn.v1');
 """
-}
 
 
 class ReplyFeedback(msgspec.Struct, frozen=True, kw_only=True):

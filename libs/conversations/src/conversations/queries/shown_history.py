@@ -30,17 +30,12 @@ _EVENTS = 15
 _HALF = 32  # hexadecimal digits
 _BEYOND = "g"  # every hexadecimal digit
 
-FUNCTION = """
+TABLES = """
 CREATE FUNCTION shown_with_event(state bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
     AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> 'shown_sha256'; END $$;
+CREATE INDEX conversation_events_shown_idx ON conversation_events (shown_with_event(state), notification_id)
+ WHERE topic = 'run_started.v1' AND shown_with_event(state) IS NOT NULL;
 """
-
-INDEXES: dict[str, LiteralString] = {
-    "conversation_events_shown_idx": """
-    ON conversation_events (shown_with_event(state), notification_id)
- WHERE topic = 'run_started.v1' AND shown_with_event(state) IS NOT NULL
-""",
-}
 
 _PAGE = 200
 _PAGE_BYTES = 2 * 1024 * 1024

@@ -17,15 +17,10 @@ from runtime.postgres import Pool, connection
 _PAGE = 50
 _BEYOND = "g"  # every id
 
-INDEXES: dict[str, LiteralString] = {
-    "conversation_events_unlisted_idx": """
-    ON conversation_events (originator_id)
- WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8'
-""",
-}
-"""Without those that were erased: their beginnings are gone."""
-
 TABLES = """
+CREATE INDEX conversation_events_unlisted_idx ON conversation_events (originator_id)
+ WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8';
+
 CREATE TABLE unfinished_forks (
     conversation_id text PRIMARY KEY,
     version bigint NOT NULL,

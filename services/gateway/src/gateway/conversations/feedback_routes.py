@@ -160,8 +160,6 @@ async def _obeyed(request: GatewayRequest, command: GiveFeedback) -> int:
             return answer.version
         case "full":
             raise Refusal("conversation_full")
-        case "upgrading":
-            raise Refusal("overloaded", "Feedback is taken once the upgrade of this service is finished.")
         case "too_many":
             raise invalid("on_behalf_of", f"{MAX_FEEDBACK} others have given feedback on this reply.")
         case _:

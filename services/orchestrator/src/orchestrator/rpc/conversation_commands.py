@@ -11,7 +11,7 @@ from contracts import events, messages, subjects, wire
 from contracts.timings import COMMAND_SECONDS
 from conversations.aggregate import giving_feedback, title_and_metadata
 from conversations.aggregate.conversation import Conversation
-from conversations.database import server_now, upgrade_is_finished
+from conversations.database import server_now
 from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator.orchestrator_services import Parts
@@ -42,9 +42,7 @@ async def describe(parts: Parts, command: messages.DescribeConversation) -> mess
 
 
 async def give_feedback(parts: Parts, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
-    """Raises as `_said`. Nothing is stored while processes of 0.9.0 may run, which could not read it."""
-    if not await upgrade_is_finished(parts.pool):
-        return messages.FeedbackAnswered(outcome="upgrading")
+    """Store the feedback once, however often the command is given. Raises as `_said`."""
     answer = await _said(parts, command, giving_feedback.give)
     if isinstance(answer, int):
         return messages.FeedbackAnswered(outcome="recorded", version=answer)
