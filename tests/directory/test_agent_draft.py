@@ -1,17 +1,14 @@
 import contextlib
 import time
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsBase
-from pydantic import TypeAdapter, ValidationError
 
 from contracts.admin_errors import Invalid
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import McpServer, Retrieval
 from directory.compaction_settings import Compaction
-from directory.parameters.anthropic import Parameters
 
 SERVER = McpServer(name="shop", url="https://tools.example/api/mcp", headers={"Authorization": "Bearer x"})
 TREE = {
@@ -100,36 +97,13 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
         (draft(parameters={"max_tokens": True}), "parameters.max_tokens"),
         (draft(parameters={"max_tokens": 2**31}), "parameters.max_tokens"),
         (draft(parameters={"max_tokens": 10**30}), "parameters.max_tokens"),
-        (draft(parameters={"top_k": 10**30}), "parameters.top_k"),
-        (draft(parameters={"temperature": 1.5}), "parameters.temperature"),
         (draft(parameters={"temperature": float("nan")}), "parameters.temperature"),
+        (draft(parameters={"top_k": 10**30}), "parameters.top_k"),
         (draft(parameters={"stop_sequences": ["x", " "]}), "parameters.stop_sequences[1]"),
         (draft(parameters={"stop_sequences": "x"}), "parameters.stop_sequences"),
-        (draft(parameters={"thinking": "on"}), "parameters.thinking"),
-        (draft(parameters={"thinking": {"type": "on"}}), "parameters.thinking.type"),
-        (draft(parameters={"thinking": {"type": "enabled"}}), "parameters.thinking"),
-        (
-            draft(parameters={"thinking": {"type": "enabled", "budget_tokens": 1023}}),
-            "parameters.thinking.budget_tokens",
-        ),
-        (
-            draft(parameters={"thinking": {"type": "enabled", "budget_tokens": 4096}}),
-            "parameters.thinking.budget_tokens",
-        ),
-        (
-            draft(parameters={"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 2000}),
-            "parameters.thinking.budget_tokens",
-        ),
-        (draft(parameters={"thinking": {"type": "adaptive"}, "temperature": 0.5}), "parameters.temperature"),
-        (draft(parameters={"thinking": {"type": "adaptive"}, "top_k": 5}), "parameters.top_k"),
-        (draft(parameters={"thinking": {"type": "adaptive"}, "top_p": 0.9}), "parameters.top_p"),
-        (draft(parameters={"thinking": {"type": "adaptive", "budget_tokens": 1}}), "parameters.thinking"),
         (draft(parameters={"tool_choice": {"type": "any"}}), "parameters.tool_choice.type"),
         (draft(parameters={"tool_choice": {"type": "tool", "name": "x"}}), "parameters.tool_choice.type"),
         (draft(parameters={"output_config": {"format": None}}), "parameters.output_config.format"),
-        (draft(parameters={"service_tier": "best"}), "parameters.service_tier"),
-        (draft(parameters={"metadata": {"name": "x"}}), "parameters.metadata"),
-        (draft(parameters={"max_token": 5}), "parameters.max_token"),
         (draft(parameters={"betas": ["x"]}), "parameters.betas"),
         (draft(parameters={"metadata": {"user_id": "\x00"}}), "parameters.metadata.user_id"),
         (draft(mcp_servers=(SERVER, SERVER)), "mcp_servers[1].name"),
@@ -170,62 +144,9 @@ def test_deep_nesting_is_refused() -> None:
         checked(draft(parameters={"extra": nested(40)}))
 
 
-def test_a_mistyped_parameter_is_refused_with_a_hint() -> None:
-    with pytest.raises(Invalid, match=r"did you mean max_tokens\?"):
-        checked(draft(parameters={"max_token": 5}))
-    with pytest.raises(Invalid, match="known are max_tokens, temperature"):
-        checked(draft(parameters={"xyzzy": 5}))
-
-
-def test_the_parameters_are_those_of_the_installed_sdk() -> None:
-    """A new version of the SDK that knows another one fails here."""
-    theirs = set(MessageCreateParamsBase.__annotations__)
-    by_us = {"model", "messages", "system", "tools"}
-    headers = {"user_profile_id", "workspace_id"}
-    of_older_models = {"temperature", "top_p", "top_k"}
-    assert set(Parameters.__struct_fields__) == (theirs - by_us - headers) | of_older_models
-
-
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("max_tokens", [1, 64_000], ["many", None]),
-        ("stop_sequences", [[], ["END"]], [[1], None, {"a": "b"}]),
-        ("service_tier", ["auto", "standard_only"], ["priority", None]),
-        ("speed", ["standard", "fast", None], ["faster"]),
-        ("inference_geo", ["us", None], [1]),
-        ("metadata", [{}, {"user_id": "u"}, {"user_id": None}], ["u", {"user_id": 1}]),
-        ("output_config", [{}, {"effort": "low"}, {"effort": "max"}, {"effort": None}], [{"effort": "none"}]),
-        (
-            "cache_control",
-            [{"type": "ephemeral", "ttl": "1h"}, None],
-            [{"type": "for ever"}, {"ttl": "1h"}, {"type": "off", "ttl": "1h"}],
-        ),
-        ("diagnostics", [{"previous_message_id": "m"}, None], [{"previous_message_id": 1}]),
-        ("container", ["c-1", {"id": "c-1"}, None], [1]),
-        ("tool_choice", [{"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}], ["auto"]),
-        (
-            "thinking",
-            [
-                {"type": "enabled", "budget_tokens": 2000, "display": "omitted"},
-                {"type": "adaptive", "display": "summarized"},
-                {"type": "between_tools"},
-                {"type": "disabled"},
-            ],
-            [{"type": "enabled"}, {"type": "adaptive", "display": "all"}, {}, "adaptive"],
-        ),
-    ],
-)
-def test_values_are_of_the_kinds_of_the_installed_sdk(name: str, good: list[Any], bad: list[Any]) -> None:
-    theirs: TypeAdapter[Any] = TypeAdapter(get_type_hints(MessageCreateParamsBase)[name])
-    for value in good:
-        theirs.validate_python(value)
-        checked(draft(parameters={name: value}))
-    for value in bad:
-        with pytest.raises(ValidationError):
-            theirs.validate_python(value)
-        with pytest.raises(Invalid):
-            checked(draft(parameters={name: value}))
+def test_other_parameters_are_the_providers_affair() -> None:
+    parameters = {"max_token": 5, "thinking": {"type": "new"}, "temperature": 1.5}
+    assert checked(draft(parameters=parameters)).parameters == parameters
 
 
 @pytest.mark.parametrize(

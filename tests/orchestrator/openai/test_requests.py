@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contracts.values import ToolSpec
-from directory.parameters.openai import DIALECTS as NAMES
+from directory.model_parameters import DIALECTS as NAMES
 from orchestrator.models.openai.client import body_of, enforces
 from orchestrator.models.openai.dialects import DIALECTS, dialect_of
 from orchestrator.models.port import ModelCall

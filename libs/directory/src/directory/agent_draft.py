@@ -13,8 +13,8 @@ from directory.agents import AgentSettings, McpServer
 from directory.approval_policy import ApprovalRules, problem_of
 from directory.compaction_settings import COMPACTING
 from directory.derived import changes_of
+from directory.model_parameters import check_parameters
 from directory.output_schema import check_output_schema
-from directory.parameters import check_parameters
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
 _VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
@@ -33,6 +33,8 @@ _OURS = _MESSAGE | _HOP_BY_HOP | _PROTOCOL
 _PARAMETER = "mcp-param-"
 
 _DEPTH = 32
+_LARGEST = 2.0**53
+"""Beyond it, JSON readers differ in the number they read (RFC 8259, 6)."""
 
 
 def check_headers(headers: Mapping[str, str], field: str) -> None:
@@ -166,6 +168,8 @@ def _check_json(value: Any, field: str, depth: int) -> None:
     match value:
         case str():
             _check_text(value, field)
+        case int() | float() if abs(value) > _LARGEST or value != value:
+            raise Invalid(field, "is no number that JSON readers agree on")
         case dict():
             for key, item in value.items():
                 _check_text(key, field)

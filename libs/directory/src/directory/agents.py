@@ -9,7 +9,7 @@ from directory.approval_policy import ApprovalPolicy
 from directory.canary import version_for
 from directory.compaction_settings import Compaction
 from directory.errors import RunEnded
-from directory.parameters import DEFAULT_PROVIDER
+from directory.model_parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection
 
 if TYPE_CHECKING:

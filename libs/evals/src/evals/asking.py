@@ -19,7 +19,7 @@ from contracts import events, wire
 from contracts.ids import new_id, new_trace_id
 from contracts.replay_messages import WhatIf
 from contracts.values import Usage
-from directory.parameters import summarising
+from directory.model_parameters import summary_parameters
 from evals.questions import answer_to, configuration_of
 from evals.suite import SuiteAgent
 from experiments.reruns import Reruns
@@ -70,7 +70,7 @@ async def ask_model(
         agent.settings,
         model=model or agent.settings.model,
         system_prompt=system,
-        parameters=summarising(agent.settings.provider, agent.settings.parameters),
+        parameters=summary_parameters(agent.settings.provider, agent.settings.parameters),
         output_type="text" if schema is None else "json",
         output_schema=schema,
         mcp_servers=(),

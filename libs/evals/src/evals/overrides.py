@@ -7,7 +7,7 @@ import msgspec
 from contracts.admin_errors import Invalid
 from directory.agent_draft import AgentDraft, checked
 from directory.agents import AgentSettings
-from directory.parameters import check_parameters
+from directory.model_parameters import check_parameters
 from evals.errors import UnfitSuite
 from evals.suite import AGENT, SuiteAgent
 

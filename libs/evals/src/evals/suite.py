@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from directory.agents import AgentSettings
-from directory.parameters import PROVIDERS
+from directory.model_parameters import PROVIDERS
 from evals.errors import UnfitSuite
 
 SETTINGS = "suite.yaml"

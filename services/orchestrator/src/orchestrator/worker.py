@@ -13,7 +13,7 @@ from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
 from directory.agents import UNCHANGED
-from directory.parameters import DEFAULT_PROVIDER
+from directory.model_parameters import DEFAULT_PROVIDER
 from directory.secrets import refuse_unknown_key, sealer_of
 from knowledge.embedding.configured import embedder_of
 from knowledge.embedding.vectors import usable

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from bus import BusUnavailable
 from contracts.values import Usage
-from directory.parameters import summarising
+from directory.model_parameters import summary_parameters
 from evals.answer_cache import CacheFolder
 from evals.asking import ModelReply, ModelUnavailable, ask_model
 from evals.errors import QuestionTooLarge
@@ -48,7 +48,7 @@ def asked_of(judge: SuiteAgent, reruns: Reruns, spending: Spending, cache: Cache
         "provider": settings.provider,
         "base_url": settings.base_url,
         "model": settings.model,
-        "parameters": summarising(settings.provider, settings.parameters),
+        "parameters": summary_parameters(settings.provider, settings.parameters),
     }
 
     async def ask(system: str, text: str, schema: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """The providers of models: one folder each, loaded when the first call of it is made.
 
-To add one: its folder, its line in `PROVIDERS`, its settings, and its parameters in `directory.parameters`.
+To add one: its folder, its line in `PROVIDERS`, its settings, and its line in
+`directory.model_parameters`.
 """
 
 import asyncio

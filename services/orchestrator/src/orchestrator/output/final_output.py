@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from directory.agents import AgentConfig
-from directory.parameters import max_tokens
+from directory.model_parameters import max_tokens
 from orchestrator.models import Model, ModelFailure, Reply
 from orchestrator.output.schema_checks import SchemaChecks
 

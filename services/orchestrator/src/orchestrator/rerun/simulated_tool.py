@@ -11,7 +11,7 @@ from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Call
 from directory.agents import AgentConfig
-from directory.parameters import summarising
+from directory.model_parameters import summary_parameters
 from orchestrator.models import Credentials, Meter, Model, ModelCall
 from orchestrator.rerun.unrecorded_calls import GivenAnswer
 
@@ -73,7 +73,7 @@ class SimulatedTools:
             model=self._agent.model,
             system=_SYSTEM,
             messages=[{"role": "user", "content": [{"type": "text", "text": text}]}],
-            parameters=summarising(self._agent.provider, self._agent.parameters),
+            parameters=summary_parameters(self._agent.provider, self._agent.parameters),
             account_id=self._agent.account_id,
         )
 

@@ -18,7 +18,7 @@ from conversations.aggregate.rounds import Call
 from directory.agents import AgentConfig
 from directory.approval_policy import needs_approval
 from directory.compaction_settings import Compaction
-from directory.parameters import summarising
+from directory.model_parameters import summary_parameters
 from orchestrator.models import ModelCall, ModelFailure, Reply
 from orchestrator.models.continuation import with_text
 from orchestrator.models.port import prompt_sha256, summary_of, text_sha256, tools_sha256
@@ -183,7 +183,7 @@ class Performer:
             tools_offered=bool(await self.offered()),
             provider=agent.provider,
         )
-        parameters = summarising(agent.provider, agent.parameters)
+        parameters = summary_parameters(agent.provider, agent.parameters)
         call = replace(
             await self._call(run, prompt),
             parameters=parameters,

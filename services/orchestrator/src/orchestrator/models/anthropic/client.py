@@ -9,7 +9,7 @@ import httpx2
 import msgspec
 
 from contracts.values import ToolSpec
-from directory.parameters import DEFAULT_MAX_TOKENS
+from directory.model_parameters import DEFAULT_MAX_TOKENS
 from orchestrator.models.anthropic.reply import AnthropicReply
 from orchestrator.models.anthropic.wire import from_status
 from orchestrator.models.continuation import going_on
