@@ -15,7 +15,6 @@ from directory.secrets import Sealer
 from ops import demo, folder_secrets, record
 from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
-from ops.ports import Ports
 from ops.settings import UpSettings
 from ops.stack import describe_servers
 from ops.stack_report import QuietReport
@@ -124,11 +123,11 @@ async def service(upstream: Started, models: tuple[str, ...]) -> AsyncIterator[S
 @contextlib.asynccontextmanager
 async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
     """Run a baseline while the block runs, on a Postgres with the service's settings."""
-    with temporary_folder() as name, contextlib.closing(Ports()) as ports:
+    with temporary_folder() as name:
         folder = RunFolder(name)
         folder.create()
         settings = UpSettings(nats_url=_UNUSED, redis_url=_UNUSED)
-        servers = describe_servers(folder, ports, Secrets().servers_key, settings)
+        servers = describe_servers(folder, Secrets().servers_key, settings)
         async with Supervisor(folder, servers.processes, QuietReport()) as supervisor:
             await supervisor.wait_up(60.0)
             kept = record.read(folder.processes)

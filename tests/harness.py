@@ -20,7 +20,7 @@ from ops.environment import Environment
 from ops.errors import NotRunningError, StartError
 from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
-from ops.ports import Ports
+from ops.ports import free_port
 from ops.probes import NOT_READY
 from ops.process import wrapped
 from ops.servers import nats
@@ -37,8 +37,8 @@ _STOP_SECONDS = 90.0
 @contextlib.asynccontextmanager
 async def embedded_servers() -> AsyncIterator[Servers]:
     """NATS, Postgres (without durability) and Valkey in a temporary folder, while the block runs."""
-    with _temporary_run_folder() as folder, contextlib.closing(Ports()) as ports:
-        servers = describe_servers(folder, ports, Secrets().servers_key, fast=True)
+    with _temporary_run_folder() as folder:
+        servers = describe_servers(folder, Secrets().servers_key, fast=True)
         async with Supervisor(folder, servers.processes, QuietReport()) as supervisor:
             await supervisor.wait_up(_START_SECONDS)
             yield servers
@@ -47,11 +47,9 @@ async def embedded_servers() -> AsyncIterator[Servers]:
 @contextlib.asynccontextmanager
 async def embedded_nats() -> AsyncIterator[str]:
     """The URL of an empty NATS server; it takes some 50 ms, so that each test module can have its own."""
-    with _temporary_run_folder() as folder, contextlib.closing(Ports()) as ports:
-        port = ports.free()
-        async with Supervisor(
-            folder, [nats.process(folder, port, ports.free())], QuietReport()
-        ) as supervisor:
+    with _temporary_run_folder() as folder:
+        port = free_port()
+        async with Supervisor(folder, [nats.process(folder, port)], QuietReport()) as supervisor:
             await supervisor.wait_up(_START_SECONDS)
             yield nats.url(port)
 

@@ -21,7 +21,7 @@ import psutil
 from bench.counting.inside.sitecustomize import NAMES
 from bench.processes import lean_upstream
 from ops.folder import RunFolder
-from ops.ports import LOOPBACK, Ports
+from ops.ports import LOOPBACK, free_port
 from ops.servers import valkey
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
@@ -51,8 +51,8 @@ async def counted_stack() -> AsyncIterator[Counted]:
 
 @contextlib.asynccontextmanager
 async def _valkey() -> AsyncIterator[str]:
-    with tempfile.TemporaryDirectory(prefix="agentchat-") as name, contextlib.closing(Ports()) as ports:
-        folder, port = RunFolder(Path(name)), ports.free()
+    with tempfile.TemporaryDirectory(prefix="agentchat-") as name:
+        folder, port = RunFolder(Path(name)), free_port()
         folder.create()
         async with Supervisor(folder, [valkey.process(folder, port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30.0)

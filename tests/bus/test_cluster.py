@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ from nats.js import JetStreamContext
 from bus import Bus, BusUnavailable, Delivery
 from bus.streams import STREAMS
 from contracts import ids, messages, wire
-from ops.ports import Ports
+from ops.ports import free_port
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
@@ -61,15 +61,8 @@ class Cluster:
 
 
 @pytest.fixture
-def ports() -> Iterator[Ports]:
-    taken = Ports()
-    yield taken
-    taken.close()
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path, ports: Ports) -> AsyncIterator[Cluster]:
-    routes = {name: ports.free() for name in NAMES}
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    routes = {name: free_port() for name in NAMES}
     addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes.values())
     joined = f"cluster {{ name: tests, routes: [{addresses}]"
     servers = {

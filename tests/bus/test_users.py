@@ -18,7 +18,7 @@ from bus import Bus, BusUnavailable, streams, users
 from contracts import messages, subjects
 from ops import credentials
 from ops.folder import RunFolder
-from ops.ports import Ports
+from ops.ports import free_port
 from ops.servers import nats as server
 from ops.servers import valkey
 from ops.servers.server_files import nats_server, settings_file
@@ -108,14 +108,11 @@ async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
     """A server as `up` has it, provisioned."""
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.create()
-    with contextlib.closing(Ports()) as ports:
-        port = ports.free()
-        async with Supervisor(
-            folder, [server.process(folder, port, ports.free(), key=KEY)], QuietReport()
-        ) as supervisor:
-            await supervisor.wait_up(20)
-            async with Bus.connect(server.url(port, KEY, "provisioner"), name="provisioner"):
-                yield port
+    port = free_port()
+    async with Supervisor(folder, [server.process(folder, port, key=KEY)], QuietReport()) as supervisor:
+        await supervisor.wait_up(20)
+        async with Bus.connect(server.url(port, KEY, "provisioner"), name="provisioner"):
+            yield port
 
 
 class Tried:
@@ -237,15 +234,14 @@ async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: 
     settings.write_text(f"jetstream {{}}\n{accounts}")
     folder = RunFolder(tmp_path)
     folder.create()
-    with contextlib.closing(Ports()) as ports:
-        port = ports.free()
-        started = server.process(folder, port, ports.free())
-        argv = tuple(str(settings) if each.endswith("nats.conf") else each for each in started.argv)
-        async with Supervisor(folder, [structs.replace(started, argv=argv)], QuietReport()) as supervisor:
-            await supervisor.wait_up(20)
-            async with Bus.connect(f"nats://agentchat:word@127.0.0.1:{port}", name="gateway") as bus:
-                await bus.traces.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))
-                assert await bus.traces.is_cancelled("0" * 32)
+    port = free_port()
+    started = server.process(folder, port)
+    argv = tuple(str(settings) if each.endswith("nats.conf") else each for each in started.argv)
+    async with Supervisor(folder, [structs.replace(started, argv=argv)], QuietReport()) as supervisor:
+        await supervisor.wait_up(20)
+        async with Bus.connect(f"nats://agentchat:word@127.0.0.1:{port}", name="gateway") as bus:
+            await bus.traces.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))
+            assert await bus.traces.is_cancelled("0" * 32)
 
 
 def test_the_settings_that_are_printed_for_production_are_valid_and_their_passwords_new(

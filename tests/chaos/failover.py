@@ -28,7 +28,7 @@ from ops.process import run_command
 from tests.chaos import closing
 from tests.chaos.checker import check, why_invalid
 from tests.chaos.load import Load, conversation_of
-from tests.chaos.nats_nodes import META, are_whole, leaders
+from tests.chaos.nats_nodes import META, NODES, are_whole, leaders
 from tests.chaos.plan import MIX_OF_3
 from tests.chaos.postgres_pair import SECOND, PostgresPair
 from tests.chaos.processes import Kept
@@ -40,7 +40,6 @@ from tests.chaos.talking import talking
 
 POSTGRES_WAYS = ("synchronous", "asynchronous", "none")
 WAYS = (*POSTGRES_WAYS, "nats")
-NODES = ("nats-1", "nats-2", "nats-3")
 _EITHER = f'ANY 1 ("postgres", "{SECOND}")'
 _HELD_BACK_SECONDS = 1.0
 _SLACK_SECONDS = 0.5
@@ -318,7 +317,7 @@ async def _recorded(given: argparse.Namespace, folder: Path) -> AsyncIterator[tu
         links=on_nats,
         spares=True,
         standby=not on_nats,
-        nats_nodes=len(NODES) if on_nats else 1,
+        nats_cluster=on_nats,
     )
     async with running as recording:
         yield recording

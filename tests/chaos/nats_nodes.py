@@ -1,53 +1,93 @@
-"""The nodes of a NATS cluster in the rig: their links to each other and who leads what."""
+"""A cluster of three NATS nodes in the place of the stack's one server, and who leads what in it."""
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import product
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
 import httpx
 import msgspec
 
+from ops.folder import RunFolder
+from ops.ports import LOOPBACK, free_port
 from ops.probes import HttpProbe
 from ops.process import Process
+from ops.servers import nats
 
 META = "the cluster"
 """The group of all nodes, which places streams and consumers."""
-_LISTENS = re.compile(r'listen: "127\.0\.0\.1:(\d+)"')
+NODES = ("nats-1", "nats-2", "nats-3")
 _NOWHERE = "127.0.0.1:1"
-"""What a node tells its peers to connect to, who have proxies for that."""
+"""The address that a node tells its peers: they have proxies to it."""
 
 
-async def joined(processes: Sequence[Process], link: Callable[[str, int], int]) -> list[Process]:
-    """Where there are several nodes, each reaches each other by a `link`, as `nats-1>nats-2`, to its port."""
-    nodes = [each for each in processes if each.name.startswith("nats-")]
-    ports: dict[str, int] = {}
-    for node in nodes:
-        await node.prepare()
-        ports[node.name] = int(_LISTENS.findall(_settings(node).read_text())[0])
-    ways = {
-        (a.name, f"127.0.0.1:{ports[b.name]}"): f"127.0.0.1:{link(f'{a.name}>{b.name}', ports[b.name])}"
-        for a, b in product(nodes, nodes)
-        if a is not b
-    }
-    return [_routed(each, ways) if each in nodes else each for each in processes]
+def client_port(process: Process) -> int:
+    """Return the port of a NATS server for clients."""
+    return int(process.argv[process.argv.index("-p") + 1])
 
 
-def _settings(node: Process) -> Path:
-    return Path(node.argv[node.argv.index("-c") + 1])
+class NatsCluster:
+    """Describes the nodes. Each reaches each other by a `link`, as `nats-1>nats-2`, to its port."""
 
+    def __init__(self, single: Process, folder: RunFolder, key: str, link: Callable[[str, int], int]) -> None:
+        self._single = single
+        self._folder = folder
+        self._key = key
+        self._ports = {name: free_port() for name in NODES}
+        self._routes = {name: free_port() for name in NODES}
+        self._links = {(a, b): link(f"{a}>{b}", self._routes[b]) for a in NODES for b in NODES if a != b}
 
-def _routed(node: Process, ways: dict[tuple[str, str], str]) -> Process:
-    async def prepare() -> None:
-        await node.prepare()
-        text = _settings(node).read_text()
-        for (name, peer), way in ways.items():
-            if name == node.name:
-                text = text.replace(f"@{peer}", f"@{way}")
-        text = text.replace("  no_advertise: true", f'  no_advertise: true\n  advertise: "{_NOWHERE}"')
-        _settings(node).write_text(text)
+    def joined(self, found: Mapping[str, Process]) -> dict[str, Process]:
+        """Return the processes with the nodes in the place of the server, and named to all others."""
+        others = {
+            name: msgspec.structs.replace(
+                each,
+                env={variable: self.named(value) for variable, value in each.env.items()}
+                | ({"AGENTCHAT_NATS_REPLICAS": str(len(NODES))} if name.startswith("projector") else {}),
+                after=tuple(
+                    node for one in each.after for node in (NODES if one == self._single.name else (one,))
+                ),
+            )
+            for name, each in found.items()
+            if name != self._single.name
+        }
+        return {name: self._node(name) for name in NODES} | others
 
-    return msgspec.structs.replace(node, prepare=prepare)
+    def named(self, text: str) -> str:
+        """Return an address of the server with all nodes in its place."""
+        address = re.compile(rf"nats://([^@,]*@){re.escape(LOOPBACK)}:{client_port(self._single)}\b")
+        return address.sub(
+            lambda found: ",".join(f"nats://{found[1]}{LOOPBACK}:{port}" for port in self._ports.values()),
+            text,
+        )
+
+    def _node(self, name: str) -> Process:
+        folder = RunFolder(self._folder.path / name)
+        folder.create()
+        node = nats.process(folder, self._ports[name], key=self._key, stop_rank=self._single.stop_rank)
+
+        async def prepare() -> None:
+            await node.prepare()
+            settings = folder.path / "nats.conf"
+            settings.write_text(settings.read_text() + self._settings(name))
+
+        assert isinstance(node.probe, HttpProbe)
+        # Without its peers a node is not well, and still takes part.
+        probe = msgspec.structs.replace(node.probe, path="/healthz?js-enabled-only=true")
+        return msgspec.structs.replace(
+            node, name=name, log=self._folder.log(name), prepare=prepare, probe=probe
+        )
+
+    def _settings(self, name: str) -> str:
+        routes = ", ".join(f'"nats://{LOOPBACK}:{port}"' for (a, _), port in self._links.items() if a == name)
+        return f"""
+server_name: {name}
+cluster {{
+  name: agentchat
+  listen: "{LOOPBACK}:{self._routes[name]}"
+  no_advertise: true
+  advertise: "{_NOWHERE}"
+  routes: [{routes}]
+}}
+"""
 
 
 async def leaders(nodes: Sequence[Process]) -> dict[str, str]:
@@ -74,6 +114,6 @@ async def are_whole(nodes: Sequence[Process]) -> bool:
 
 
 async def _monitor(node: Process, path: str) -> httpx.Response:
-    assert isinstance(node.health, HttpProbe)
+    assert isinstance(node.probe, HttpProbe)
     async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
-        return await http.get(f"http://127.0.0.1:{node.health.port}{path}")
+        return await http.get(f"http://{LOOPBACK}:{node.probe.port}{path}")

@@ -18,11 +18,12 @@ from psycopg.conninfo import make_conninfo
 from ops.errors import StackError
 from ops.folder import RunFolder
 from ops.folder_secrets import login_password
-from ops.ports import LOOPBACK, Ports
-from ops.probes import PostgresProbe
+from ops.ports import LOOPBACK, free_port
+from ops.probes import TcpProbe
 from ops.process import Process, run_command
-from ops.servers.postgres_server import BACKUP, DATABASE, NAME, Cluster, end_leftovers
-from ops.servers.server_files import postgres_install, server_environment
+from ops.servers.postgres_server import BACKUP, DATABASE, NAME, Cluster, end_leftovers, ordinary_user
+from ops.servers.postgres_server import program as program_of
+from ops.servers.server_files import server_environment
 from tests.chaos.processes import Kept
 from tests.support.proxy import Proxy
 
@@ -34,16 +35,16 @@ _CANDIDATE = b"synchronous standby\n"
 class PostgresPair:
     """Two servers, `postgres` and `postgres-2`; `primary` is the name of the one that is written to."""
 
-    def __init__(self, first: Process, folder: RunFolder, key: str, ports: Ports) -> None:
+    def __init__(self, first: Process, folder: RunFolder, key: str) -> None:
         other = RunFolder(folder.path / SECOND)
         other.create()
-        second = Cluster(other, key).process(ports.free(), stop_rank=first.stop_rank)
+        second = Cluster(other, key).process(free_port(), stop_rank=first.stop_rank)
         second = msgspec.structs.replace(second, name=SECOND, log=folder.log(SECOND), after=(NAME,))
         self.primary = NAME
         self._data = {NAME: folder.postgres, SECOND: other.postgres}
         self._described = {NAME: first, SECOND: second}
         self._password = login_password(key, NAME, BACKUP)
-        self.link = Proxy(_port(first), ports.free())
+        self.link = Proxy(_port(first), free_port())
 
     @property
     def standby(self) -> str:
@@ -110,8 +111,9 @@ class PostgresPair:
         await end_leftovers(data)
         if not data.exists():
             data.mkdir(mode=0o700)
-            if user := self._described[name].user:
-                os.chown(data, *user)
+            if self._described[name].run_as:
+                user = ordinary_user()
+                os.chown(data, user.pw_uid, user.pw_gid)
             await self._run(
                 *(name, "pg_basebackup", "-d", self._address(name), "-D", str(data)),
                 *("--wal-method=stream", "--checkpoint=fast"),
@@ -132,8 +134,8 @@ class PostgresPair:
     async def _run(self, name: str, program: str, *arguments: str) -> None:
         described = self._described[name]
         env = server_environment() | {"PGPASSWORD": self._password}
-        argv = (*_prefix(described), _program(program), *arguments)
-        output = await run_command(argv, env=env, user=described.user)
+        argv = (program_of(program), *arguments)
+        output = await run_command(argv, env=env, run_as=described.run_as)
         if output.code != 0:
             raise StackError(f"{program} failed: {output.last_line}")
 
@@ -148,15 +150,6 @@ async def _one(address: str, query: str) -> object:
     return row[0] if row else None
 
 
-def _prefix(server: Process) -> tuple[str, ...]:
-    """By which its programs run as its user."""
-    return server.argv[: server.argv.index(_program("postgres"))]
-
-
-def _program(name: str) -> str:
-    return str((postgres_install() / "bin" / name).resolve())
-
-
 def _port(process: Process) -> int:
-    assert isinstance(process.probe, PostgresProbe)
+    assert isinstance(process.probe, TcpProbe)
     return process.probe.port

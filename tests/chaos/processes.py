@@ -12,11 +12,26 @@ from pathlib import Path
 import psutil
 
 from ops.errors import StackError
-from ops.probes import wait_ready, wait_unhealthy
+from ops.probes import NOT_READY, HttpProbe, UnreadyError, wait_ready
 from ops.process import Process, Spawn, spawn
 from tests.chaos.records import Clock
 
 _AGAIN_SECONDS = 0.1
+_UNHEALTHY_ANSWERS = 3
+
+
+async def _wait_unhealthy(probe: HttpProbe) -> None:
+    """Return after three answers in a row that it is unhealthy."""
+    unhealthy = 0
+    while unhealthy < _UNHEALTHY_ANSWERS:
+        await asyncio.sleep(1.0)
+        try:
+            await probe.check()
+            unhealthy = 0
+        except UnreadyError:
+            unhealthy += 1
+        except NOT_READY:
+            unhealthy = 0
 
 
 class Kept:
@@ -69,13 +84,13 @@ class Kept:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _watch(self) -> None:
-        """As `ops.supervisor` does: one that says that it is not well is stopped."""
+        """A NATS that reports itself unhealthy is stopped, as a liveness probe does it in production."""
         if self.process.probe is not None:
             await wait_ready(self.process.probe)
             self.became_ready.append(self._clock.now())
             self.ready.set()
-        if self.process.health is not None:
-            await wait_unhealthy(self.process.health)
+        if self.process.name.startswith("nats") and isinstance(self.process.probe, HttpProbe):
+            await _wait_unhealthy(self.process.probe)
             self.signal(signal.Signals(self.process.stop_signal))
 
     def signal(self, number: signal.Signals) -> bool:

@@ -14,15 +14,15 @@ import msgspec
 from ops import folder_secrets
 from ops.environment import Environment
 from ops.folder import RunFolder
-from ops.ports import LOOPBACK, Ports
-from ops.probes import HttpProbe, NatsProbe, PostgresProbe, ValkeyProbe
+from ops.ports import LOOPBACK, free_port
+from ops.probes import HttpProbe, TcpProbe
 from ops.process import Process, Spawn, spawn
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
 from tests.chaos.disk import Disk
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
-from tests.chaos.nats_nodes import joined
+from tests.chaos.nats_nodes import NatsCluster, client_port
 from tests.chaos.plan import (
     ACCOUNTS,
     CONCURRENT_RUNS,
@@ -48,12 +48,10 @@ _PLAN = "Chaos"
 
 def described(
     folder: RunFolder,
-    ports: Ports,
     settings: UpSettings,
     added: Mapping[str, str] | None,
     *,
     spares: bool = False,
-    nats_nodes: int = 1,
 ) -> Stack:
     """The stack of `agentchat up`, two of each service. `added` is added to their environment."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
@@ -63,11 +61,9 @@ def described(
         orchestrators=2,
         tool_runners=2,
         projectors=readers,
-        notifiers=readers,
-        nats_nodes=nats_nodes,
     )
     return describe(
-        folder, ports, folder_secrets.keep(folder.secrets), settings, counts, environ | dict(added or {})
+        folder, folder_secrets.keep(folder.secrets), settings, counts, environ | dict(added or {})
     )
 
 
@@ -106,7 +102,7 @@ async def running_rig(
     disks: bool = False,
     added: Mapping[str, str] | None = None,
     spares: bool = False,
-    nats_nodes: int = 1,
+    nats_cluster: bool = False,
     standby: bool = False,
     spawn: Spawn = spawn,
 ) -> AsyncIterator[Rig]:
@@ -114,24 +110,30 @@ async def running_rig(
 
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
     `added` is added to the environment of each service. `spawn` starts the processes.
-    With `spares` there is a second projector, and a second notifier; with `standby` a second Postgres.
-    Each of several `nats_nodes` reaches each other by a proxy too.
+    With `spares` there is a second projector; with `standby` a second Postgres.
+    With `nats_cluster` there are three nodes of NATS, which reach each other by proxies too.
     With `disks` some folders are on disks that can be filled, for which the process needs mounts of its own.
     """
     folder = RunFolder(path)
     folder.create()
     mounted = _disks(folder) if disks else {}
-    with folder.locked(), contextlib.closing(Ports()) as ports:
-        tools_port = ports.free()
+    with folder.locked():
+        tools_port = free_port()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
-        stack = described(folder, ports, settings, added, spares=spares, nats_nodes=nats_nodes)
+        stack = described(folder, settings, added, spares=spares)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
-        pair = _paired(found, folder, ports) if standby else None
-        wiring = _Wiring(found, ports, links=links)
-        processes = await joined([wiring.wired(process) for process in found.values()], wiring.link)
+        pair = _paired(found, folder) if standby else None
+        environment = stack.environment
+        wiring = _Wiring(found, links=links)
+        if nats_cluster:
+            key = folder_secrets.keep(folder.secrets).servers_key
+            cluster = NatsCluster(found["nats"], folder, key, wiring.link)
+            found = cluster.joined(found)
+            environment = msgspec.structs.replace(environment, nats_url=cluster.named(environment.nats_url))
+            wiring.retarget(found)
+        processes = [wiring.wired(process) for process in found.values()]
         processes = [_launched(process, folder.path / "clocks", replaced or {}) for process in processes]
         clock = Clock()
-        environment = stack.environment
         if pair is not None:
             url = pair.named(environment.database_url)
             environment = msgspec.structs.replace(environment, database_url=url)
@@ -163,10 +165,10 @@ async def running_rig(
             yield rig
 
 
-def _paired(found: dict[str, Process], folder: RunFolder, ports: Ports) -> PostgresPair:
+def _paired(found: dict[str, Process], folder: RunFolder) -> PostgresPair:
     """Adds the standby, and names both to the others."""
     key = folder_secrets.keep(folder.secrets).servers_key
-    pair = PostgresPair(found["postgres"], folder, key, ports)
+    pair = PostgresPair(found["postgres"], folder, key)
     for name, process in found.items():
         env = {variable: pair.named(value) for variable, value in process.env.items()}
         found[name] = msgspec.structs.replace(process, env=env)
@@ -177,18 +179,22 @@ def _paired(found: dict[str, Process], folder: RunFolder, ports: Ports) -> Postg
 class _Wiring:
     """Gives each process addresses of its own proxies: host:port is replaced throughout its environment."""
 
-    def __init__(self, processes: Mapping[str, Process], ports: Ports, *, links: bool) -> None:
+    def __init__(self, processes: Mapping[str, Process], *, links: bool) -> None:
         self.proxies: dict[str, Proxy] = {}
         self._links = links
         self.model_port = _port(processes["model-demo"])
-        self.model_log_port = ports.free()
-        self._ports = ports
-        servers = [each for each in processes.values() if each.is_server]
-        self._targets = {_port(each): (each.name, _port(each)) for each in servers}
-        self._targets[self.model_port] = ("model", self.model_log_port)
+        self.model_log_port = free_port()
+        self._targets: dict[int, tuple[str, int]] = {}
+        self.retarget(processes)
         self.client_ports = [
             self.link(f"client>{name}", _port(processes[name])) for name in ("gateway-1", "gateway-2")
         ]
+
+    def retarget(self, processes: Mapping[str, Process]) -> None:
+        """Know the servers by their ports, before any service is wired to them."""
+        servers = [each for each in processes.values() if each.is_server]
+        self._targets = {_port(each): (each.name, _port(each)) for each in servers}
+        self._targets[self.model_port] = ("model", self.model_log_port)
 
     def wired(self, process: Process) -> Process:
         if process.name not in SERVICES:
@@ -208,12 +214,14 @@ class _Wiring:
         if not self._links:
             return target
         if name not in self.proxies:
-            self.proxies[name] = Proxy(target, self._ports.free())
+            self.proxies[name] = Proxy(target, free_port())
         return self.proxies[name].port
 
 
 def _port(process: Process) -> int:
-    assert isinstance(process.probe, HttpProbe | NatsProbe | PostgresProbe | ValkeyProbe)
+    if process.name.startswith("nats"):
+        return client_port(process)
+    assert isinstance(process.probe, HttpProbe | TcpProbe)
     return process.probe.port
 
 

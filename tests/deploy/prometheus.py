@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from ops.ports import Ports
+from ops.ports import free_port
 from ops.record import read
 from tests.harness import RunningStack
 
@@ -80,8 +80,7 @@ class Prometheus:
 async def running_prometheus(stack: RunningStack, folder: Path) -> AsyncIterator[Prometheus]:
     """It has scraped each process of the stack when the block begins."""
     assert PROMETHEUS is not None
-    with contextlib.closing(Ports()) as ports:
-        port = ports.free()
+    port = free_port()
     (folder / "alerts.yaml").write_bytes(shortened(RULES.read_bytes()))
     (folder / "prometheus.yaml").write_bytes(msgspec.yaml.encode(_configuration(stack)))
     process = await asyncio.create_subprocess_exec(

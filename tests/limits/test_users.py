@@ -1,6 +1,5 @@
 """Who may do what on Redis: the users of the embedded server, which production has too."""
 
-import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -11,7 +10,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 
 from limits import lua_scripts
 from ops.folder import RunFolder
-from ops.ports import Ports
+from ops.ports import free_port
 from ops.servers import valkey
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
@@ -51,11 +50,10 @@ NO_SERVICE_MAY = (
 async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.create()
-    with contextlib.closing(Ports()) as ports:
-        port = ports.free()
-        async with Supervisor(folder, [valkey.process(folder, port, key=KEY)], QuietReport()) as supervisor:
-            await supervisor.wait_up(20)
-            yield port
+    port = free_port()
+    async with Supervisor(folder, [valkey.process(folder, port, key=KEY)], QuietReport()) as supervisor:
+        await supervisor.wait_up(20)
+        yield port
 
 
 async def refused(redis: Redis, command: tuple[str, ...]) -> bool:

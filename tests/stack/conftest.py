@@ -1,4 +1,4 @@
-"""A run folder and ports of a test's own."""
+"""A run folder of a test's own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ops.folder import RunFolder
-from ops.ports import Ports
 from tests.harness import temporary_folder
 
 
@@ -22,10 +21,3 @@ def folder(tmp_path: Path) -> RunFolder:
     made = RunFolder(tmp_path / "run")
     made.create()
     return made
-
-
-@pytest.fixture
-def ports() -> Iterator[Ports]:
-    taken = Ports()
-    yield taken
-    taken.close()

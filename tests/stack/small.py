@@ -6,10 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from ops.folder import RunFolder
-from ops.ports import Ports
+from ops.ports import free_port
 from ops.probes import HttpProbe
 from ops.process import Process
 from ops.stack_report import Report
@@ -30,22 +28,21 @@ print("hello from", sys.argv[3], flush=True)
 with socket.create_server(("127.0.0.1", port)) as server:
     while True:
         connection, _ = server.accept()
-        sick = b"/healthz" in connection.recv(4096) and os.path.exists(stop_file + ".sick")
-        connection.sendall(b"HTTP/1.1 %s\\r\\n\\r\\n" % (b"503 Sick" if sick else b"200 OK"))
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\n\\r\\n")
         connection.close()
 """
 
 
-def server(folder: RunFolder, ports: Ports, name: str, *, rank: int = 0, deaf: bool = False) -> Process:
+def server(folder: RunFolder, name: str, *, rank: int = 0, deaf: bool = False) -> Process:
     """Answers its probe. On SIGTERM it adds its name to the file `stopped`; a deaf one does nothing.
 
-    While there is a file `stopped.broken` it cannot start; while there is one `stopped.sick` it is not well.
+    While there is a file `stopped.broken` it cannot start.
     """
-    port = ports.free()
+    port = free_port()
     code = _ANSWER.replace("STOP", "signal.SIG_IGN" if deaf else "stop")
     arguments = (str(port), str(folder.path / "stopped"), name)
-    process = _process(folder, name, code, arguments, HttpProbe(port), rank)
-    return msgspec.structs.replace(process, health=HttpProbe(port, "/healthz"))
+    return _process(folder, name, code, arguments, HttpProbe(port), rank)
 
 
 def job(folder: RunFolder, name: str, code: str, after: Sequence[str] = ()) -> Process:

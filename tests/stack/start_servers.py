@@ -1,13 +1,11 @@
 """`python -m tests.stack.start_servers FOLDER`: serve until stdin ends; says `ready USER-ID` on stdout."""
 
 import asyncio
-import contextlib
 import os
 import sys
 from pathlib import Path
 
 from ops.folder import RunFolder
-from ops.ports import Ports
 from ops.stack import describe_servers
 from ops.stack_report import Report
 from ops.supervisor import Supervisor
@@ -15,13 +13,12 @@ from ops.supervisor import Supervisor
 
 async def _serve(folder: RunFolder) -> None:
     folder.create()
-    with contextlib.closing(Ports()) as ports:
-        servers = describe_servers(folder, ports, "a-password", fast=True)
-        async with Supervisor(folder, servers.processes, Report()) as supervisor:
-            await supervisor.wait_up(30)
-            sys.stdout.write(f"ready {os.geteuid()}\n")
-            sys.stdout.flush()
-            await asyncio.to_thread(sys.stdin.read)
+    servers = describe_servers(folder, "a-password", fast=True)
+    async with Supervisor(folder, servers.processes, Report()) as supervisor:
+        await supervisor.wait_up(30)
+        sys.stdout.write(f"ready {os.geteuid()}\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
 
 
 if __name__ == "__main__":

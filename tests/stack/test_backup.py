@@ -25,7 +25,6 @@ from conversations.migrations import migrate
 from ops import folder_secrets
 from ops.folder import RunFolder
 from ops.folder_secrets import login_password
-from ops.ports import Ports
 from ops.replay.feed_command import refeed
 from ops.servers.postgres_server import BACKUP
 from ops.stack import Servers, describe_servers
@@ -48,13 +47,12 @@ class World:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Servers]:
-        with contextlib.closing(Ports()) as ports:
-            servers = describe_servers(self.folder, ports, self.key)
-            wanted = [each for each in servers.processes if each.name in ("postgres", "nats")]
-            async with Supervisor(self.folder, wanted, QuietReport()) as supervisor:
-                await supervisor.wait_up(60)
-                self._servers = servers
-                yield servers
+        servers = describe_servers(self.folder, self.key)
+        wanted = [each for each in servers.processes if each.name in ("postgres", "nats")]
+        async with Supervisor(self.folder, wanted, QuietReport()) as supervisor:
+            await supervisor.wait_up(60)
+            self._servers = servers
+            yield servers
 
     async def append(self, servers: Servers, *, erased: bool = False) -> str:
         """A conversation of one run, and its id."""

@@ -1,6 +1,5 @@
 """What the logins of the embedded Postgres may do, statement by statement, and the way from older folders."""
 
-import contextlib
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -8,7 +7,7 @@ import pytest
 
 from ops import table_rights
 from ops.folder import RunFolder
-from ops.ports import Ports
+from ops.ports import free_port
 from ops.prepare import migrate
 from ops.servers.postgres_server import LOGINS, OWNER, Cluster
 from ops.stack_report import QuietReport
@@ -54,10 +53,10 @@ _NO_SERVICE_MAY = (
 @pytest.fixture(scope="module")
 async def cluster() -> AsyncIterator[tuple[Cluster, int]]:
     """A server as `up` has it, with every table."""
-    with temporary_folder() as path, contextlib.closing(Ports()) as ports:
+    with temporary_folder() as path:
         folder = RunFolder(path)
         folder.create()
-        made, port = Cluster(folder, _KEY), ports.free()
+        made, port = Cluster(folder, _KEY), free_port()
         async with Supervisor(folder, [made.process(port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30)
             await migrate(made.url(port))

@@ -53,7 +53,7 @@ def distributions(python: Path) -> set[str]:
 
 def demo_of(folder: Path) -> dict[str, str]:
     lines = (folder / ".run" / "demo.env").read_text().splitlines()
-    return dict(line.split("=", 1) for line in lines if "=" in line)
+    return dict(line.removeprefix("export ").split("=", 1) for line in lines if "=" in line)
 
 
 @contextlib.asynccontextmanager

@@ -1,18 +1,17 @@
-"""What the run folder keeps: secrets, the environment of the demo, ports, the record of processes."""
+"""What the run folder keeps: secrets, the environment of the demo, the record of processes."""
 
 import socket
 import stat
 import subprocess
-import sys
 
 import msgspec
 import pytest
 
-from ops import environment, folder_secrets, record
+from ops import environment, folder_secrets
 from ops.environment import Environment
 from ops.errors import NotRunningError, SetupError
 from ops.folder import RunFolder
-from ops.ports import LOOPBACK, Ports
+from ops.ports import LOOPBACK, free_port, is_free
 from ops.stack_report import readable
 
 _ENVIRONMENT = Environment(
@@ -37,12 +36,12 @@ _ENVIRONMENT = Environment(
 
 def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: RunFolder) -> None:
     environment.write(folder, _ENVIRONMENT)
-    script = f"set -a; . {folder.demo_env}; env"
+    script = f". {folder.demo_env}; env"
     out = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True).stdout
     sourced = dict(line.split("=", 1) for line in out.splitlines())
     assert sourced["GATEWAY_URLS"] == ",".join(_ENVIRONMENT.gateway_urls)
     assert sourced["DATABASE_URL"] == _ENVIRONMENT.database_url
-    keys = [line.split("=")[0] for line in folder.demo_env.read_text().splitlines()]
+    keys = [line.removeprefix("export ").split("=")[0] for line in folder.demo_env.read_text().splitlines()]
     assert keys == [
         *("BASE_URL", "GATEWAY_URLS", "MCP_BASE_URL", "CONSOLE_URL", "NATS_URL", "DATABASE_URL", "REDIS_URL"),
         *(
@@ -90,47 +89,12 @@ def test_damaged_secrets_are_refused(folder: RunFolder) -> None:
         folder_secrets.keep(folder.secrets)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ports are held on Linux only")
-def test_a_port_of_the_stack_is_kept_from_others_and_open_to_its_server(ports: Ports) -> None:
-    port = ports.free()
-    with socket.socket() as other, pytest.raises(OSError, match="in use"):
-        other.bind((LOOPBACK, port))
-    for _ in range(2):
-        with socket.create_server((LOOPBACK, port)) as server, socket.create_connection((LOOPBACK, port)):
-            server.accept()[0].close()
-
-
-async def test_what_a_killed_stack_left_is_ended_and_nothing_else(folder: RunFolder) -> None:
-    ours = _sleeper(str(folder.path))
-    deaf = _sleeper(str(folder.path), "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
-    not_ours = _sleeper("elsewhere")
-    try:
-        entries = tuple(
-            record.Entry(name=name, pid=process.pid, started_at=0.0, restarts=0, log="")
-            for name, process in (("ours", ours), ("deaf", deaf), ("not-ours", not_ours))
-        )
-        record.write(folder.processes, record.Record(1, entries))
-        assert await record.end_survivors(folder, seconds=0.3) == ["deaf", "ours"]
-        assert not_ours.poll() is None
-        assert ours.wait(1) != 0
-        assert deaf.wait(1) != 0
-        assert not folder.processes.exists()
-        assert await record.end_survivors(folder) == []
-    finally:
-        for process in (ours, deaf, not_ours):
-            process.kill()
-            process.wait()
-
-
-def _sleeper(argument: str, first: str = "") -> "subprocess.Popen[bytes]":
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"{first}\nprint(flush=True); import time; time.sleep(60)", argument],
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    return process
+def test_a_port_in_use_is_not_chosen() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        assert not is_free(port)
+        assert free_port(preferred=port) != port
+    assert free_port(preferred=port) == port
 
 
 @pytest.mark.parametrize(

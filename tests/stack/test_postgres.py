@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from ops.errors import SetupError
 from ops.folder import RunFolder
-from ops.ports import Ports
+from ops.ports import free_port
 from ops.servers.postgres_server import Cluster
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
@@ -22,9 +22,9 @@ _KEY = "a-key"
 
 
 @contextlib.asynccontextmanager
-async def _serving(folder: RunFolder, ports: Ports) -> AsyncIterator[str]:
+async def _serving(folder: RunFolder) -> AsyncIterator[str]:
     """The database's URL while the server runs."""
-    cluster, port = Cluster(folder, _KEY, fast=True), ports.free()
+    cluster, port = Cluster(folder, _KEY, fast=True), free_port()
     async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
         await supervisor.wait_up(30)
         yield cluster.url(port)
@@ -37,7 +37,7 @@ def _postmaster(folder: RunFolder) -> int | None:
     return int(words[0]) if words else None
 
 
-async def test_settings_come_from_the_settings_file(folder: RunFolder, ports: Ports) -> None:
+async def test_settings_come_from_the_settings_file(folder: RunFolder) -> None:
     wanted = {
         "server_version_num": r"18\d{4}",
         "shared_buffers": "64MB",
@@ -47,21 +47,21 @@ async def test_settings_come_from_the_settings_file(folder: RunFolder, ports: Po
         "lc_messages": "C",
         "password_encryption": "scram-sha-256",
     }
-    async with _serving(folder, ports) as url:
+    async with _serving(folder) as url:
         with psycopg.connect(url) as conn:
             for name, pattern in wanted.items():
                 (value,) = conn.execute("SELECT current_setting(%s)", [name]).fetchone() or ("",)
                 assert re.fullmatch(pattern, value), name
 
 
-async def test_without_the_password_nobody_gets_in(folder: RunFolder, ports: Ports) -> None:
-    async with _serving(folder, ports) as url:
+async def test_without_the_password_nobody_gets_in(folder: RunFolder) -> None:
+    async with _serving(folder) as url:
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(make_conninfo(url, password="another"))
 
 
-async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: RunFolder, ports: Ports) -> None:
-    async with _serving(folder, ports) as url:
+async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: RunFolder) -> None:
+    async with _serving(folder) as url:
         with psycopg.connect(url) as conn:
             conn.execute("CREATE TABLE kept AS SELECT 1 AS number")
         killed = _postmaster(folder)
@@ -69,30 +69,28 @@ async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: Run
         os.kill(killed, signal.SIGKILL)
         await until(lambda: _postmaster(folder) not in (None, killed))
     assert not (folder.postgres / "postmaster.pid").exists()
-    async with _serving(folder, ports) as url:
+    async with _serving(folder) as url:
         with psycopg.connect(url) as conn:
             assert conn.execute("SELECT number FROM kept").fetchone() == (1,)
     assert running_for(folder.path) == {}
 
 
-async def test_a_stale_lock_file_with_a_process_id_in_use_is_no_obstacle(
-    folder: RunFolder, ports: Ports
-) -> None:
-    async with _serving(folder, ports):
+async def test_a_stale_lock_file_with_a_process_id_in_use_is_no_obstacle(folder: RunFolder) -> None:
+    async with _serving(folder):
         lock_file = (folder.postgres / "postmaster.pid").read_text()
     someone_else = os.getppid()
     lines = [str(someone_else), *lock_file.splitlines()[1:]]
     (folder.postgres / "postmaster.pid").write_text("\n".join([*lines, ""]))
-    async with _serving(folder, ports) as url:
+    async with _serving(folder) as url:
         psycopg.connect(url).close()
 
 
-async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder, ports: Ports) -> None:
+async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder) -> None:
     half = folder.path / "postgres.new"
     half.mkdir()
     (half / "PG_VERSION").write_text("18\n")
     folder.postgres.mkdir()
-    async with _serving(folder, ports) as url:
+    async with _serving(folder) as url:
         psycopg.connect(url).close()
     assert not half.exists()
 
@@ -107,13 +105,13 @@ async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder, por
     ids=["strange", "half", "old"],
 )
 async def test_a_data_folder_that_cannot_be_used_is_refused_and_left_alone(
-    folder: RunFolder, ports: Ports, files: dict[str, str], message: str
+    folder: RunFolder, files: dict[str, str], message: str
 ) -> None:
     for name, content in files.items():
         path = folder.postgres / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     with pytest.raises(SetupError, match=message):
-        async with _serving(folder, ports):
+        async with _serving(folder):
             pytest.fail("it started")
     assert all((folder.postgres / name).read_text() == content for name, content in files.items())

@@ -17,8 +17,9 @@ from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
 from ops.prepare import PrepareSettings
-from ops.services import Addresses, ModelServer, Services, Wiring
-from ops.settings import UpSettings
+from ops.services import Urls
+from ops.settings import Counts, UpSettings
+from ops.stack import describe
 from orchestrator.models import Credentials
 from orchestrator.settings import Settings as OrchestratorSettings
 from projector.settings import Settings as ProjectorSettings
@@ -57,7 +58,7 @@ HOLDERS = [
     Secrets(secret_key=SECRET, api_key=SECRET),
     Demo(api_key=SECRET, starter_api_key=SECRET, load_api_key=SECRET, mcp_url="u", anthropic_key=SECRET),
     _full(Environment, base_url="u", gateway_urls=("u",)),
-    _full(Wiring, host="h", after=()),
+    _full(Urls),
     Credentials("https://provider.example", SECRET),
     SERVER,
     AgentDraft(name="a", model="m", mcp_servers=(SERVER,), provider_key=SECRET),
@@ -77,24 +78,9 @@ def test_a_key_that_was_issued_is_not_shown_either() -> None:
     assert SECRET not in repr(issued)
 
 
-def test_the_console_of_a_stack_has_no_settings_of_a_sign_in(tmp_path: Path) -> None:
-    servers, models = Addresses(database_url="d", nats_url="n", redis_url="r"), ModelServer("u", "k")
-    wiring = Wiring(
-        owner=servers,
-        services={"console": servers},
-        secret_key="k",
-        previous_secret_keys=(),
-        admin_token="t",
-        demo_key="k",
-        mcp_allow=(),
-        model_allow=(),
-        webhook_allow=(),
-        anthropic=models,
-        openai=models,
-        host="127.0.0.1",
-        public_url="u",
-        after=(),
-    )
+def test_console_of_a_stack_has_no_sign_in_settings(tmp_path: Path) -> None:
     names = ("AGENTCHAT_CONSOLE_OIDC_ISSUER", "AGENTCHAT_CONSOLE_OIDC_CLIENT_SECRET", "AGENTCHAT_PRICES")
-    given = Services(RunFolder(tmp_path), wiring, dict.fromkeys(names, "x")).console(1, 2, ()).env
-    assert set(names) & given.keys() == {"AGENTCHAT_PRICES"}
+    environ = dict.fromkeys(names, "x")
+    stack = describe(RunFolder(tmp_path), Secrets(), UpSettings(port=0), Counts(), environ)
+    (console,) = (each for each in stack.processes if each.name == "console-1")
+    assert set(names) & console.env.keys() == {"AGENTCHAT_PRICES"}

@@ -37,7 +37,7 @@ def test_a_taken_port(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         refused = _agentchat("up", AGENTCHAT_RUN_DIR=str(tmp_path), AGENTCHAT_PORT=port)
         assert _only_line(refused) == (
-            f"agentchat: port {port} on 127.0.0.1 is taken; choose another by AGENTCHAT_PORT (0: any)"
+            f"agentchat: port {port} on 127.0.0.1 is in use; choose another by AGENTCHAT_PORT (0: any)"
         )
         refused = _agentchat("up", AGENTCHAT_RUN_DIR=str(tmp_path), AGENTCHAT_MCP_PORT=port)
         assert "AGENTCHAT_MCP_PORT" in _only_line(refused)

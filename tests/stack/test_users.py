@@ -11,10 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ops.errors import SetupError
 from ops.folder import RunFolder
-from ops.ports import Ports
-from ops.servers.identity import Other, identity_for
+from ops.ports import free_port
 from ops.servers.postgres_server import Cluster
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
@@ -37,11 +35,11 @@ def nobodys() -> Iterator[Path]:
 
 
 @_only_root
-async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path, ports: Ports) -> None:
+async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.create()
     for _ in range(2):
-        cluster, port = Cluster(folder, "a-key", fast=True), ports.free()
+        cluster, port = Cluster(folder, "a-key", fast=True), free_port()
         async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
             await supervisor.wait_up(30)
             psycopg.connect(cluster.url(port)).close()
@@ -50,23 +48,16 @@ async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path, por
 
 
 @_only_root
-async def test_in_a_folder_that_is_closed_to_that_user_postgres_runs_in_a_user_namespace(
-    tmp_path: Path, ports: Ports
+async def test_as_root_postgres_runs_in_a_folder_that_is_closed_to_others(
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     folder = RunFolder(tmp_path / "closed" / "run")
     folder.create()
-    cluster, port = Cluster(folder, "a-key", fast=True), ports.free()
+    cluster, port = Cluster(folder, "a-key", fast=True), free_port()
     async with Supervisor(folder, [cluster.process(port)], QuietReport()) as supervisor:
         await supervisor.wait_up(30)
         psycopg.connect(cluster.url(port)).close()
-
-
-@_only_root
-def test_where_there_are_no_user_namespaces_a_closed_folder_is_refused_by_name(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0o700)
-    with pytest.raises(SetupError, match=rf"has no access to {tmp_path}/closed; start the stack as an"):
-        identity_for(Other(_NOBODY, _NOBODY), [tmp_path / "closed" / "run"], namespaces=False)
 
 
 def _user_ids(folder: RunFolder) -> list[int]:

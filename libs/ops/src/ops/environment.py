@@ -76,9 +76,11 @@ def write(folder: RunFolder, environment: Environment) -> None:
 
 
 def render(environment: Environment) -> str:
-    """Lines `KEY=value`; a shell can source them."""
+    """Return lines `export KEY=value`, for a shell to source."""
     values = msgspec.to_builtins(environment)
-    lines = (f"{key}={shlex.quote(_joined(value))}" for key, value in values.items() if value is not None)
+    lines = (
+        f"export {key}={shlex.quote(_joined(value))}" for key, value in values.items() if value is not None
+    )
     return "\n".join([*lines, ""])
 
 
@@ -86,6 +88,8 @@ def parse(text: str) -> Environment:
     """The reverse of `render`; unknown keys are ignored. Raises NotRunningError on another text."""
     values: dict[str, object] = {}
     for word in shlex.split(text):
+        if word == "export":
+            continue
         key, _, value = word.partition("=")
         values[key] = value.split(",") if key == "GATEWAY_URLS" else value
     try:

@@ -60,8 +60,6 @@ def up(
     orchestrators: _Count = 1,
     tool_runners: _Count = 1,
     projectors: _Sharing = 1,
-    notifiers: _Count = 1,
-    nats_nodes: Annotated[int, typer.Option(help="1, or a cluster of 3 or 5 with as many replicas.")] = 1,
 ) -> None:
     """Start the whole system on embedded servers, until Ctrl-C.
 
@@ -79,8 +77,6 @@ def up(
             orchestrators=orchestrators,
             tool_runners=tool_runners,
             projectors=projectors,
-            notifiers=notifiers,
-            nats_nodes=nats_nodes,
         )
     )
 

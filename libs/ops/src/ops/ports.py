@@ -1,92 +1,59 @@
-"""Ports of the stack: chosen at the start, reserved as long as the stack runs."""
+"""Ports on this machine.
 
-import contextlib
-import errno
-import random
+`python ports.py` checks the port of `make run` before anything is installed, so this module imports the
+standard library only.
+"""
+
+import itertools
+import os
 import socket
 import sys
-from collections.abc import Sequence
-
-from ops.errors import SetupError
 
 LOOPBACK = "127.0.0.1"
 ANY_LOOPBACK = (f"{LOOPBACK}:*", "localhost:*")
 """Where models and webhook endpoints of a stack on this machine may be, in addition to the Internet."""
-_TRIES = 200
+GATEWAY_PORT = 8080
+_FIRST, _BLOCKS, _BLOCK = 10_000, 355, 64
+"""Blocks of ports below 32768, where the kernel chooses none for outgoing connections."""
+_next = itertools.count()
 
 
-class Ports:
-    """Chooses ports and, on Linux, reserves them while the stack runs.
-
-    A socket that is bound, never listens and has SO_REUSEADDR does not stop a server, which sets the same
-    option, from listening there; but the kernel does not choose the port for others. So a process that died
-    finds its port free when it is started again. Elsewhere the port is only looked up.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[socket.socket] = []
-
-    def take(self, setting: str, wanted: int, host: str = LOOPBACK) -> int:
-        """`wanted` itself, or any free port where it is 0.
-
-        Raises SetupError, naming the `setting`, where the port cannot be had.
-        """
-        if wanted == 0:
-            return self.free(host)
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Return True if a server may listen on the port."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._hold(host, wanted, shared=True)
-        except OSError as error:
-            reason = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
-            raise SetupError(
-                f"port {wanted} on {host} {reason}; choose another by {setting} (0: any)"
-            ) from error
-        return wanted
-
-    def free(self, host: str = LOOPBACK, *, first: int | None = None) -> int:
-        """A free port, where there is room below those that the kernel gives to outgoing connections.
-
-        It is `first` where that can be had.
-        """
-        if first is not None:
-            with contextlib.suppress(OSError):
-                self._hold(host, first, shared=True)
-                return first
-        for candidate in _candidates():
-            try:
-                self._hold(host, candidate, shared=False)
-            except OSError:
-                continue
-            return candidate
-        raise SetupError(f"no free port found on {host}")
-
-    def close(self) -> None:
-        while self._held:
-            self._held.pop().close()
-
-    def _hold(self, host: str, port: int, *, shared: bool) -> None:
-        """`shared`: also where connections of an earlier server are still fading (TIME_WAIT).
-
-        Then the option is set before the bind, which another stack's held port would not stop.
-        """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        held = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shared)
-            held.bind((host, port))
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            probe.listen()
         except OSError:
-            held.close()
-            raise
-        if sys.platform == "linux":
-            self._held.append(held)
-        else:
-            held.close()
+            return False
+    return True
 
 
-def _candidates() -> Sequence[int]:
-    lowest_outgoing = 32768
-    if sys.platform == "linux":
-        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
-            lowest_outgoing = int(file.read().split()[0])
-    low, high = (10000, lowest_outgoing) if lowest_outgoing > 12000 else (20000, 60000)
-    return random.sample(range(low, high), _TRIES)
+def free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int:
+    """Return a free port; `preferred` if it is free.
+
+    Each process takes its ports from a block of its own, by its id, so that processes that choose at the same
+    time do not choose the same ones.
+    """
+    if preferred is not None and is_free(preferred, host):
+        return preferred
+    block = _FIRST + os.getpid() % _BLOCKS * _BLOCK
+    for _ in range(_BLOCK):
+        port = block + next(_next) % _BLOCK
+        if is_free(port, host):
+            return port
+    raise OSError(f"no free port from {block} to {block + _BLOCK - 1} on {host}")
+
+
+def _check_port_of_run() -> str | None:
+    """Return what is wrong with the port that the environment names."""
+    wanted = os.environ.get("AGENTCHAT_PORT", "").strip()
+    host = os.environ.get("AGENTCHAT_HOST", "").strip() or LOOPBACK
+    if not wanted.isdigit() or int(wanted) == 0 or is_free(int(wanted), host):
+        return None  # `agentchat up` checks the form
+    return f"port {wanted} on {host} is in use; choose another by AGENTCHAT_PORT (0: any)"
+
+
+if __name__ == "__main__":
+    sys.exit(_check_port_of_run())

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -15,12 +15,11 @@ from contracts.timings import STOP_SECONDS
 from ops.errors import StartError
 from ops.probes import HttpProbe, Probe
 
-_LAUNCH = Path(__file__).with_name("launch_process.py")
 _COMMAND_SECONDS = 60.0
 
 
-async def nothing() -> None:
-    """The `prepare` of a process that needs none."""
+async def prepare_nothing() -> None:
+    """Do nothing: the `prepare` of a process that needs none."""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,33 +33,31 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str]
     log: Path
     probe: Probe | None
-    health: Probe | None = None
-    """A running process that fails this for a while (`probes.wait_unhealthy`) is restarted."""
     after: tuple[str, ...] = ()
     """Names of the processes that must be ready before it starts."""
-    prepare: Callable[[], Awaitable[None]] = nothing
-    """Run before every start. May raise StackError, which ends the stack."""
+    prepare: Callable[[], Awaitable[None]] = prepare_nothing
+    """Run before every start. May raise StackError, which ends a stack that is starting."""
     metrics_url: str | None = None
     """Where it shows its metrics as Prometheus text."""
-    user: tuple[int, int] | None = None
-    """User and group id to become, where the stack runs as root and this process must not."""
+    run_as: tuple[str, ...] = ()
+    """Options of setpriv(1) for the user to become, if it is not that of the stack."""
     version: str = ""
-    """Of its program."""
+    """The version of its program."""
     stop_rank: int
     """Lower ranks stop earlier; those of one rank side by side."""
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = STOP_SECONDS
-    """What it has to end in order, before it is killed."""
+    """How long it may take to end in order before it is killed."""
     is_server: bool = False
-    """It holds data: it has this time also where the others are killed at once."""
+    """It holds data: it has this time also when the others are killed at once."""
 
     @property
     def health_url(self) -> str | None:
-        """The HTTP address of its readiness or health."""
-        return next((each.url for each in (self.probe, self.health) if isinstance(each, HttpProbe)), None)
+        """The HTTP address of its readiness."""
+        return self.probe.url if isinstance(self.probe, HttpProbe) else None
 
     def __repr__(self) -> str:
-        """Without its environment, which holds secrets."""
+        """Leave out the environment, which holds secrets."""
         return f"Process(name={self.name!r}, argv={self.argv!r})"
 
 
@@ -73,7 +70,7 @@ class Child(Protocol):
     def send_signal(self, signal: int) -> None: ...
 
     async def wait(self) -> int:
-        """Its exit code, once it has ended."""
+        """Return its exit code, once it has ended."""
 
 
 Spawn: TypeAlias = Callable[[Process], Awaitable[Child]]
@@ -88,8 +85,9 @@ async def spawn(process: Process) -> Child:
     log = os.open(process.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return await asyncio.create_subprocess_exec(
-            *wrapped(process.argv, process.stop_signal, process.user),
+            *wrapped(process.argv, process.stop_signal, process.run_as),
             env=process.env,
+            cwd="/" if process.run_as else None,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -99,10 +97,15 @@ async def spawn(process: Process) -> Child:
         os.close(log)
 
 
-def wrapped(argv: tuple[str, ...], death_signal: int, user: tuple[int, int] | None = None) -> tuple[str, ...]:
-    """The command line that runs `argv` as another user, where one is given, and ends it with its parent."""
-    become = f"{user[0]}:{user[1]}" if user else "-"
-    return (sys.executable, "-I", "-S", str(_LAUNCH), str(int(death_signal)), become, *argv)
+def wrapped(argv: tuple[str, ...], death_signal: int, run_as: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the command line that runs `argv`, and ends it when the process that starts it dies.
+
+    Without setpriv, which util-linux has, it outlives that process.
+    """
+    if shutil.which("setpriv") is None:
+        return argv
+    name = signal.Signals(death_signal).name.removeprefix("SIG")
+    return ("setpriv", f"--pdeathsig={name}", *run_as, "--", *argv)
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -121,13 +124,18 @@ async def run_command(
     argv: tuple[str, ...],
     *,
     env: dict[str, str],
-    user: tuple[int, int] | None = None,
+    run_as: tuple[str, ...] = (),
     stdin: str = "",
 ) -> Output:
-    """Raises StartError after a minute. It is killed then, as when this process dies or is cancelled."""
+    """Run a command to its end, for a minute at most. It is killed when this process dies or is cancelled.
+
+    Raises:
+        StartError: It has not ended.
+    """
     running = await asyncio.create_subprocess_exec(
-        *wrapped(argv, signal.SIGKILL, user),
+        *wrapped(argv, signal.SIGKILL, run_as),
         env=env,
+        cwd="/" if run_as else None,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -1,50 +1,43 @@
-"""The services as processes: the environment and the health address of each."""
+"""The services of the stack as processes: the environment and the health address of each."""
 
 import enum
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 
 import msgspec
 
-from ops.demo import AGENT_ID, Demo
+from ops.demo import AGENT_ID, OFFLINE_KEY, Demo
 from ops.folder import RunFolder
-from ops.ports import LOOPBACK
+from ops.folder_secrets import Secrets
+from ops.ports import ANY_LOOPBACK, LOOPBACK, free_port
 from ops.probes import HttpProbe
 from ops.process import Process
+from ops.settings import UpSettings
 from runtime.roles import Service
 from runtime.settings import FILE_SUFFIX
 
 PREPARE = "database"
-_EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
 _DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"
-_MODEL_ALLOW = "AGENTCHAT_MODEL_ALLOW"
-_MCP_ALLOW = "AGENTCHAT_MCP_ALLOW"
-_WEBHOOK_ALLOW = "AGENTCHAT_WEBHOOK_ALLOW"
 _PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
+_SECRET_KEY, _PREVIOUS_KEYS = "AGENTCHAT_SECRET_KEY", "AGENTCHAT_SECRET_KEY_PREVIOUS"
+_EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
+_HEALTH_PORT = "AGENTCHAT_HEALTH_PORT"
 _SECRETS = {
-    _PROVISIONER_URL,
-    _DATABASE_URL,
-    _NATS_URL,
-    _REDIS_URL,
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "AGENTCHAT_SECRET_KEY",
-    "AGENTCHAT_SECRET_KEY_PREVIOUS",
-    "AGENTCHAT_ADMIN_TOKEN",
-    _EMBEDDINGS_KEY,
+    *(_DATABASE_URL, _NATS_URL, _REDIS_URL, _PROVISIONER_URL, _SECRET_KEY, _PREVIOUS_KEYS, _EMBEDDINGS_KEY),
+    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "AGENTCHAT_ADMIN_TOKEN"),
 }
 """Given only to those who need them."""
 _SIGN_IN = "AGENTCHAT_CONSOLE_OIDC_"
 """Begins the names of settings that nobody is given: the console of a stack is open on loopback."""
-
-_COUNTS = ("gateway", "orchestrator")
+_COUNTING_SERVICES = ("gateway", "orchestrator")
+"""Services that are given Redis."""
 _SLOWS_STARTS = {"PYTHONDONTWRITEBYTECODE"}
 
 
 class Rank(enum.IntEnum):
-    """Stop order: who takes requests first, who serves the others last."""
+    """The order in which processes stop: who takes requests first, who serves the others last."""
 
     GATEWAY = 0
     ORCHESTRATOR = 1
@@ -54,184 +47,145 @@ class Rank(enum.IntEnum):
     SERVER = 5
 
 
-class Addresses(msgspec.Struct, frozen=True, kw_only=True):
-    """How one user reaches the servers."""
+class Urls(msgspec.Struct, frozen=True, kw_only=True):
+    """The addresses of the servers for one user."""
 
-    database_url: str
-    nats_url: str
-    redis_url: str
-
-    def __repr__(self) -> str:
-        """Without them: each holds a password."""
-        return "Addresses()"
-
-
-class ModelServer(msgspec.Struct, frozen=True):
-    """Where agents of one provider find it that name no place, and the key of those that have none."""
-
-    base_url: str
-    api_key: str
+    database: str
+    nats: str
+    redis: str
 
     def __repr__(self) -> str:
-        """Without the key."""
-        return f"ModelServer(base_url={self.base_url!r})"
-
-
-class Wiring(msgspec.Struct, frozen=True, kw_only=True):
-    """What the services have to know of each other and of the servers."""
-
-    owner: Addresses
-    services: dict[Service, Addresses]
-    secret_key: str
-    previous_secret_keys: tuple[str, ...]
-    admin_token: str
-    demo_key: str
-    mcp_allow: tuple[str, ...]
-    model_allow: tuple[str, ...]
-    webhook_allow: tuple[str, ...]
-    anthropic: ModelServer
-    openai: ModelServer
-    host: str
-    """Where gateways listen; everything else is on loopback."""
-    public_url: str
-    """Where browsers reach the first of them."""
-    after: tuple[str, ...]
-    """The embedded servers."""
-    nats_replicas: int = 1
-    """Of each stream."""
-
-    def __repr__(self) -> str:
-        """Without secrets, of which addresses may hold one."""
-        return f"Wiring(host={self.host!r}, after={self.after!r})"
+        """Leave out the addresses: each holds a password."""
+        return "Urls()"
 
 
 class Services:
-    """Makes the services' processes for one run folder and one wiring."""
+    """Describes the processes of one stack.
 
-    def __init__(self, folder: RunFolder, wiring: Wiring, environ: Mapping[str, str] = os.environ) -> None:
+    Args:
+        after: The names of the embedded servers.
+        model_url, public_url: Addresses of the offline model, and of the first gateway for browsers.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        settings: UpSettings,
+        secrets: Secrets,
+        owner: Urls,
+        logins: Mapping[Service, Urls],
+        *,
+        after: tuple[str, ...],
+        model_url: str,
+        public_url: str,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self._folder = folder
-        self._wiring = wiring
-        dropped = _SECRETS | _SLOWS_STARTS
-        inherited = {
-            name: value
-            for name, value in environ.items()
-            if name.removesuffix(FILE_SUFFIX) not in dropped and not name.startswith(_SIGN_IN)
-        }
-        # A proxy for the outside world must not get what passes between the processes of this machine.
-        outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
-        bypass = ",".join(filter(None, (LOOPBACK, "localhost", outside)))
-        self._inherited = inherited | {"NO_PROXY": bypass, "no_proxy": bypass, "AGENTCHAT_HOST": LOOPBACK}
-        self._secret = {
-            "AGENTCHAT_SECRET_KEY": wiring.secret_key,
-            "AGENTCHAT_SECRET_KEY_PREVIOUS": ",".join(wiring.previous_secret_keys),
+        self._settings = settings
+        self._secrets = secrets
+        self._owner = owner
+        self._logins = logins
+        self._after = after
+        self._model_url = model_url
+        self._public_url = public_url
+        self._inherited = _inherited(environ)
+        kept_keys = () if settings.secret_key else secrets.previous_secret_keys
+        self._keys = {
+            _SECRET_KEY: settings.secret_key or secrets.secret_key,
+            _PREVIOUS_KEYS: ",".join((*settings.previous_secret_keys, *kept_keys)),
         }
         names = (_EMBEDDINGS_KEY, _EMBEDDINGS_KEY + FILE_SUFFIX)
         self._embeddings = {name: environ.get(name, "") for name in names}
+        self._allowed = {
+            "AGENTCHAT_MODEL_ALLOW": ",".join((*settings.model_allow, *ANY_LOOPBACK)),
+            "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
+            "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
+        }
 
     def prepare(self, demo: Demo | None) -> Process:
-        """The job that brings the database up to date, before any service starts; with the `demo`'s data."""
-        after = tuple(name for name in self._wiring.after if name == "postgres")
-        own = {
-            "AGENTCHAT_DEMO": "" if demo is None else msgspec.json.encode(demo).decode(),
-        }
-        env = {_DATABASE_URL: self._wiring.owner.database_url} | self._secret | self._embeddings | own
-        return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
+        """Describe the job that brings the database up to date, and makes the demo's data if it is given."""
+        data = "" if demo is None else msgspec.json.encode(demo).decode()
+        env = self._keys | self._embeddings | {"AGENTCHAT_DEMO": data}
+        env[_DATABASE_URL] = self._owner.database
+        after = tuple(name for name in self._after if name == "postgres")
+        return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after=after)
 
-    def gateway(self, number: int, port: int, health_port: int) -> Process:
-        own = {
-            "AGENTCHAT_HOST": self._wiring.host,
+    def gateway(self, number: int, port: int) -> Process:
+        host = self._settings.host
+        env = self._keys | self._embeddings | self._allowed
+        env |= {
+            "AGENTCHAT_HOST": host,
             "AGENTCHAT_PORT": str(port),
-            "AGENTCHAT_HEALTH_PORT": str(health_port),
-            "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
-            _MODEL_ALLOW: ",".join(self._wiring.model_allow),
-            _MCP_ALLOW: ",".join(self._wiring.mcp_allow),
-            _WEBHOOK_ALLOW: ",".join(self._wiring.webhook_allow),
+            "AGENTCHAT_ADMIN_TOKEN": self._settings.admin_token or self._secrets.admin_token,
         }
-        if self._wiring.host == LOOPBACK:  # `/docs` shows them to everybody
-            own |= {"AGENTCHAT_DEMO_KEY": self._wiring.demo_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
-        host = reachable(self._wiring.host)
-        env = self._servers("gateway") | self._secret | self._embeddings | own
-        return self._process(
-            *(f"gateway-{number}", "gateway", env, HttpProbe(port, host=host), Rank.GATEWAY),
-            metrics=HttpProbe(health_port, "/metrics", host),
-        )
+        if host == LOOPBACK:  # `/docs` shows them to everybody
+            env |= {"AGENTCHAT_DEMO_KEY": self._secrets.api_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
+        probe = HttpProbe(port, host=reachable(host))
+        return self._service("gateway", number, env, Rank.GATEWAY, probe)
 
-    def orchestrator(self, number: int, port: int) -> Process:
-        own = (
-            self._secret
-            | self._embeddings
-            | {
-                _MODEL_ALLOW: ",".join(self._wiring.model_allow),
-                "ANTHROPIC_BASE_URL": self._wiring.anthropic.base_url,
-                "ANTHROPIC_API_KEY": self._wiring.anthropic.api_key,
-                "OPENAI_BASE_URL": self._wiring.openai.base_url,
-                "OPENAI_API_KEY": self._wiring.openai.api_key,
-            }
-        )
-        return self._worker(f"orchestrator-{number}", "orchestrator", own, port, Rank.ORCHESTRATOR)
-
-    def tool_runner(self, number: int, port: int) -> Process:
-        own = self._secret | {
-            _MCP_ALLOW: ",".join(self._wiring.mcp_allow),
-            "AGENTCHAT_PUBLIC_URL": self._inherited.get("AGENTCHAT_PUBLIC_URL") or self._wiring.public_url,
+    def orchestrator(self, number: int) -> Process:
+        """Describe a worker, with the providers whose key is set; the offline model stands for the others."""
+        anthropic, openai = self._settings.anthropic_api_key, self._settings.openai_api_key
+        env = self._keys | self._embeddings
+        env |= {
+            "AGENTCHAT_MODEL_ALLOW": self._allowed["AGENTCHAT_MODEL_ALLOW"],
+            "ANTHROPIC_BASE_URL": self._settings.anthropic_base_url if anthropic else self._model_url,
+            "ANTHROPIC_API_KEY": anthropic or OFFLINE_KEY,
+            "OPENAI_BASE_URL": self._settings.openai_base_url if openai else f"{self._model_url}/v1",
+            "OPENAI_API_KEY": openai or OFFLINE_KEY,
         }
-        return self._worker(f"tool-runner-{number}", "tool_runner", own, port, Rank.TOOL_RUNNER)
+        return self._service("orchestrator", number, env, Rank.ORCHESTRATOR)
 
-    def projector(self, number: int, port: int) -> Process:
-        own = {_PROVISIONER_URL: self._wiring.owner.nats_url}
-        if self._wiring.nats_replicas > 1:
-            own["AGENTCHAT_NATS_REPLICAS"] = str(self._wiring.nats_replicas)
-        return self._worker(f"projector-{number}", "projector", own, port, Rank.PROJECTOR)
-
-    def notifier(self, number: int, port: int) -> Process:
-        """It needs no server but Postgres."""
-        own = {
-            _DATABASE_URL: self._wiring.services["notifier"].database_url,
-            _WEBHOOK_ALLOW: ",".join(self._wiring.webhook_allow),
-            "AGENTCHAT_HEALTH_PORT": str(port),
+    def tool_runner(self, number: int) -> Process:
+        env = self._keys | {
+            "AGENTCHAT_MCP_ALLOW": self._allowed["AGENTCHAT_MCP_ALLOW"],
+            "AGENTCHAT_PUBLIC_URL": self._inherited.get("AGENTCHAT_PUBLIC_URL") or self._public_url,
         }
-        after = (*(name for name in self._wiring.after if name == "postgres"), PREPARE)
-        name, env = f"notifier-{number}", self._secret | own
-        metrics = HttpProbe(port, "/metrics")
-        return self._process(name, "notifier", env, HttpProbe(port), Rank.PROJECTOR, after, metrics)
+        return self._service("tool_runner", number, env, Rank.TOOL_RUNNER)
 
-    def console(self, port: int, health_port: int, services: tuple[str, ...]) -> Process:
-        """On loopback it is open to everybody there; `services` are what its health page looks at."""
-        own = {
+    def projector(self, number: int) -> Process:
+        return self._service("projector", number, {_PROVISIONER_URL: self._owner.nats}, Rank.PROJECTOR)
+
+    def notifier(self, number: int) -> Process:
+        env = self._keys | {"AGENTCHAT_WEBHOOK_ALLOW": self._allowed["AGENTCHAT_WEBHOOK_ALLOW"]}
+        return self._service("notifier", number, env, Rank.PROJECTOR)
+
+    def console(self, port: int, watched: tuple[str, ...]) -> Process:
+        """Describe the console, which is open to everybody on loopback and watches these services."""
+        env = self._keys | self._embeddings | self._allowed
+        env |= {
             "AGENTCHAT_CONSOLE_PORT": str(port),
-            "AGENTCHAT_HEALTH_PORT": str(health_port),
-            "AGENTCHAT_CONSOLE_SERVICES": ",".join(services),
+            "AGENTCHAT_CONSOLE_SERVICES": ",".join(watched),
             "AGENTCHAT_CONSOLE_URL": "",
-            _MODEL_ALLOW: ",".join(self._wiring.model_allow),
-            _MCP_ALLOW: ",".join(self._wiring.mcp_allow),
-            _WEBHOOK_ALLOW: ",".join(self._wiring.webhook_allow),
         }
-        env = self._servers("console") | self._secret | self._embeddings | own
+        return self._service("console", 1, env, Rank.GATEWAY, HttpProbe(port))
+
+    def demo_server(self, name: str, port_variable: str, port: int) -> Process:
+        """Describe a demo, which knows nothing of the rest and needs no server."""
+        env = {port_variable: str(port)}
+        return self._process(name, name.replace("-", "_"), env, HttpProbe(port), Rank.DEMO, after=())
+
+    def _service(
+        self, service: Service, number: int, env: dict[str, str], rank: Rank, probe: HttpProbe | None = None
+    ) -> Process:
+        """Describe a service with its own logins; its health address is its probe if it has no other."""
+        urls = self._logins[service]
+        env = env | {_DATABASE_URL: urls.database}
+        if service != "notifier":
+            env[_NATS_URL] = urls.nats
+        if service in _COUNTING_SERVICES:
+            env[_REDIS_URL] = urls.redis
+        health_port = free_port(env.get("AGENTCHAT_HOST", LOOPBACK))
+        env[_HEALTH_PORT] = str(health_port)
+        host = probe.host if probe else LOOPBACK
         return self._process(
-            *("console-1", "console", env, HttpProbe(port), Rank.GATEWAY),
-            metrics=HttpProbe(health_port, "/metrics"),
+            f"{service.replace('_', '-')}-{number}",
+            service,
+            env,
+            probe or HttpProbe(health_port),
+            rank,
+            metrics_url=HttpProbe(health_port, "/metrics", host).url,
         )
-
-    def mcp_demo(self, port: int) -> Process:
-        return self._demo("mcp-demo", "mcp_demo", {"AGENTCHAT_MCP_PORT": str(port)}, port)
-
-    def model_demo(self, port: int) -> Process:
-        return self._demo("model-demo", "model_demo", {"AGENTCHAT_MODEL_PORT": str(port)}, port)
-
-    def _worker(self, name: str, package: Service, own: dict[str, str], port: int, rank: int) -> Process:
-        env = self._servers(package) | {"AGENTCHAT_HEALTH_PORT": str(port)} | own
-        metrics = HttpProbe(port, "/metrics")
-        return self._process(name, package, env, HttpProbe(port), rank, metrics=metrics)
-
-    def _servers(self, service: Service) -> dict[str, str]:
-        """Its own logins; only those that count requests are given Redis."""
-        own = self._wiring.services[service]
-        counters = {_REDIS_URL: own.redis_url} if service in _COUNTS else {}
-        return {_DATABASE_URL: own.database_url, _NATS_URL: own.nats_url} | counters
-
-    def _demo(self, name: str, package: str, own: dict[str, str], port: int) -> Process:
-        """The demos know nothing of the rest, and need no server."""
-        return self._process(name, package, own, HttpProbe(port), Rank.DEMO, ())
 
     def _process(
         self,
@@ -239,9 +193,10 @@ class Services:
         module: str,
         env: dict[str, str],
         probe: HttpProbe | None,
-        rank: int,
+        rank: Rank,
+        *,
         after: tuple[str, ...] | None = None,
-        metrics: HttpProbe | None = None,
+        metrics_url: str | None = None,
     ) -> Process:
         return Process(
             name=name,
@@ -249,18 +204,25 @@ class Services:
             env=self._inherited | env,
             log=self._folder.log(name),
             probe=probe,
-            metrics_url=None if metrics is None else metrics.url,
+            metrics_url=metrics_url,
             version=metadata.version("agentchat"),
-            after=(*self._wiring.after, PREPARE) if after is None else after,
+            after=(*self._after, PREPARE) if after is None else after,
             stop_rank=rank,
         )
 
 
-def numbered(count: int, make: Callable[[int, int], Process], ports: Callable[[], int]) -> list[Process]:
-    """`count` processes, numbered from 1, each on a port of its own."""
-    return [make(number, ports()) for number in range(1, count + 1)]
+def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what every service gets of the environment: no secrets, and no proxy between the services."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name.removesuffix(FILE_SUFFIX) not in _SECRETS | _SLOWS_STARTS and not name.startswith(_SIGN_IN)
+    }
+    outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
+    bypass = ",".join(filter(None, (LOOPBACK, "localhost", outside)))
+    return kept | {"NO_PROXY": bypass, "no_proxy": bypass, "AGENTCHAT_HOST": LOOPBACK}
 
 
 def reachable(host: str) -> str:
-    """An address to reach a server by that listens on `host`."""
+    """Return an address to reach a server by that listens on `host`."""
     return {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(host, host)  # noqa: S104 - compared, not bound

@@ -1,4 +1,4 @@
-"""What the environment sets for `agentchat up` (design 8)."""
+"""The settings of `agentchat up`."""
 
 from typing import Annotated
 
@@ -17,11 +17,12 @@ CONSOLE_PORT = "AGENTCHAT_CONSOLE_PORT"
 class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     """A port of 0 is any free one. A server's URL that is set is used instead of an embedded server.
 
-    `secret_key` and `admin_token`: those kept in the run folder where they are not set.
+    `port`: 8080 if it is not set, or a free one if that is in use. `secret_key` and `admin_token`: those kept
+    in the run folder if they are not set.
     """
 
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
-    port: Annotated[Port, Setting(GATEWAY_PORT)] = 8080
+    port: Annotated[Port | None, Setting(GATEWAY_PORT)] = None
     mcp_port: Annotated[Port, Setting(MCP_PORT)] = 0
     console_port: Annotated[Port, Setting(CONSOLE_PORT)] = 0
     database_url: Annotated[str | None, Setting("AGENTCHAT_DATABASE_URL", secret=True)] = None
@@ -42,11 +43,9 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of each service that may run several times, and of the nodes of an embedded NATS."""
+    """How many of each service that may run several times."""
 
     gateways: int = 1
     orchestrators: int = 1
     tool_runners: int = 1
     projectors: int = 1
-    notifiers: int = 1
-    nats_nodes: int = 1

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 import msgspec
 
 from bus.users import PROVISIONER
-from ops import demo
+from ops import demo, ports
 from ops.demo import Demo
 from ops.environment import Environment
 from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
-from ops.ports import ANY_LOOPBACK, LOOPBACK, Ports
+from ops.ports import LOOPBACK, free_port
 from ops.process import Process
 from ops.servers import nats, valkey
 from ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
-from ops.services import Addresses, ModelServer, Rank, Services, Wiring, numbered, reachable
+from ops.services import Rank, Services, Urls, reachable
 from ops.settings import CONSOLE_PORT, GATEWAY_PORT, MCP_PORT, Counts, UpSettings
 from runtime.roles import OPERATOR, SERVICES, Service, role_of
 
@@ -33,107 +33,92 @@ class Servers(msgspec.Struct, frozen=True):
     """The embedded servers, and how each user reaches these and those that run elsewhere."""
 
     processes: tuple[Process, ...]
-    owner: Addresses
+    owner: Urls
     """Migrates the database and makes streams; in tests the database's superuser."""
-    operator: Addresses
-    services: dict[Service, Addresses]
+    operator: Urls
+    services: dict[Service, Urls]
 
     @property
     def database_url(self) -> str:
-        return self.owner.database_url
+        return self.owner.database
 
     @property
     def nats_url(self) -> str:
-        return self.owner.nats_url
+        return self.owner.nats
 
     @property
     def redis_url(self) -> str:
-        return self.owner.redis_url
+        return self.owner.redis
 
 
 def describe_servers(
     folder: RunFolder,
-    ports: Ports,
     key: str,
     settings: UpSettings = UpSettings(),  # noqa: B008 - frozen
     *,
     fast: bool = False,
-    nats_nodes: int = 1,
 ) -> Servers:
-    """An embedded server for each URL that is not set; a URL that is set is used by all users.
+    """Describe an embedded server for each URL that is not set; a URL that is set is used by all users.
 
-    `key` makes the passwords. `fast` is for tests: Postgres without durability, its superuser the owner.
-    Raises SetupError for a number of `nats_nodes` that cannot work.
+    Args:
+        key: Makes the passwords.
+        fast: For tests: Postgres without durability, its superuser the owner.
     """
     processes: list[Process] = []
-    cluster, port = Cluster(folder, key, fast=fast), 0
-    nats_ports: tuple[int, ...] = ()
-    redis_port, users_key = 0, None if fast else key
+    cluster = Cluster(folder, key, fast=fast)
+    database_port, nats_port, redis_port = free_port(), free_port(), free_port()
+    users_key = None if fast else key
     if settings.database_url is None:
-        port = ports.free()
-        processes.append(cluster.process(port, stop_rank=Rank.SERVER))
+        processes.append(cluster.process(database_port, stop_rank=Rank.SERVER))
     if settings.nats_url is None:
-        nodes, nats_ports = nats.processes(folder, ports, nats_nodes, key=users_key, stop_rank=Rank.SERVER)
-        processes += nodes
-    elif nats_nodes > 1:
-        raise SetupError("AGENTCHAT_NATS_URL is set: there are no embedded NATS nodes then")
+        processes.append(nats.process(folder, nats_port, key=users_key, stop_rank=Rank.SERVER))
     if settings.redis_url is None:
-        redis_port = ports.free()
         processes.append(valkey.process(folder, redis_port, key=users_key, stop_rank=Rank.SERVER))
 
-    def addresses(role: str, user: str) -> Addresses:
-        return Addresses(
-            database_url=settings.database_url or cluster.url(port, role),
-            nats_url=settings.nats_url or nats.urls(nats_ports, users_key, user),
-            redis_url=settings.redis_url or valkey.url(redis_port, users_key, user),
+    def urls(role: str, user: str) -> Urls:
+        return Urls(
+            database=settings.database_url or cluster.url(database_port, role),
+            nats=settings.nats_url or nats.url(nats_port, users_key, user),
+            redis=settings.redis_url or valkey.url(redis_port, users_key, user),
         )
 
     return Servers(
         tuple(processes),
-        owner=addresses(SUPERUSER if fast else OWNER, PROVISIONER),
-        operator=addresses(OPERATOR, "operator"),
-        services={each: addresses(role_of(each), each.replace("_", "-")) for each in SERVICES},
+        owner=urls(SUPERUSER if fast else OWNER, PROVISIONER),
+        operator=urls(OPERATOR, "operator"),
+        services={each: urls(role_of(each), each.replace("_", "-")) for each in SERVICES},
     )
 
 
 def describe(
     folder: RunFolder,
-    ports: Ports,
     secrets: Secrets,
     settings: UpSettings,
     counts: Counts,
     environ: Mapping[str, str] = os.environ,
 ) -> Stack:
-    """Takes the ports. Raises SetupError where one is taken, or a program is missing."""
-    first_port = ports.take(GATEWAY_PORT, settings.port, settings.host)
-    gateway_ports = [first_port, *(ports.free(settings.host) for _ in range(counts.gateways - 1))]
-    model_port = ports.free()
-    mcp_port = _kept_port(ports, MCP_PORT, settings.mcp_port, folder, 20_000)
-    console_port = _kept_port(ports, CONSOLE_PORT, settings.console_port, folder, 10_000)
-    servers = describe_servers(folder, ports, secrets.servers_key, settings, nats_nodes=counts.nats_nodes)
-    mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
-    model_url = f"http://{LOOPBACK}:{model_port}"
+    """Choose the ports and describe every process. Raises SetupError if a port is in use."""
+    gateway_ports = [_gateway_port(settings)]
+    gateway_ports += [free_port(settings.host) for _ in range(counts.gateways - 1)]
+    model_port = free_port()
+    mcp_port = _kept_port(MCP_PORT, settings.mcp_port, folder, 20_000)
+    console_port = _kept_port(CONSOLE_PORT, settings.console_port, folder, 10_000)
     host = reachable(settings.host)
     shown_host = f"[{host}]" if ":" in host else host
     gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
-    wiring = Wiring(
-        owner=servers.owner,
-        services=servers.services,
-        secret_key=settings.secret_key or secrets.secret_key,
-        previous_secret_keys=_previous_keys(secrets, settings),
-        admin_token=settings.admin_token or secrets.admin_token,
-        demo_key=secrets.api_key,
-        mcp_allow=(*settings.mcp_allow, *ANY_LOOPBACK),
-        model_allow=(*settings.model_allow, *ANY_LOOPBACK),
-        webhook_allow=(*settings.webhook_allow, *ANY_LOOPBACK),
-        anthropic=_model_server(settings.anthropic_base_url, settings.anthropic_api_key, model_url),
-        openai=_model_server(settings.openai_base_url, settings.openai_api_key, f"{model_url}/v1"),
-        host=settings.host,
-        public_url=gateway_urls[0],
-        nats_replicas=counts.nats_nodes,
+    servers = describe_servers(folder, secrets.servers_key, settings)
+    services = Services(
+        folder,
+        settings,
+        secrets,
+        servers.owner,
+        servers.services,
         after=tuple(process.name for process in servers.processes),
+        model_url=f"http://{LOOPBACK}:{model_port}",
+        public_url=gateway_urls[0],
+        environ=environ,
     )
-    services = Services(folder, wiring, environ)
+    mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
     demo_data = Demo(
         api_key=secrets.api_key,
         starter_api_key=secrets.starter_api_key,
@@ -143,73 +128,63 @@ def describe(
         openai_key=settings.openai_api_key,
     )
     serving = (
-        services.mcp_demo(mcp_port),
-        services.model_demo(model_port),
-        *numbered(counts.projectors, services.projector, ports.free),
-        *numbered(counts.notifiers, services.notifier, ports.free),
-        *numbered(counts.tool_runners, services.tool_runner, ports.free),
-        *numbered(counts.orchestrators, services.orchestrator, ports.free),
-        *numbered(
-            counts.gateways,
-            lambda number, port: services.gateway(number, port, ports.free()),
-            iter(gateway_ports).__next__,
-        ),
+        services.demo_server("mcp-demo", "AGENTCHAT_MCP_PORT", mcp_port),
+        services.demo_server("model-demo", "AGENTCHAT_MODEL_PORT", model_port),
+        *map(services.projector, range(1, counts.projectors + 1)),
+        services.notifier(1),
+        *map(services.tool_runner, range(1, counts.tool_runners + 1)),
+        *map(services.orchestrator, range(1, counts.orchestrators + 1)),
+        *(services.gateway(number, port) for number, port in enumerate(gateway_ports, 1)),
     )
     watched = tuple(f"{each.name}={each.metrics_url}" for each in serving if each.metrics_url)
     processes = (
         *servers.processes,
         services.prepare(demo_data),
         *serving,
-        services.console(console_port, ports.free(), watched),
+        services.console(console_port, watched),
     )
-    addresses = gateway_urls, mcp_base_url, f"http://{LOOPBACK}:{console_port}"
-    return Stack(processes, _environment(*addresses, servers.operator, wiring, secrets))
-
-
-def _model_server(base_url: str, api_key: str | None, offline_url: str) -> ModelServer:
-    """The provider, where there is a key for it, else the offline model."""
-    return ModelServer(base_url, api_key) if api_key else ModelServer(offline_url, demo.OFFLINE_KEY)
-
-
-def _previous_keys(secrets: Secrets, settings: UpSettings) -> tuple[str, ...]:
-    """Those of the run folder count only with its own key."""
-    kept = () if settings.secret_key else secrets.previous_secret_keys
-    return (*settings.previous_secret_keys, *kept)
-
-
-def _environment(
-    gateway_urls: tuple[str, ...],
-    mcp_base_url: str,
-    console_url: str,
-    operator: Addresses,
-    wiring: Wiring,
-    secrets: Secrets,
-) -> Environment:
-    return Environment(
-        base_url=gateway_urls[0],
-        gateway_urls=gateway_urls,
-        mcp_base_url=mcp_base_url,
-        console_url=console_url,
-        nats_url=operator.nats_url,
-        database_url=operator.database_url,
-        redis_url=operator.redis_url,
-        api_key=secrets.api_key,
-        agent_id=demo.AGENT_ID,
-        retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,
-        openai_agent_id=demo.OPENAI_AGENT_ID,
-        starter_api_key=secrets.starter_api_key,
-        starter_agent_id=demo.STARTER_AGENT_ID,
-        load_api_key=secrets.load_api_key,
-        load_agent_id=demo.LOAD_AGENT_ID,
-        admin_token=wiring.admin_token,
+    return Stack(
+        processes,
+        Environment(
+            base_url=gateway_urls[0],
+            gateway_urls=gateway_urls,
+            mcp_base_url=mcp_base_url,
+            console_url=f"http://{LOOPBACK}:{console_port}",
+            nats_url=servers.operator.nats,
+            database_url=servers.operator.database,
+            redis_url=servers.operator.redis,
+            api_key=secrets.api_key,
+            agent_id=demo.AGENT_ID,
+            retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,
+            openai_agent_id=demo.OPENAI_AGENT_ID,
+            starter_api_key=secrets.starter_api_key,
+            starter_agent_id=demo.STARTER_AGENT_ID,
+            load_api_key=secrets.load_api_key,
+            load_agent_id=demo.LOAD_AGENT_ID,
+            admin_token=settings.admin_token or secrets.admin_token,
+        ),
     )
 
 
-def _kept_port(ports: Ports, setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
-    """The port that is wanted; for 0 the same free one at each start, from `lowest` on.
+def _gateway_port(settings: UpSettings) -> int:
+    """Return the port that is set; without a setting 8080, or a free port if that is in use."""
+    if settings.port is None:
+        return free_port(settings.host, preferred=ports.GATEWAY_PORT)
+    return _chosen_port(GATEWAY_PORT, settings.port, settings.host)
+
+
+def _chosen_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
+    """Return the port that is wanted, any free one for 0. Raises SetupError if it is in use."""
+    if wanted and not ports.is_free(wanted, host):
+        raise SetupError(f"port {wanted} on {host} is in use; choose another by {setting} (0: any)")
+    return wanted or free_port(host)
+
+
+def _kept_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
+    """Return the port that is wanted; for 0 the same free one at each start, from `lowest` on.
 
     So agents keep the demo tool server's address, and their version; and a bookmark of the console stays.
     """
     if wanted:
-        return ports.take(setting, wanted)
-    return ports.free(first=lowest + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000)
+        return _chosen_port(setting, wanted)
+    return free_port(preferred=lowest + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000)

@@ -14,7 +14,7 @@ import msgspec
 from ops import record
 from ops.errors import StackError, StartError
 from ops.folder import RunFolder
-from ops.probes import reason_unready, wait_ready, wait_unhealthy
+from ops.probes import reason_unready, wait_ready
 from ops.process import Child, Process, Spawn, spawn
 from ops.stack_report import Report, tail
 
@@ -23,7 +23,7 @@ _STARTS = 3
 _WRONG_SETTINGS = 2
 _NOT_STARTED = 126
 _STEADY_SECONDS = 60.0
-_LONGEST_PAUSE = 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
 class Running(msgspec.Struct):
@@ -61,10 +61,17 @@ class Supervisor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stop()
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        running = sorted(self._running.values(), key=lambda one: one.process.stop_rank)
+        for _, group in itertools.groupby(running, key=lambda one: one.process.stop_rank):
+            await asyncio.gather(*map(self._end, group))
+        self._running.clear()
+        self._folder.processes.unlink(missing_ok=True)
 
     async def wait_up(self, seconds: float) -> None:
-        """Return when every process is ready. Raises StackError where one does not get there in time."""
+        """Return when every process is ready. Raises StackError if one does not get there in time."""
         ready, failed = asyncio.create_task(self._all_ready()), asyncio.create_task(self.wait_failed())
         try:
             async with asyncio.timeout(seconds):
@@ -85,11 +92,7 @@ class Supervisor:
 
     async def wait_failed(self) -> None:
         """Return never; raise the StackError of a process that cannot be kept running."""
-        waiting = set(self._keepers)
-        while waiting:
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for keeper in done:
-                keeper.result()
+        await asyncio.gather(*map(asyncio.shield, self._keepers))
         await asyncio.Event().wait()
 
     def kill_services(self) -> None:
@@ -109,16 +112,14 @@ class Supervisor:
             code, log_offset = await self._run(process, began)
             if process.probe is None and code == 0:
                 return
-            if time.monotonic() - began >= _STEADY_SECONDS:
-                failures = 0
-            failures += 1
+            failures = 1 if time.monotonic() - began >= _STEADY_SECONDS else failures + 1
             self._give_up_on(process, code, failures, log_offset)
-            pause = 0.1 if failures == 1 else min(2.0 ** (failures - 2), _LONGEST_PAUSE)
-            self._report.died(process.name, _how(code), process.log, log_offset, pause)
+            pause = min(_FIRST_PAUSE * 4.0 ** (failures - 1), _LONGEST_PAUSE)
+            self._report.died(process.name, _describe_exit(code), process.log, log_offset, pause)
             await asyncio.sleep(pause)
 
     async def _run(self, process: Process, began: float) -> tuple[int, int]:
-        """From its start to its end; returns its exit code and where in the log it began."""
+        """Run it from its start to its end; return its exit code and where in the log it began."""
         log_offset = process.log.stat().st_size if process.log.exists() else 0
         try:
             await process.prepare()
@@ -134,35 +135,20 @@ class Supervisor:
         try:
             if process.probe is not None:
                 watching = asyncio.create_task(wait_ready(process.probe))
-                try:
-                    await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    watching.cancel()
+                await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
+                watching.cancel()
                 if not ending.done():
-                    self._is_ready(process, began)
-            code = await self._until_ended(process, ending)
-            if process.probe is None and code == 0:
-                self._is_ready(process, began)
+                    self._note_ready(process, began)
+            code = await ending
         finally:
             ending.cancel()
+        if process.probe is None and code == 0:
+            self._note_ready(process, began)
         del self._running[process.name]
         self._write_record()
         return code, log_offset
 
-    async def _until_ended(self, process: Process, ending: asyncio.Task[int]) -> int:
-        """Its exit code; an unhealthy one is stopped."""
-        if process.health is not None and not ending.done():
-            watching = asyncio.create_task(wait_unhealthy(process.health))
-            try:
-                await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
-                if not ending.done():
-                    self._report.note(f"{process.name} is unhealthy and is restarted: {watching.result()}")
-                    await self._end(self._running[process.name])
-            finally:
-                watching.cancel()
-        return await ending
-
-    def _is_ready(self, process: Process, began: float) -> None:
+    def _note_ready(self, process: Process, began: float) -> None:
         if not self._ready[process.name].is_set():
             self._report.ready(process.name, time.monotonic() - began)
         elif process.probe is not None:
@@ -170,12 +156,13 @@ class Supervisor:
         self._ready[process.name].set()
 
     def _give_up_on(self, process: Process, code: int, failures: int, log_offset: int) -> None:
-        """While the stack starts, a process that cannot start ends it; later each is tried for ever."""
+        """Raise StartError while the stack starts and a process cannot; later each is tried for ever."""
         if self._up or (process.probe is not None and code != _WRONG_SETTINGS and failures < _STARTS):
             return
-        if len(tail(process.log, log_offset)) > 1:
-            self._report.died(process.name, _how(code), process.log, log_offset, None)
-        last = (tail(process.log, log_offset) or [_how(code)])[-1]
+        lines = tail(process.log, log_offset)
+        if len(lines) > 1:
+            self._report.died(process.name, _describe_exit(code), process.log, log_offset, None)
+        last = lines[-1] if lines else _describe_exit(code)
         raise StartError(f"{process.name} does not start: {last} (its log: {process.log})")
 
     async def _why_not_up(self, seconds: float) -> str:
@@ -187,16 +174,6 @@ class Supervisor:
                     f"(its log: {process.log})"
                 )
         return f"not up after {seconds:g} s"
-
-    async def _stop(self) -> None:
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
-        running = sorted(self._running.values(), key=lambda one: one.process.stop_rank)
-        for _, group in itertools.groupby(running, key=lambda one: one.process.stop_rank):
-            await asyncio.gather(*map(self._end, group))
-        self._running.clear()
-        self._folder.processes.unlink(missing_ok=True)
 
     async def _end(self, running: Running) -> None:
         """Ask it to stop and give it its time; then kill it."""
@@ -235,7 +212,7 @@ class Supervisor:
         )
 
 
-def _how(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
     with contextlib.suppress(ValueError):

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
-from ops import environment, folder_secrets, record
+from ops import environment, folder_secrets
 from ops.environment import Environment
 from ops.errors import SetupError
 from ops.folder import RunFolder
-from ops.ports import Ports
+from ops.ports import GATEWAY_PORT
 from ops.process import Spawn, spawn
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
@@ -30,25 +30,27 @@ def up(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SE
     began = time.monotonic()
     try:
         settings = load(UpSettings)
-        if settings.secret_key is not None:
-            folder_secrets.check_key(settings.secret_key)
-        for key in settings.previous_secret_keys:
-            folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
     except SettingsError as error:
         raise SetupError(str(error)) from None
+    if settings.secret_key is not None:
+        folder_secrets.check_key(settings.secret_key)
+    for key in settings.previous_secret_keys:
+        folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
     folder = environment.run_folder()
     folder.create()
-    report = Report()
-    with folder.locked(), contextlib.closing(Ports()) as ports:
-        kept = folder_secrets.keep(folder.secrets)
-        stack = describe(folder, ports, kept, settings, counts)
-        asyncio.run(_run(folder, stack, report, began, spawn, start_seconds))
+    with folder.locked():
+        stack = describe(folder, folder_secrets.keep(folder.secrets), settings, counts)
+        is_moved = settings.port is None and not stack.environment.base_url.endswith(f":{GATEWAY_PORT}")
+        asyncio.run(_run(folder, stack, began, spawn, start_seconds, is_moved=is_moved))
 
 
 async def _run(
-    folder: RunFolder, stack: Stack, report: Report, began: float, spawn: Spawn, start_seconds: float
+    folder: RunFolder, stack: Stack, began: float, spawn: Spawn, start_seconds: float, *, is_moved: bool
 ) -> None:
-    await _clear(folder, stack, report)
+    report = Report()
+    folder.demo_env.unlink(missing_ok=True)
+    for process in stack.processes:
+        folder.begin_log(process.name)
     stop = asyncio.Event()
     supervisor = Supervisor(folder, stack.processes, report, spawn)
 
@@ -64,7 +66,9 @@ async def _run(
                 await _until(stop, supervisor.wait_up(start_seconds))
                 if not stop.is_set():
                     environment.write(folder, stack.environment)
-                    _print(banner(folder, stack.environment, time.monotonic() - began))
+                    text = banner(folder, stack.environment, time.monotonic() - began, is_moved=is_moved)
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
                     await _until(stop, supervisor.wait_failed())
             finally:
                 folder.demo_env.unlink(missing_ok=True)
@@ -72,22 +76,8 @@ async def _run(
     report.note("stopped")
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
-async def _clear(folder: RunFolder, stack: Stack, report: Report) -> None:
-    """Ends processes of a killed stack and removes its demo.env. Logs are rotated."""
-    folder.demo_env.unlink(missing_ok=True)
-    if left := await record.end_survivors(folder):
-        report.note(f"ended processes of an earlier start: {', '.join(left)}")
-    for process in stack.processes:
-        folder.begin_log(process.name)
-
-
 async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Until `work` is done, or `stop` is set: then it is cancelled. Raises what `work` raises."""
+    """Await `work` until `stop` is set: then it is cancelled. Raises what `work` raises."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +91,7 @@ async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None
 
 @contextlib.contextmanager
 def ending_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C; `kill`, and a terminal that is closed, unless `nohup` had it ignored."""
+    """Handle Ctrl-C, `kill`, and a terminal that is closed, unless `nohup` had that ignored."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -115,13 +105,14 @@ def ending_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None])
             loop.remove_signal_handler(number)
 
 
-def banner(folder: RunFolder, environment: Environment, seconds: float) -> str:
-    """Addresses, and a request to paste for each endpoint."""
+def banner(folder: RunFolder, environment: Environment, seconds: float, *, is_moved: bool) -> str:
+    """Return addresses, and a request to paste for each endpoint."""
+    note = f"  (port {GATEWAY_PORT} is in use; AGENTCHAT_PORT chooses another)" if is_moved else ""
     return f"""
 Agent Chat Service is up ({seconds:.1f} s).
 
   console      {environment.console_url}
-  chat API     {", ".join(environment.gateway_urls)}
+  chat API     {", ".join(environment.gateway_urls)}{note}
   try it out   {environment.base_url}/docs, or {_shown(Path(sys.argv[0]))} chat
   tool server  {environment.mcp_base_url}/api/mcp
   keys, URLs   {_shown(folder.demo_env)}
@@ -149,6 +140,6 @@ curl {options}-sS {environment.base_url}{path} \\
 
 
 def _shown(path: Path) -> str:
-    """Relative where that is shorter."""
+    """Return the path relative to this folder if that is shorter."""
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else str(path)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -139,7 +140,8 @@ def _provisioner(environ: Mapping[str, str], nats_url: str | None) -> str | None
     """The running stack's, where its NATS is an embedded one."""
     if nats_url is None or user_of(nats_url) != OPERATOR:
         return nats_url
-    return nats.for_user(nats_url, _stored(environ, PROVISIONER_URL).servers_key, PROVISIONER)
+    port = urlsplit(nats_url).port or 0
+    return nats.url(port, _stored(environ, PROVISIONER_URL).servers_key, PROVISIONER)
 
 
 def _stored(environ: Mapping[str, str], variable: str) -> Secrets:

@@ -19,11 +19,10 @@ from ops.backup.manifest import verify
 from ops.connections import failures_in_one_line
 from ops.errors import RefusedError, StackError
 from ops.folder import RunFolder, write_private
-from ops.ports import Ports
-from ops.process import Process, nothing
+from ops.ports import free_port
+from ops.process import Process, prepare_nothing
 from ops.replay.feed_command import refeed
 from ops.replay.lost_events import LostEvents, lines_of, lost_between
-from ops.servers.nats import stored_nodes
 from ops.servers.postgres_server import Cluster
 from ops.stack import Servers, describe_servers
 from ops.stack_report import Report, tail
@@ -58,17 +57,17 @@ def restore(path: Path, *, at: datetime | None, replace: bool, as_json: bool) ->
     verify(chosen)
     folder = environment.run_folder()
     folder.create()
-    with folder.locked(), contextlib.closing(Ports()) as ports:
+    with folder.locked():
         _check(folder, backups, replace=replace)
         there = folder.secrets if folder.secrets.exists() or not backups.secrets.exists() else backups.secrets
         key = folder_secrets.keep(there).servers_key
-        made = asyncio.run(_recovered(folder, backups, chosen, at, key, ports))
+        made = asyncio.run(_recovered(folder, backups, chosen, at, key))
         if there != folder.secrets:
             write_private(folder.secrets, there.read_bytes())
         replaced = _put_in_place(folder, made)
         try:
             with failures_in_one_line():
-                done = asyncio.run(_made_right(folder, key, ports, str(chosen), replaced))
+                done = asyncio.run(_made_right(folder, key, str(chosen), replaced))
         except (StackError, BusUnavailable) as error:
             raise RefusedError(
                 f"Postgres is restored, but EVENTS does not fit it: {error}; do it again with --replace"
@@ -91,7 +90,7 @@ def _check(folder: RunFolder, backups: BackupFolder, *, replace: bool) -> None:
 
 
 async def _recovered(
-    folder: RunFolder, backups: BackupFolder, chosen: Path, at: datetime | None, key: str, ports: Ports
+    folder: RunFolder, backups: BackupFolder, chosen: Path, at: datetime | None, key: str
 ) -> RunFolder:
     """A folder next to the run folder's data, in which Postgres has come to the time, or to the log's end.
 
@@ -113,7 +112,7 @@ async def _recovered(
         (made.postgres / "recovery.signal").touch()
         cluster = Cluster(made, key)
         cluster.own()
-        server = msgspec.structs.replace(cluster.process(ports.free()), prepare=nothing)
+        server = msgspec.structs.replace(cluster.process(free_port()), prepare=prepare_nothing)
         async with Supervisor(made, [server], _Quiet()) as supervisor:
             await supervisor.wait_up(_RECOVERY_SECONDS)
     except BaseException as error:
@@ -163,17 +162,15 @@ def _put_in_place(folder: RunFolder, made: RunFolder) -> str | None:
     return replaced
 
 
-async def _made_right(
-    folder: RunFolder, key: str, ports: Ports, chosen: str, replaced: str | None
-) -> Restored:
+async def _made_right(folder: RunFolder, key: str, chosen: str, replaced: str | None) -> Restored:
     """Positions after all that consumers may know, and EVENTS as the log is."""
-    servers = describe_servers(folder, ports, key, nats_nodes=stored_nodes(folder) or 1)
+    servers = describe_servers(folder, key)
     wanted = [each for each in servers.processes if each.name != "valkey"]
     async with _served(folder, wanted, servers) as (pool, bus):
         log = Log(pool)
         head, end = await log.head(), await bus.feed.end()
         async with Bus.connect(
-            servers.operator.nats_url, name="agentchat restore", on_lost=lambda: None
+            servers.operator.nats, name="agentchat restore", on_lost=lambda: None
         ) as operator:
             lost = await lost_between(operator, head, end.position + 1)
         next_position = await _leave_positions_out(pool, end.position)

@@ -28,8 +28,7 @@ from ops.evals.show_suite import suite_errors
 from ops.evals.suite_session import STOPPED, SuiteSession
 from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
-from ops.ports import ANY_LOOPBACK, LOOPBACK, Ports
-from ops.services import ModelServer, Services, Wiring
+from ops.services import Services
 from ops.settings import UpSettings
 from ops.stack import Servers, describe_servers
 from ops.stack_report import QuietReport
@@ -60,7 +59,7 @@ def run_embedded(session: SuiteSession, plan: RunPlan) -> SuiteRun:
 
 
 async def _run(
-    session: SuiteSession, plan: RunPlan, settings: UpSettings, models: dict[str, ModelServer]
+    session: SuiteSession, plan: RunPlan, settings: UpSettings, models: dict[str, tuple[str, str]]
 ) -> SuiteRun:
     working = asyncio.current_task()
     assert working is not None, "it is the task of the command"
@@ -75,27 +74,33 @@ async def _run(
 
 @contextlib.asynccontextmanager
 async def _service(
-    plan: RunPlan, settings: UpSettings, models: dict[str, ModelServer]
+    plan: RunPlan, settings: UpSettings, models: dict[str, tuple[str, str]]
 ) -> AsyncIterator[tuple[Bus, SuiteAgent]]:
     """A connection to it, and the agent as it is known there. Raises StackError."""
     calls_tools = plan.tools.unrecorded == "live"
-    with (
-        tempfile.TemporaryDirectory(prefix="agentchat-eval-") as path,
-        contextlib.closing(Ports()) as ports,
-    ):
+    with tempfile.TemporaryDirectory(prefix="agentchat-eval-") as path:
         folder, secrets = RunFolder(Path(path)), Secrets()
         folder.path.chmod(0o711)  # Postgres may be run by another user, who has to pass through it
         folder.create()
-        servers = describe_servers(folder, ports, secrets.servers_key)
-        services = Services(folder, _wiring(servers, secrets, settings, models))
-        processes = [*servers.processes, services.prepare(None), services.orchestrator(1, ports.free())]
+        servers = describe_servers(folder, secrets.servers_key)
+        services = Services(
+            folder,
+            _with_models(settings, models),
+            secrets,
+            servers.owner,
+            servers.services,
+            after=tuple(process.name for process in servers.processes),
+            model_url="",
+            public_url="",
+        )
+        processes = [*servers.processes, services.prepare(None), services.orchestrator(1)]
         if calls_tools:
-            processes.append(services.tool_runner(1, ports.free()))
+            processes.append(services.tool_runner(1))
         async with (
             Supervisor(folder, processes, QuietReport()) as supervisor,
             # As the provisioner it makes the streams, without which no worker is ready.
             Bus.connect(servers.nats_url, name="agentchat eval streams"),
-            Bus.connect(servers.operator.nats_url, name="agentchat eval") as bus,
+            Bus.connect(servers.operator.nats, name="agentchat eval") as bus,
         ):
             await supervisor.wait_up(_START_SECONDS)
             agent = msgspec.structs.replace(plan.agent, version=NO_VERSION)
@@ -104,7 +109,7 @@ async def _service(
             yield bus, _at_default_address(agent)
 
 
-def _models(settings: UpSettings, agent: AgentSettings) -> dict[str, ModelServer]:
+def _models(settings: UpSettings, agent: AgentSettings) -> dict[str, tuple[str, str]]:
     """The providers; the agent's at its own address, if it has one. Raises SetupError without its key."""
     found = {
         "anthropic": (settings.anthropic_base_url, settings.anthropic_api_key),
@@ -114,27 +119,17 @@ def _models(settings: UpSettings, agent: AgentSettings) -> dict[str, ModelServer
         raise SetupError(f"{_KEYS[agent.provider]} is not set: the suite's agent needs the provider's key")
     if agent.base_url is not None:
         found[agent.provider] = (agent.base_url, found[agent.provider][1])
-    return {name: ModelServer(url, key or "") for name, (url, key) in found.items()}
+    return {name: (url, key or "") for name, (url, key) in found.items()}
 
 
-def _wiring(
-    servers: Servers, secrets: Secrets, settings: UpSettings, models: dict[str, ModelServer]
-) -> Wiring:
-    return Wiring(
-        owner=servers.owner,
-        services=servers.services,
-        secret_key=secrets.secret_key,
-        previous_secret_keys=(),
-        admin_token=secrets.admin_token,
-        demo_key="",
-        mcp_allow=(*settings.mcp_allow, *ANY_LOOPBACK),
-        model_allow=settings.model_allow,
-        webhook_allow=(),
-        anthropic=models["anthropic"],
-        openai=models["openai"],
-        host=LOOPBACK,
-        public_url="",
-        after=tuple(process.name for process in servers.processes),
+def _with_models(settings: UpSettings, models: dict[str, tuple[str, str]]) -> UpSettings:
+    (anthropic_url, anthropic_key), (openai_url, openai_key) = models["anthropic"], models["openai"]
+    return msgspec.structs.replace(
+        settings,
+        anthropic_base_url=anthropic_url,
+        anthropic_api_key=anthropic_key or None,
+        openai_base_url=openai_url,
+        openai_api_key=openai_key or None,
     )
 
 

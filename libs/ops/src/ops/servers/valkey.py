@@ -5,7 +5,7 @@ import hashlib
 from ops.folder import RunFolder, write_private
 from ops.folder_secrets import login_password
 from ops.ports import LOOPBACK
-from ops.probes import ValkeyProbe
+from ops.probes import TcpProbe
 from ops.process import Process
 from ops.servers.server_files import package_version, server_environment, settings_file, valkey_server
 
@@ -27,13 +27,13 @@ reads everything else too.
 
 
 def configuration(password: dict[str, str]) -> str:
-    """The users' lines of a settings file, each `password` as ACL rule; nobody else gets in."""
+    """Return the users' lines of a settings file, each `password` as ACL rule; nobody else gets in."""
     lines = (f"user {name} on {password[name]} {rules}" for name, rules in USERS.items())
     return "\n".join(("user default off", *lines, ""))
 
 
 def process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: int = 0) -> Process:
-    """`key` makes the users' passwords; without it anybody may do anything, which is for tests."""
+    """Describe the server. `key` makes the users' passwords; without it anybody may do anything."""
     settings = settings_file("valkey.conf") if key is None else folder.path / "valkey.conf"
 
     async def prepare() -> None:
@@ -48,7 +48,7 @@ def process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: 
         argv=(str(valkey_server()), *map(str, arguments)),
         env=server_environment(),
         log=folder.log(NAME),
-        probe=ValkeyProbe(port),
+        probe=TcpProbe(port),
         prepare=prepare,
         stop_rank=stop_rank,
         is_server=True,
@@ -58,6 +58,6 @@ def process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: 
 
 
 def url(port: int, key: str | None = None, user: str = "") -> str:
-    """The server for a user, or for anybody."""
+    """Return the address of the server for a user, or for anybody."""
     login = "" if key is None else f"{user}:{login_password(key, NAME, user)}@"
     return f"redis://{login}{LOOPBACK}:{port}/0"
