@@ -115,15 +115,17 @@ async def get_stream(request: AnyRequest, what_if_id: FromPath[str], run: str = 
 @post("/what-if/{what_if_id:str}/stop", status_code=200, role=Role.OPERATOR)
 async def post_stop(request: AnyRequest, what_if_id: FromPath[str]) -> Redirect:
     """Delete the runs without an answer; the others stay."""
+    await _view(request, what_if_id, "", "")
     pool = services_of(request).pool
     await what_if_runs.drop_unanswered(pool, what_if_id)
-    is_known = bool(await what_if_runs.find(pool, what_if_id))
-    return Redirect(f"/what-if/{what_if_id}" if is_known else "/what-if", status_code=303)
+    is_left = bool(await what_if_runs.find(pool, what_if_id))
+    return Redirect(f"/what-if/{what_if_id}" if is_left else "/what-if", status_code=303)
 
 
 async def _view(request: AnyRequest, what_if_id: str, trace_id: str, only: str) -> WhatIfView:
     """Raises NotFoundException if the what-if is unknown, NotFound if its agent is."""
-    rows = await what_if_runs.find(services_of(request).pool, what_if_id)
+    pool = services_of(request).pool
+    rows = await what_if_runs.find(pool, what_if_id) if is_uuid(what_if_id) else []
     if not rows:
         raise NotFoundException(_UNKNOWN)
     agent = await find_agent(request, rows[0].agent_id, rows[0].agent_version)
