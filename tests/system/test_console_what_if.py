@@ -64,7 +64,7 @@ async def test_a_page_that_is_opened_later_continues(browser: Browser, agent: Ca
     begun = await browser.post("/what-if", given)
     async with asyncio.timeout(30):
         async with browser.http.stream("GET", f"{begun.url.path}/stream") as response:
-            await anext(response.aiter_bytes())  # the page is closed while the run is answered
+            await anext(response.aiter_raw())  # the page is closed while the run is answered
         while "event: end" not in (await browser.get(f"{begun.url.path}/stream")).text:
             pass
     assert "1 of 1 runs" in text_of((await browser.get(begun.url.path)).text)

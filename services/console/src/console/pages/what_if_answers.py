@@ -91,10 +91,16 @@ async def answer_runs(
     """
     reruns, log = Reruns(bus), Log(pool)
     tasks: dict[asyncio.Task[None], WhatIfRow] = {}
+    claiming: asyncio.Task[WhatIfRow | None] | None = None
     try:
         yield ""
         while True:
-            while len(tasks) < at_once and (row := await what_if_runs.claim(pool, what_if_id)) is not None:
+            while len(tasks) < at_once:
+                claiming = asyncio.create_task(what_if_runs.claim(pool, what_if_id))
+                row = await asyncio.shield(claiming)
+                claiming = None
+                if row is None:
+                    break
                 tasks[asyncio.create_task(_answer(pool, log, reruns, prices, row))] = row
             if not tasks:
                 if all(row.result is not None for row in await what_if_runs.find(pool, what_if_id)):
@@ -114,7 +120,8 @@ async def answer_runs(
     finally:
         for task in tasks:
             task.cancel()
-        await what_if_runs.release(pool, list(tasks.values()))
+        claimed = None if claiming is None else await claiming
+        await what_if_runs.release(pool, [*tasks.values(), *([claimed] if claimed is not None else [])])
 
 
 async def _answer(pool: Pool, log: Log, reruns: Reruns, prices: Prices, row: WhatIfRow) -> None:
