@@ -141,6 +141,6 @@ async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
 
 _IS_SETTLED: LiteralString = """
 SELECT NOT EXISTS (SELECT FROM run_leases)
-   AND (SELECT min(position) FROM read_model_positions)
+   AND (SELECT min(position) FROM projection_positions WHERE name <> 'events_feed')
        >= (SELECT coalesce(max(notification_id), 0) FROM conversation_events)
 """

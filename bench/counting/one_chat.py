@@ -172,7 +172,7 @@ def _conversation(reply: Reply) -> str:
 _IS_LOGGED = "SELECT current_setting('log_statement') = 'all'"
 _HAS_ENDED = "SELECT NOT EXISTS (SELECT FROM run_leases)"
 _IS_PROJECTED = """
-SELECT (SELECT min(position) FROM read_model_positions)
+SELECT (SELECT min(position) FROM projection_positions WHERE name <> 'events_feed')
        >= (SELECT max(notification_id) FROM conversation_events)
 """
 _WRITTEN = """

@@ -27,8 +27,8 @@ from contracts.tool_messages import ServerCheck
 from contracts.values import Decider, Source
 from contracts.webhooks import Attempt, Delivery, OwnedEndpoint
 from conversations.erased_rows import UnfinishedErasure
+from conversations.projections.rebuilding import VerifiedReadModel
 from conversations.projections.usage_table import UsageLine
-from conversations.projections.verifying import VerifiedReadModel
 from conversations.queries.finding_conversations import FoundConversation
 from conversations.queries.under_way import UnderWay
 from directory.agents import AgentSettings
@@ -162,6 +162,7 @@ _STATUS = Status(
         _process("tool-runner-1", "down", "it is started again"),
     ],
     figures=SystemFigures(
+        projector="projector-1",
         runs=UnderWay(open_runs=12, oldest_run_seconds=345.6, approvals=3, waiting_messages=1),
         queues=[QueueStatus(name="REQUESTS", waiting=2, oldest_seconds=3.2)],
         lags=[Lag(name="conversations", behind=1_234, parked=1), Lag(name="EVENTS", behind=0)],
@@ -419,8 +420,6 @@ TABLES: dict[str, Callable[[], object]] = {
         [
             VerifiedReadModel(
                 name="conversations",
-                version=3,
-                stored=3,
                 position=1_234_567,
                 rows=12_345,
                 difference=None,

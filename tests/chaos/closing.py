@@ -35,7 +35,7 @@ _AT_REST = {
     f"SELECT trace_of_event(state) FROM conversation_events WHERE topic IN {_ENDED}",
     "leases": "SELECT trace_id FROM run_leases WHERE expires_at > now()",
     "waiting": "SELECT trace_id FROM waiting_line WHERE expires_at > now()",
-    "behind the log": "SELECT DISTINCT name FROM read_model_positions WHERE position < "
+    "behind the log": "SELECT name FROM projection_positions WHERE name <> 'events_feed' AND position < "
     "(SELECT max(notification_id) FROM conversation_events)",
     "behind the log in EVENTS": "SELECT name FROM projection_positions WHERE name = 'events_feed' AND "
     "position < (SELECT max(notification_id) FROM conversation_events)",

@@ -1,12 +1,12 @@
 """Threads for read models, what the tables hold of them, and the commands that build and prove these."""
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
@@ -18,12 +18,11 @@ from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import BATCH, Follower
 from conversations.projections.projection import Projection
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import rebuild
-from conversations.projections.verifying import VerifiedReadModel, verify
+from conversations.projections.rebuilding import VerifiedReadModel, rebuild, verify
 from conversations.queries.month_usage import spent_of
 from ops.errors import StackError
 from ops.main import app
-from runtime.postgres import Pool, connection
+from runtime.postgres import Connection, Pool, connection
 from tests.conversations.given import ERASED, asked, began, failed, held, rated, returned, started, turn
 
 TABLES = [each.name for each in PROJECTIONS]
@@ -37,18 +36,10 @@ async def empty(database_url: str) -> None:
             *TABLES,
             "conversation_events",
             "projection_positions",
-            "projection_cursors",
             "parked_events",
             "erasures",
         ]
         await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
-
-
-@pytest.fixture
-async def no_jobs(migrated_database_url: str) -> None:
-    """No job for read models is there."""
-    async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as owner:
-        await owner.execute("TRUNCATE read_model_jobs")
 
 
 @dataclass(frozen=True)
@@ -90,14 +81,13 @@ class Storage:
         async with connection(self.pool) as conn:
             return await (await conn.execute(query.encode(), parameters or None)).fetchall()
 
+    @contextlib.asynccontextmanager
+    async def as_owner(self) -> AsyncIterator[Connection]:
+        async with await psycopg.AsyncConnection.connect(self.url, autocommit=True) as owner:
+            yield owner
+
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         return {table: await self.rows(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}
-
-    async def shadows(self) -> list[tuple[Any, ...]]:
-        return await self.rows(
-            "SELECT tablename FROM pg_tables WHERE schemaname IN ('rebuilding', 'verifying')"
-            " UNION ALL SELECT name FROM projection_positions WHERE name LIKE '%@%'"
-        )
 
 
 async def follow(

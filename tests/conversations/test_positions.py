@@ -15,7 +15,7 @@ from conversations.event_store.feed_reader import remember_fed
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import Build
+from conversations.projections.rebuilding import rebuild
 from runtime.postgres import Pool, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.postgres_server import PostgresServer
@@ -130,16 +130,12 @@ async def test_nobody_goes_back_with_the_settled_position(
     await remember_fed(pool, end)
     async with (
         registered_late(migrated_database_url, begin),
-        open_pool(migrated_database_url, max_size=len(PROJECTIONS) + 3) as wide,
+        open_pool(migrated_database_url, max_size=3) as wide,
     ):
         assert await log.settled() == begin < await log.head() == end
         assert await log.read(end, 10) == []
         assert ids(await log.read(begin - 1, 10)) == [first]
-        build = Build(wide, log, PROJECTIONS[:1], "verifying")
-        await build.prepare()
-        await build.advance(end)  # as the live one is, which is compared with it
-        assert build.positions == {PROJECTIONS[0].name: end}
-        await build.drop()
+        assert await rebuild(wide, log, PROJECTIONS[:1]) == begin
 
 
 async def test_a_reader_by_the_library_waits_for_appends_under_way(

@@ -1,79 +1,59 @@
-"""Read models rebuilt next to the live ones, and proved: nobody sees half of one, and no kill hurts."""
+"""Read models are built again next to the live ones, which readers see whole at any time."""
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
-from conversations.erasures import due_erasures, forget_rows
-from conversations.errors import RebuildUnderWay
-from conversations.projections import messages_table, open_runs_table, shadow, usage_table
+from conversations.projections import messages_table
 from conversations.projections.follower import Follower
-from conversations.projections.log_cursors import lock_positions
-from conversations.projections.projection import LoggedFact, Statement
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import Build, Watch, alone, due
-from runtime.postgres import Pool, connection
+from conversations.projections.rebuilding import Watch
+from runtime.postgres import connection
 from tests.blocking import until_blocked_by
 from tests.conversations.read_models import TABLES, Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
 
-TABLE = "CREATE TABLE rebuilding.tools (LIKE public.tools)"
 
+class Progress(Watch):
+    """Calls `at` with every position that a build comes to."""
 
-class Told(Watch):
-    """What a rebuild says; `at` is called at every stretch."""
-
-    def __init__(self, at: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(self, at: Callable[[int], None]) -> None:
         self.at = at
-        self.heard: list[tuple[str, str]] = []
-        self.resumed_at: dict[str, int] = {}
-
-    def resumed(self, name: str, position: int) -> None:
-        self.resumed_at[name] = position
 
     def advanced(self, position: int, head: int) -> None:
         self.at(position)
 
-    def waits(self, name: str) -> None:
-        self.heard.append(("waits", name))
 
-    def swapped(self, name: str, position: int) -> None:
-        self.heard.append(("swapped", name))
-
-
-async def described(storage: Storage) -> list[tuple[Any, ...]]:
-    """Owners, rights, columns and indexes of the live tables."""
-    names = ", ".join(f"'{table}'" for table in TABLES)
-    return await storage.rows(
-        "SELECT tablename, indexdef, '' FROM pg_indexes"
-        f" WHERE schemaname = 'public' AND tablename IN ({names})"
-        " UNION ALL SELECT relname, pg_get_userbyid(relowner), relacl::text FROM pg_class"
-        f" WHERE relnamespace = 'public'::regnamespace AND relname IN ({names})"
-        " UNION ALL SELECT table_name, column_name, data_type || is_nullable FROM information_schema.columns"
-        f" WHERE table_schema = 'public' AND table_name IN ({names}) ORDER BY 1, 2",
-    )
+async def damage(storage: Storage) -> None:
+    async with connection(storage.pool) as conn:
+        await conn.execute("UPDATE messages SET content = 'wrong' WHERE role = 'user'")
+        await conn.execute("DELETE FROM tools")
+        await conn.execute("UPDATE runs SET trace_id = 'unknown ' || trace_id WHERE state = 'failed'")
 
 
-async def test_built_again_it_is_the_same_table_with_the_same_rows(storage: Storage) -> None:
-    await storage.many(5)
+async def test_rebuild_corrects_the_rows_that_differ(storage: Storage) -> None:
+    await storage.many(1)
     await storage.follow()
-    before, table = await storage.contents(), await described(storage)
+    before = await storage.contents()
     assert all(before.values())
-    watch = Told()
-    await storage.rebuild(watch=watch, batch=7)
+    await damage(storage)
+    await storage.rebuild(batch=3)
     assert await storage.contents() == before
-    assert await described(storage) == table
-    assert await storage.shadows() == []
-    assert watch.heard == [("swapped", name) for name in TABLES]
     await storage.many(1)
     await storage.follow()
     assert all(one.ok for one in await storage.verify())
+
+
+async def test_rebuild_fills_tables_that_nobody_has_followed(storage: Storage) -> None:
+    await storage.many(3)
+    await storage.rebuild()
+    verified = await storage.verify()
+    assert [one.position for one in verified] == [await storage.log.settled()] * len(TABLES)
+    assert all(one.ok for one in verified)
 
 
 async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> None:
@@ -92,7 +72,7 @@ async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> No
             seen.append((await storage.rows("SELECT count(*) FROM messages"))[0][0])
 
     work = [asyncio.create_task(write()), asyncio.create_task(read())]
-    await storage.rebuild(batch=200)  # a batch that is quicker than the writer
+    await storage.rebuild(batch=200)  # faster than the writer
     done.set()
     await asyncio.gather(*work)
     assert seen == sorted(seen)
@@ -102,156 +82,64 @@ async def test_readers_never_see_less_while_writes_go_on(storage: Storage) -> No
     assert all(one.ok for one in await storage.verify())
 
 
-async def test_broken_off_it_leaves_the_live_tables_alone_and_is_taken_up_again(storage: Storage) -> None:
+async def test_a_stopped_rebuild_changes_nothing_and_can_be_repeated(storage: Storage) -> None:
     await storage.many(6)
     await storage.follow()
-    async with connection(storage.pool) as conn:
-        await conn.execute("UPDATE messages SET content = 'wrong'")
+    await damage(storage)
     before, pages = await storage.contents(), itertools.count()
 
-    def break_off(_: int) -> None:
+    def stop(_: int) -> None:
         if next(pages) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await storage.rebuild(watch=Told(break_off), batch=10)
+        await storage.rebuild(watch=Progress(stop), batch=10)
     assert await storage.contents() == before
-    await storage.many(1)
-    again, stretches = Told(lambda _: stretches.append(1)), list[int]()
-    await storage.rebuild(watch=again, batch=10)
-    begun = min(
-        position for position, *_ in await storage.rows("SELECT notification_id FROM conversation_events")
-    )
-    assert again.resumed_at == dict.fromkeys(TABLES, begun + 39)
-    assert {content for (content,) in await storage.rows("SELECT content FROM messages")} >= {"Hello", "Hi"}
+    await storage.rebuild()
     assert all(one.ok for one in await storage.verify())
 
 
-async def test_one_of_another_version_that_was_broken_off_is_begun_again(storage: Storage) -> None:
-    await storage.many(3)
-
-    def break_off(_: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        await storage.rebuild([replace(messages_table.PROJECTION, version=7)], watch=Told(break_off), batch=5)
-    watch = Told()
-    await storage.rebuild([messages_table.PROJECTION], watch=watch)
-    assert watch.resumed_at == {}
-    assert [one.rows for one in await storage.verify([messages_table.PROJECTION])] == [12]
-
-
-async def test_a_new_layout_comes_with_the_swap(storage: Storage) -> None:
-    def changes(facts: Sequence[LoggedFact]) -> list[Statement]:
-        count = "UPDATE messages SET words = array_length(string_to_array(content, ' '), 1)"
-        return [*messages_table.PROJECTION.changes(facts), (count, ())]
-
-    tables = messages_table.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
-    second = replace(messages_table.PROJECTION, version=2, tables=tables, changes=changes)
-    await storage.many(1)
+async def test_a_follower_waits_for_the_end_of_a_rebuild(storage: Storage) -> None:
+    await storage.many(2)
     await storage.follow()
-    assert await due(storage.pool, [messages_table.PROJECTION, second]) == [second]
-    await storage.rebuild([second])
-    found = await storage.rows("SELECT content, words FROM messages ORDER BY position LIMIT 2")
-    assert found == [("Hello", 1), ("Hi", 1)]
-    (one,) = await storage.verify([messages_table.PROJECTION])
-    assert (one.ok, one.stored) == (False, 2)
-    await storage.rebuild([messages_table.PROJECTION])
+    await storage.many(1)
+    follower = Follower(storage.pool, storage.log, [messages_table.PROJECTION])
+    async with connection(storage.pool) as conn, conn.transaction():
+        await conn.execute("SELECT FROM projection_positions WHERE name = 'messages' FOR UPDATE")
+        stepping = asyncio.create_task(follower.step())
+        await until_blocked_by(conn)
+        await conn.execute("DELETE FROM messages")
+        await conn.execute("UPDATE projection_positions SET position = 0 WHERE name = 'messages'")
+    await stepping  # it has noticed that the position is another one
+    await storage.follow([messages_table.PROJECTION])
     assert (await storage.verify([messages_table.PROJECTION]))[0].ok
 
 
-async def test_two_do_not_build_the_same_one(storage: Storage) -> None:
-    async with alone(storage.pool, "rebuilding", [messages_table.PROJECTION]):
-        with pytest.raises(RebuildUnderWay, match="messages is being built"):
-            await storage.rebuild()
-        await storage.rebuild([usage_table.PROJECTION])
-    await storage.rebuild()
-
-
-async def test_a_swap_waits_for_who_reads(storage: Storage) -> None:
-    class Waits(Told):
-        def waits(self, name: str) -> None:
-            super().waits(name)
-            release.set()
-
-    async def hold() -> None:
-        async with connection(storage.pool) as conn, conn.transaction():
-            await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
-            await conn.execute("LOCK TABLE open_runs IN ACCESS SHARE MODE")
-            held.set()
-            await release.wait()
-
-    release, held, watch = asyncio.Event(), asyncio.Event(), Waits()
-    await storage.many(1)
-    holding = asyncio.create_task(hold())
-    await held.wait()
-    await storage.rebuild([open_runs_table.PROJECTION], watch=watch)
-    await holding
-    assert watch.heard == [("waits", "open_runs"), ("swapped", "open_runs")]
-    assert len(await storage.rows("SELECT * FROM open_runs")) == 1
-
-
-async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(storage: Storage) -> None:
-    await storage.many(1)
+async def test_a_new_version_has_its_own_table_next_to_the_old_one(storage: Storage) -> None:
+    second = replace(
+        messages_table.PROJECTION,
+        name="messages_2",
+        tables=messages_table.PROJECTION.tables.replace("messages", "messages_2"),
+        changes=lambda facts: [
+            (statement.replace("INTO messages ", "INTO messages_2 "), parameters)
+            for statement, parameters in messages_table.PROJECTION.changes(facts)
+        ],
+    )
+    await storage.many(2)
     await storage.follow()
-    build = Build(storage.pool, storage.log, [messages_table.PROJECTION], "rebuilding")
-    await build.prepare()
-    await build.advance(await storage.log.head())
-    await storage.many(1)
-    follower = Follower(storage.pool, storage.log, [messages_table.PROJECTION], reset=False)
-    async with connection(storage.pool) as conn, conn.transaction():
-        await lock_positions(conn)
-        stepping = asyncio.create_task(follower.step())
-        await until_blocked_by(conn)
-        await shadow.swap(conn, messages_table.PROJECTION)
-    assert await stepping > 0
-    assert await storage.rows("SELECT count(*) FROM messages") == [(8,)]
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        "CREATE VIEW rebuilding.tools AS SELECT * FROM public.tools",
-        f"{TABLE}; ALTER TABLE rebuilding.tools ENABLE ROW LEVEL SECURITY",
-        f"{TABLE}; CREATE RULE more AS ON INSERT TO rebuilding.tools DO ALSO SELECT 1",
-        f"{TABLE}; CREATE TRIGGER more BEFORE INSERT ON rebuilding.tools"
-        " EXECUTE FUNCTION tsvector_update_trigger()",
-        f"{TABLE}; CREATE TABLE rebuilding.more () INHERITS (rebuilding.tools)",
-    ],
-)
-async def test_a_table_that_has_its_readers_run_code_does_not_become_live(pool: Pool, made: str) -> None:
-    async with connection(pool) as conn, conn.transaction(force_rollback=True):
-        await conn.execute(made.encode())
-        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="is no plain table"):
-            async with conn.transaction():
-                await conn.execute("SELECT swap_read_model('tools')")
-
-
-async def test_who_builds_read_models_may_not_change_the_live_ones(storage: Storage) -> None:
-    for _ in range(2):  # as migrated, and as rebuilt
-        async with connection(storage.pool) as conn:
-            for change in ("ENABLE ROW LEVEL SECURITY", "OWNER TO agentchat_service", "ADD COLUMN more text"):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                    await conn.execute(f"ALTER TABLE public.tools {change}".encode())
-        await storage.rebuild()
-    async with connection(storage.pool) as conn, conn.transaction(force_rollback=True):
-        await conn.execute("CREATE TABLE rebuilding.tools (LIKE public.tools INCLUDING ALL)")
-        await conn.execute("GRANT ALL ON rebuilding.tools TO agentchat_service, PUBLIC")
-        await conn.execute("SELECT swap_read_model('tools')")
-        row = await (await conn.execute("SELECT has_table_privilege('public.tools', 'TRIGGER')")).fetchone()
-    assert row == (False,)
-
-
-async def test_nothing_but_a_read_model_can_be_swapped(pool: Pool) -> None:
-    async with connection(pool) as conn:
-        await conn.execute("CREATE TABLE rebuilding.conversation_events (id text)")
+    async with storage.as_owner() as owner:
+        await owner.execute(second.tables.encode())
         try:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="is no read model"):
-                await conn.execute("SELECT swap_read_model('conversation_events')")
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                await conn.execute("INSERT INTO read_models VALUES ('conversation_events')")
+            await storage.follow([messages_table.PROJECTION, second])
+            assert (await storage.verify([second]))[0].ok
+            await storage.many(1)
+            await storage.follow()  # the release before goes on with its own
+            assert await storage.rows("SELECT count(*) FROM messages") == [(12,)]
+            assert await storage.rows("SELECT count(*) FROM messages_2") == [(8,)]
+            await storage.follow([messages_table.PROJECTION, second])
+            assert await storage.rows("SELECT count(*) FROM messages_2") == [(12,)]
         finally:
-            await conn.execute("DROP TABLE rebuilding.conversation_events")
+            await owner.execute("DROP TABLE messages_2")
 
 
 async def test_live_and_rebuilt_agree_about_what_was_erased(storage: Storage) -> None:
@@ -263,27 +151,7 @@ async def test_live_and_rebuilt_agree_about_what_was_erased(storage: Storage) ->
     await storage.erase(behind)  # the log has lost what the live tables still tell
     verified = await storage.verify()
     assert [(one.ok, one.difference) for one in verified] == [(True, None)] * len(TABLES)
+    await storage.follow()
     await storage.rebuild()
     assert [len(table) for table in (await storage.contents()).values()] == [1, 4, 1, 9, 3, 1, 1, 1, 4, 1]
     assert all(one.ok for one in await storage.verify())
-
-
-async def test_a_rebuild_that_was_broken_off_keeps_nothing_of_what_was_erased(storage: Storage) -> None:
-    def break_off(_: int) -> None:
-        raise KeyboardInterrupt
-
-    erased, kept = await storage.many(2)
-    await storage.follow()
-    with pytest.raises(KeyboardInterrupt):
-        await storage.rebuild(watch=Told(break_off))
-    await storage.erase(erased)
-    (due_now,) = await due_erasures(storage.pool, limit=10)
-    await forget_rows(storage.pool, due_now)
-    for table in TABLES:
-        left = await storage.rows(f"SELECT DISTINCT conversation_id FROM rebuilding.{table}")
-        assert left == [(kept.conversation_id,)]
-    watch = Told()
-    await storage.rebuild(watch=watch)
-    assert len(watch.resumed_at) == len(TABLES)
-    assert all(one.ok for one in await storage.verify())
-    assert [len(table) for table in (await storage.contents()).values()] == [1, 4, 1, 5, 3, 1, 1, 1, 4, 1]

@@ -191,9 +191,3 @@ def test_marks_are_what_was_looked_for(typed: str, text: str, marked: list[str])
 def test_any_text_has_words_that_postgres_takes(text: str, migrated_database_url: str) -> None:
     with psycopg.connect(migrated_database_url) as conn:
         conn.execute("SELECT %s::tsvector", [tsvector_of(text)])
-
-
-def test_the_read_model_is_one_of_those_that_may_be_swapped(migrated_database_url: str) -> None:
-    with psycopg.connect(migrated_database_url) as conn:
-        row = conn.execute("SELECT tableowner FROM pg_tables WHERE tablename = 'search'").fetchone()
-    assert row == ("agentchat_live_read_models",)

@@ -47,19 +47,17 @@ async def test_the_first_difference_is_named(
     assert one.difference.key == {"message_id": key}
     assert (one.difference.column, one.difference.live) == (column, live)
     assert one.difference.rebuilt == rebuilt
-    assert await storage.shadows() == []
 
 
 async def test_a_column_too_many_is_named(storage: Storage) -> None:
-    wider = messages_table.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
+    narrower = messages_table.PROJECTION.tables.replace("    token_count integer,\n", "")
+    assert narrower != messages_table.PROJECTION.tables
     await storage.many(1)
-    await storage.rebuild([replace(messages_table.PROJECTION, tables=wider)])
-    (one,) = await storage.verify([messages_table.PROJECTION])
+    await storage.follow()
+    (one,) = await storage.verify([replace(messages_table.PROJECTION, tables=narrower, takes=frozenset())])
     assert one.difference is not None
-    assert (one.difference.column, one.difference.live) == ("words", "integer")
+    assert (one.difference.column, one.difference.live) == ("token_count", "integer")
     assert one.difference.rebuilt is None
-    await storage.rebuild([messages_table.PROJECTION])
-    assert (await storage.verify([messages_table.PROJECTION]))[0].ok
 
 
 async def test_parked_events_are_told(storage: Storage) -> None:

@@ -34,7 +34,6 @@ pytestmark = [
 
 ONLY_UNIT_TESTED = {
     "AgentchatMemoryNearLimit": "a process would have to take 435 MiB",
-    "AgentchatShardsUnheld": "a projector with a session takes what is free within half a second",
     "AgentchatWebhooksBehind": "it takes 10,000 events that wait for one endpoint",
 }
 _SLOTS = 6

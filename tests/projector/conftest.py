@@ -134,8 +134,9 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 async def emptied(migrated_database_url: str) -> None:
     tables = (
         "conversation_events, run_leases, waiting_line, conversations, messages, open_runs,"
-        " projection_positions, projection_cursors, parked_events, run_requests, erasures, erasure_pieces,"
-        " unfinished_erasures, unfinished_forks, usage, runs, tools, feed_days"
+        " projection_positions, parked_events, run_requests, erasures, erasure_pieces,"
+        " unfinished_erasures, unfinished_forks, usage, runs, tools, approvals, search, storage, feedback,"
+        " feed_days"
     )
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(_END_PROJECTORS)

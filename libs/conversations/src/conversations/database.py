@@ -23,16 +23,15 @@ APPENDS_UNDER_WAY = 0x40000000
 """The upper half of the advisory locks by which appends register: the lower half is a position."""
 
 LEADER_LOCK = 0x6167636800000002
-"""The advisory lock that projectors share; one of 0.9.0 works while it holds it alone."""
-
-SHARD_LOCKS = 0x6167636B
-"""With a number: the advisory lock of the projector that works on a shard (`shard_leases`)."""
-
-REBUILD_LOCK = 0x61676369
-"""With the hash of a name: the advisory lock of the process that rebuilds a read model."""
+"""The advisory lock of the projector that leads; another one waits for it (`projector.leader`)."""
 
 DatabaseError = psycopg.Error
 """What Postgres refuses or breaks off, for those who use a session and not psycopg."""
+
+
+class NoSession(Exception):  # noqa: N818 - a state, reported by a health check
+    """Postgres has not answered for too long."""
+
 
 VISIBLE_TEXT: LiteralString = (
     "(topic = 'conversation_erased.v1'"

@@ -11,13 +11,10 @@ from collections.abc import Mapping
 import msgspec
 from psycopg import sql
 
-from conversations.projections import shadow
 from runtime.postgres import Pool, connection
 
 LATE_SECONDS = 60
 """So long after the first pass a second one removes what a worker that was paused has said meanwhile."""
-
-ROWS_AT_ONCE = 2000
 
 TABLES = """
 CREATE TABLE erasures (
@@ -85,10 +82,6 @@ async def forget_rows(pool: Pool, erasure: Erasure) -> None:
             await conn.execute(statement, [erasure.trace_ids])
         for statement in _BY_CONVERSATION:
             await conn.execute(statement, [conversation_id])
-    more = erasure.piece == 0
-    while more:
-        async with connection(pool) as conn, conn.transaction():
-            more = await shadow.forget(conn, conversation_id, erasure.position, most=ROWS_AT_ONCE)
 
 
 async def note_progress(pool: Pool, erasure: Erasure, forgotten: int) -> None:

@@ -7,8 +7,7 @@ ConversationsError
 │   └── UnknownEvent
 ├── WaitingLineFull
 ├── WaiterLost
-├── TooMuchLoaded
-└── RebuildUnderWay
+└── TooMuchLoaded
 """
 
 
@@ -68,11 +67,3 @@ class TooMuchLoaded(ConversationsError):  # noqa: N818 - a state, not a mistake
     def __init__(self, account_id: str) -> None:
         super().__init__(f"as much as may be is loaded for account {account_id}")
         self.account_id = account_id
-
-
-class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistake
-    """Another process builds this read model in the same place."""
-
-    def __init__(self, name: str, reason: str = "is being built by another process") -> None:
-        super().__init__(f"{name} {reason}")
-        self.name = name

@@ -18,11 +18,8 @@ from conversations.projections import (
     follower,
     messages_table,
     open_runs_table,
-    read_model_jobs,
     runs_table,
     search_table,
-    shadow,
-    shards,
     storage_table,
     tools_table,
     usage_table,
@@ -118,12 +115,9 @@ BASELINE = "\n".join(
         tools_table.PROJECTION.tables,
         approvals_table.PROJECTION.tables,
         storage_table.PROJECTION.tables,
-        shadow.TABLES,
-        search_table.STEP,
-        feedback_table.STEP,
+        search_table.PROJECTION.tables,
+        feedback_table.PROJECTION.tables,
         timelines.STEP,
-        shards.STEP,
-        read_model_jobs.STEP,
     )
 )
 

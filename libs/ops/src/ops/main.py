@@ -25,7 +25,6 @@ app.add_typer(replay, name="replay")
 app.add_typer(evals, name="eval")
 Server = Literal["nats", "redis", "all"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
-_Sharing = Annotated[int, typer.Option(min=1, max=16, help="How many share the 16 shards of accounts.")]
 
 
 @app.callback()
@@ -59,7 +58,7 @@ def up(
     gateways: _Count = 1,
     orchestrators: _Count = 1,
     tool_runners: _Count = 1,
-    projectors: _Sharing = 1,
+    projectors: _Count = 1,
 ) -> None:
     """Start the whole system on embedded servers, until Ctrl-C.
 

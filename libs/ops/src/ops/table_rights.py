@@ -10,7 +10,7 @@ from psycopg import sql
 
 from runtime.migrations import migrating
 from runtime.postgres import Connection
-from runtime.roles import OPERATOR, SERVICES, Service, role_of
+from runtime.roles import OPERATOR, SERVICE_ROLE, SERVICES, Service, role_of
 
 _READ: LiteralString = "SELECT"
 _APPEND: LiteralString = "SELECT, INSERT"
@@ -61,11 +61,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "storage": {"gateway": _READ, "projector": _REFILL},
     "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
-    "projection_cursors": {"projector": _WRITE},
-    "read_model_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     "parked_events": {"projector": _WRITE, "console": _READ},
-    "read_models": {"gateway": _READ, "projector": _READ},
-    "read_model_jobs": {"gateway": _WRITE, "projector": "SELECT, UPDATE"},
     "feed_days": {"projector": _APPEND},
     # The directory. The gateway serves the admin API.
     "plans": {"gateway": _WRITE, "orchestrator": _READ},
@@ -113,8 +109,6 @@ The console reads what a gateway reads, and serves the same administration.
 READERS: tuple[Service, ...] = ("gateway", "projector", "notifier", "console")
 """They follow the log, or begin a follower; operators do too."""
 
-_SCHEMAS = ("public", "rebuilding", "verifying")
-
 
 async def grant(database_url: str) -> None:
     """Give every role its rights and no others, as the database's owner. Safe to repeat.
@@ -135,7 +129,6 @@ async def grant(database_url: str) -> None:
             "GRANT USAGE ON SEQUENCE conversation_events_notification_id_seq TO {}",
             role_of("orchestrator"),
         )
-        await _run(conn, "GRANT EXECUTE ON FUNCTION swap_read_model(text) TO {}", role_of("projector"))
         await _run(
             conn,
             "GRANT EXECUTE ON FUNCTION erase_piece(), delete_old_tombstones(integer) TO {}",
@@ -144,10 +137,11 @@ async def grant(database_url: str) -> None:
         await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))
         for each in READERS:
             await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", role_of(each))
-        for schema in _SCHEMAS:
-            await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", schema, OPERATOR)
-            for what in ("TABLES", "SEQUENCES"):
-                await _run(conn, f"GRANT SELECT ON ALL {what} IN SCHEMA {{}} TO {{}}", schema, OPERATOR)
+        # Commands build read models again in temporary tables.
+        await _run(conn, "GRANT TEMPORARY ON DATABASE {} TO {}", conn.info.dbname, SERVICE_ROLE)
+        await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", "public", OPERATOR)
+        for what in ("TABLES", "SEQUENCES"):
+            await _run(conn, f"GRANT SELECT ON ALL {what} IN SCHEMA {{}} TO {{}}", "public", OPERATOR)
 
 
 async def _is_there(conn: Connection, table: str) -> bool:

@@ -182,16 +182,12 @@ TOOLS_PUT_BACK = Counter(
 # Projector.
 LEADING = Gauge(
     "agentchat_projector_leading",
-    "1 while this process does what one does for all, such as the feed, else 0.",
-)
-SHARDS = Gauge(
-    "agentchat_projector_shards",
-    "How many of the 16 shards of accounts this process works on.",
+    "1 while this process leads: it follows the log, and others stand by; else 0.",
 )
 LAG = Gauge(
     "agentchat_projector_lag_seconds",
-    "How long ago a follower was at the end of the log, by follower, that of read models by shard too.",
-    ["follower", "shard"],
+    "How long ago a follower was at the end of the log, by follower.",
+    ["follower"],
 )
 WAITING_LINE = Gauge("agentchat_runs_in_line", "Runs that wait for an earlier one of their conversation.")
 APPROVALS = Gauge("agentchat_approvals_waiting", "Runs that wait for a person's decision.")

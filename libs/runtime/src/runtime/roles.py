@@ -20,12 +20,6 @@ SERVICES: tuple[Service, ...] = (
 SERVICE_ROLE = "agentchat_service"
 """What the operator's commands act as: it reads everything and changes no event."""
 
-READ_MODELS_ROLE = "agentchat_read_models"
-"""Owns read models while they are rebuilt: whoever goes on with one may drop what another has left."""
-
-LIVE_ROLE = "agentchat_live_read_models"
-"""Owns the live ones, and has no member but the database's owner."""
-
 OPERATOR = "agentchat_operator"
 """A login for people and commands; a member of SERVICE_ROLE."""
 
@@ -34,11 +28,10 @@ def role_of(service: Service) -> str:
     return f"agentchat_{service}"
 
 
-ROLES = (SERVICE_ROLE, READ_MODELS_ROLE, LIVE_ROLE, OPERATOR, *map(role_of, SERVICES))
+ROLES = (SERVICE_ROLE, OPERATOR, *map(role_of, SERVICES))
 """All that migrations make. None of them can log in by itself."""
 
 MEMBERS = {
-    READ_MODELS_ROLE: (SERVICE_ROLE, role_of("projector")),
     SERVICE_ROLE: (OPERATOR,),
 }
 """Whose members are who."""

@@ -6,8 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from conversations.database import DatabaseError, bounded, listen, notifications, open_session
-from conversations.shard_leases import NoSession
+from conversations.database import DatabaseError, NoSession, bounded, listen, notifications, open_session
 from notifier.settings import Settings
 from runtime.following import follow
 from runtime.health import HealthChecks, serve_health

@@ -1,6 +1,3 @@
 """The projector: follows the log into the read models and into EVENTS, asks again for abandoned runs,
-removes what is left of erased conversations, and rebuilds read models.
-
-Up to 16 share the read models, by shards of accounts; one of them leads, and does what one does for all
-(`shard_leases`).
+and removes what is left of erased conversations. One projector leads, others stand by (`leader`).
 """

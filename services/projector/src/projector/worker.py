@@ -15,13 +15,10 @@ from conversations.event_store.shared_log import SharedLog
 from conversations.leases.waiting_line import count_waiters
 from conversations.projections.follower import Follower
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.shards import SHARDS
 from conversations.queries.finding_approvals import runs_that_wait
-from conversations.shard_leases import ShardLeases
 from projector import erasure, feed_publisher
-from projector.job_runner import JobRunner
+from projector.leader import Leader
 from projector.log_follower import LogFollower
-from projector.rebuilds import Rebuilds
 from projector.settings import Settings
 from projector.sweeper import Sweeper
 from runtime import metrics
@@ -39,7 +36,7 @@ _OLD_DELIVERIES_POLL_SECONDS = 3600.0
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
-    """Share the work until `stop` is set."""
+    """Lead or stand by until `stop` is set."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
     async with (
         _provisioning(settings, name, stop),
@@ -67,16 +64,12 @@ async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> A
 
 
 class Projector:
-    """One process's share: the read models of the accounts in its shards, sweeping, and if it leads, all that
-    one process does for all.
-    """
+    """The readers of the log and the sweeper: one process does the work, others stand by."""
 
     def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool) -> None:
         self._log = log = SharedLog(pool)
         self._pool = pool
-        self._follower = Follower(pool, log, PROJECTIONS, reset=False)
-        self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
-        self._jobs = JobRunner(database_url, name, pool, PROJECTIONS, self._rebuilt)
+        self._follower = Follower(pool, log, PROJECTIONS)
         self._erasing = LogFollower(
             "erasures",
             erasure.ErasureStep(bus, pool).step,
@@ -102,41 +95,31 @@ class Projector:
         )
         self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
         self._deliveries = delivery_projection.DeliveryProjection(pool, log)
-        self._reading = LogFollower("read models", self._follower.step, self._follower.batch)
         self._followings = (
+            LogFollower("read models", self._follower.step, self._follower.batch),
             LogFollower("events feed", self._feed.step, feed_publisher.BATCH),
             LogFollower("webhook deliveries", self._deliveries.step, delivery_projection.BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
-        self._leases = ShardLeases(
-            database_url, name, channel=EVENTS_TABLE, notify=self._notify, hold=self._follower.hold
-        )
-        metrics.LEADING.set_function(lambda: self._leases.leading)
-        metrics.SHARDS.set_function(lambda: len(self._leases.shards))
-        for shard in range(SHARDS):
-            metrics.LAG.labels(self._reading.name, str(shard)).set_function(partial(self._shard_lag, shard))
+        self._leader = Leader(database_url, name, channel=EVENTS_TABLE, notify=self._notify)
+        metrics.LEADING.set_function(lambda: self._leader.is_leading)
         for following in self._followings:
-            metrics.LAG.labels(following.name, "").set_function(partial(self._lag, following))
+            metrics.LAG.labels(following.name).set_function(partial(self._lag, following))
         self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._leases.run(self._work, self._lead)
-
-    async def _work(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._reading.run())
-            tasks.create_task(self._sweeper.run())
+        await self._leader.run(self._lead)
 
     async def _lead(self) -> None:
+        self._follower.forget_positions()
         self._deliveries.begin_again()
         self._feed.begin_again()
         async with asyncio.TaskGroup() as tasks:
             others = (self._erasing, self._erasing_rows, *self._tidying)
             for following in (*self._followings, *others):
                 tasks.create_task(following.run())
-            tasks.create_task(self._rebuilds.run())
-            tasks.create_task(self._jobs.run())
+            tasks.create_task(self._sweeper.run())
             tasks.create_task(self._measuring())
 
     async def _measuring(self) -> None:
@@ -158,30 +141,20 @@ class Projector:
         metrics.APPROVALS.set(await runs_that_wait(self._pool))
         await asyncio.sleep(_MEASURE_SECONDS)
 
-    def _shard_lag(self, shard: int) -> float:
-        lag = self._follower.lag(shard)
-        return nan if lag is None else lag
-
     def _lag(self, following: LogFollower) -> float:
-        return following.lag if self._leases.leading else nan
+        return following.lag if self._leader.is_leading else nan
 
     def _notify(self) -> None:
         self._log.appended()
-        for following in (self._reading, *self._followings):
+        for following in self._followings:
             following.wake()
 
     def _erased(self) -> None:
         self._erasing.wake()
         self._erasing_rows.wake()
 
-    def _rebuilt(self) -> None:
-        self._follower.look_again()
-        self._notify()
-
     async def _check(self) -> None:
-        """What it follows is to be at the end of the log, or nearly."""
-        if self._leases.shards:
-            self._reading.check()
-        if self._leases.leading:
+        """Raises LogLag if a reader of the log has been behind for too long."""
+        if self._leader.is_leading:
             for following in (*self._followings, self._erasing):
                 following.check()

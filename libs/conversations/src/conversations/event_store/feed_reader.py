@@ -130,6 +130,6 @@ WITH began AS (
                       WHERE name = %s AND EXISTS (SELECT FROM feed_days)), 0)
     ON CONFLICT (day) DO NOTHING
 )
-INSERT INTO projection_positions (name, version, position) VALUES (%s, 1, %s)
+INSERT INTO projection_positions (name, position) VALUES (%s, %s)
 ON CONFLICT (name) DO UPDATE SET position = excluded.position
 """

@@ -57,14 +57,6 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
         return hashlib.sha256(self.state).hexdigest()
 
 
-class LogOutline(msgspec.Struct, frozen=True):
-    """A stretch of the log up to the position `end`: how many entries, and of which conversations."""
-
-    size: int
-    end: int
-    conversation_ids: list[str]
-
-
 class Log:
     """A reader of the log. Every call raises DatabaseUnavailable where Postgres does not answer."""
 
@@ -87,24 +79,6 @@ class Log:
                 until = await _settled(conn)
             await cursor.execute(_READ, (list(without), after, until, limit, PAGE_BYTES))
             return [LogEntry(*row) for row in await cursor.fetchall()]
-
-    async def read_some(
-        self, conversation_ids: Collection[str], after: int, outline: LogOutline, without: Collection[str]
-    ) -> list[LogEntry]:
-        """As `read`, of some conversations, in the stretch after `after` that `outline` is of."""
-        parameters = (list(without), after, outline.end, list(conversation_ids), outline.size, PAGE_BYTES)
-        return await self._entries(_READ_SOME, parameters)
-
-    async def outline(self, after: int, limit: int, *, until: int | None = None) -> LogOutline | None:
-        """Of what `read` gives, whatever it holds; None where there is nothing.
-
-        For who wants the entries of some conversations: a row of an entry costs ten times as much.
-        """
-        async with connection(self._pool) as conn:
-            if until is None:
-                until = await _settled(conn)
-            row = await (await conn.execute(_OUTLINE, (after, until, limit))).fetchone()
-        return LogOutline(row[0], row[1], row[2].split()) if row and row[0] else None
 
     async def read_all(self, after: int, limit: int) -> list[LogEntry]:
         """As `read`, with the rows of erased conversations that have not been deleted yet: for an audit."""
@@ -381,14 +355,7 @@ _PAGE = sql.SQL(
     ") AS measured WHERE before < %s ORDER BY notification_id"
 )
 _READ = _PAGE.format(table=_TABLE, visible=VISIBLE, some=sql.SQL(""))
-_READ_SOME = _PAGE.format(table=_TABLE, visible=VISIBLE, some=sql.SQL(" AND originator_id = ANY(%s)"))
 _READ_ALL = _PAGE.format(table=_TABLE, visible=sql.SQL("TRUE"), some=sql.SQL(""))
-_OUTLINE = sql.SQL(
-    "SELECT count(*), max(notification_id), string_agg(DISTINCT originator_id, ' ') FROM ("
-    "  SELECT notification_id, originator_id FROM {}"
-    "   WHERE notification_id > %s AND notification_id <= %s AND {}"
-    "   ORDER BY notification_id LIMIT %s) AS page"
-).format(_TABLE, VISIBLE)
 _ALL_OF = sql.SQL("SELECT {} FROM {} WHERE originator_id = %s ORDER BY originator_version").format(
     _COLUMNS, _TABLE
 )

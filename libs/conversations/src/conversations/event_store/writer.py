@@ -36,7 +36,7 @@ writer itself has given up by then.
 PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
 """Another: whatever is in the arrays, plans are the same. Verifying an agent was planned at each call."""
 NOTIFY_SECONDS = 0.02
-"""Appends after a notification share the next one: followers gather for so long (`shard_leases`)."""
+"""Appends after a notification share the next one: followers gather for so long (`projector.leader`)."""
 _RETRY_SECONDS = 0.1
 _LARGE_BYTES = 64 * 1024
 """One that is larger goes alone. 900 KB of text take 30 ms, most of it for compression."""

@@ -1,9 +1,7 @@
-"""From the log to facts for projections, and from facts into their tables; what cannot be taken is parked."""
+"""Read facts from the log, and apply them to the tables of read models; park what cannot be applied."""
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 import psycopg
@@ -11,16 +9,12 @@ import psycopg
 from contracts import events
 from contracts.text import cleaned
 from conversations.errors import UnreadableEvent
-from conversations.event_store.log import PAGE_BYTES, Log, LogEntry, bytes_of
+from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.owners import NAMING, Owners
 from conversations.projections.projection import LoggedFact, Projection
-from conversations.projections.shards import ALL_SHARDS, SHARDS, shard_of
 from runtime.postgres import Connection
 
 Placed = LogEntry | LoggedFact
-
-Wanted = Callable[[int, int], Collection[str]]
-"""The names of the projections that take what is of a shard, the first argument, at a position."""
 
 LONG = 1000
 """What an erased conversation of more events has in the tables is deleted in pieces."""
@@ -61,9 +55,7 @@ class LogPage(msgspec.Struct, frozen=True):
 
 
 class FactReader:
-    """Reads the log for some projections. What none of them takes, and what is of a shard that is not wanted,
-    is neither sent nor decoded.
-    """
+    """Reads the log for some read models. What none of them takes is neither sent nor decoded."""
 
     def __init__(self, log: Log, projections: Sequence[Projection]) -> None:
         self._log = log
@@ -73,65 +65,31 @@ class FactReader:
         self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
 
     async def read(
-        self,
-        after: int,
-        limit: int,
-        until: int | None = None,
-        wanted: Wanted | None = None,
-        shards: Collection[int] = ALL_SHARDS,
+        self, after: int, limit: int, until: int | None = None, names: Collection[str] | None = None
     ) -> LogPage | None:
-        """Up to `limit` entries after `after`, none after `until` (it is settled); None where there are none.
+        """Read up to `limit` entries after position `after`; None if there are none.
 
-        With `wanted` the facts for those alone, with `shards` those of these. Raises DatabaseUnavailable.
+        Args:
+            until: The last position to read, which must be settled.
+            names: The read models to collect facts for; all of them by default.
+
+        Raises DatabaseUnavailable.
         """
-        read = self._read if len(shards) == SHARDS else partial(self._read_some, shards)
-        found = await read(after, limit, until)
-        if found is None:
-            return None
-        batches = {each.name: FactBatch() for each in self._projections}
-        erased: list[LongErasure] = []
-        for entry in found.entries:
-            # A tag of before an upcast, or an unknown one, may be of any type.
-            takers = self._takers.get(entry.topic, self._projections)
-            account_id = found.accounts.get(entry.conversation_id)
-            if wanted is not None:
-                names = wanted(shard_of(account_id or entry.conversation_id), entry.position)
-                takers = tuple(each for each in takers if each.name in names)
-            if takers:
-                _hand_out(batches, takers, entry, account_id)
-                erased.extend(_long_erasure(entry))
-        return LogPage(after, found.size, found.end, batches, tuple(erased))
-
-    async def _read(self, after: int, limit: int, until: int | None) -> "_Found | None":
         entries = await self._log.read(after, limit, without=self._unwanted, until=until)
         if not entries:
             return None
-        return _Found(entries, await self._owners.of(entries), len(entries), entries[-1].position)
-
-    async def _read_some(
-        self, shards: Collection[int], after: int, limit: int, until: int | None
-    ) -> "_Found | None":
-        """The log does not know of accounts: so first whose its conversations are."""
-        outline = await self._log.outline(after, limit, until=until)
-        if outline is None:
-            return None
-        accounts = await self._owners.of_conversations(outline.conversation_ids)
-        only = [each for each in outline.conversation_ids if shard_of(accounts.get(each) or each) in shards]
-        if not only:
-            return _Found([], accounts, outline.size, outline.end)
-        entries = await self._log.read_some(only, after, outline, self._unwanted)
-        if bytes_of(entries) >= PAGE_BYTES:  # the rest comes with the next page, which is not the last
-            return _Found(entries, accounts, limit, entries[-1].position)
-        return _Found(entries, accounts, outline.size, outline.end)
-
-
-class _Found(NamedTuple):
-    """Entries of a stretch, which ends at `end` and has `size`, and the accounts of its conversations."""
-
-    entries: list[LogEntry]
-    accounts: dict[str, str]
-    size: int
-    end: int
+        accounts = await self._owners.of(entries)
+        batches = {each.name: FactBatch() for each in self._projections}
+        erased: list[LongErasure] = []
+        for entry in entries:
+            # A tag of before an upcast, or an unknown one, may be of any type.
+            takers = self._takers.get(entry.topic, self._projections)
+            if names is not None:
+                takers = tuple(each for each in takers if each.name in names)
+            if takers:
+                _hand_out(batches, takers, entry, accounts.get(entry.conversation_id))
+                erased.extend(_long_erasure(entry))
+        return LogPage(after, len(entries), entries[-1].position, batches, tuple(erased))
 
 
 def _long_erasure(entry: LogEntry) -> Iterator[LongErasure]:
@@ -150,12 +108,15 @@ class RefusedEvent(msgspec.Struct, frozen=True):
     reason: str
 
 
-async def take(
-    conn: Connection, projection: Projection, batch: FactBatch, stored_as: str
-) -> list[RefusedEvent]:
-    """Bring it into the table that `conn` finds, in its open transaction; what it cannot take is parked."""
+async def apply_batch(conn: Connection, projection: Projection, batch: FactBatch) -> list[RefusedEvent]:
+    """Apply facts to the table that `conn` finds, in its open transaction. Returns what it could not take."""
     refused = [*batch.unreadable, *await _apply(conn, projection, batch.facts)]
-    return [await _park(conn, stored_as, entry, error) for entry, error in refused]
+    return [RefusedEvent(entry.position, entry.conversation_id, _reason(error)) for entry, error in refused]
+
+
+async def park(conn: Connection, projection: str, refused: RefusedEvent) -> None:
+    """Note an event that a read model could not take."""
+    await conn.execute(_PARK, [projection, *msgspec.structs.astuple(refused)])
 
 
 def _hand_out(
@@ -195,12 +156,6 @@ async def _apply(
             *await _apply(conn, projection, facts[middle:]),
         ]
     return []
-
-
-async def _park(conn: Connection, stored_as: str, entry: Placed, error: Exception) -> RefusedEvent:
-    refused = RefusedEvent(entry.position, entry.conversation_id, _reason(error))
-    await conn.execute(_PARK, [stored_as, *msgspec.structs.astuple(refused)])
-    return refused
 
 
 def _reason(error: Exception) -> str:

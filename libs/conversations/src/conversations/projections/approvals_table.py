@@ -81,7 +81,6 @@ def _row(rows: dict[tuple[str, str], dict[str, object]], fact: LoggedFact, call_
 
 PROJECTION = Projection(
     name="approvals",
-    version=2,
     tables=_TABLES,
     takes=frozenset(
         {

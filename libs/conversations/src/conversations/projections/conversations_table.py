@@ -140,7 +140,7 @@ async def conversations_with(
 async def is_behind(conn: Connection, position: int, name: str = "conversations") -> bool:
     """Whether the read model of a name does not have all up to this position of the log yet."""
     cursor = await conn.execute(
-        "SELECT coalesce((SELECT min(position) FROM read_model_positions WHERE name = %s), 0) < %s",
+        "SELECT coalesce((SELECT position FROM projection_positions WHERE name = %s), 0) < %s",
         [name, position],
     )
     return await cursor.fetchone() == (True,)
@@ -212,7 +212,6 @@ def _add(change: _Change, event: events.ConversationStarted | events.MessageSave
 
 PROJECTION = Projection(
     name="conversations",
-    version=3,
     tables=_TABLES,
     takes=frozenset(
         {

@@ -5,7 +5,6 @@ from typing import Literal, LiteralString, get_args
 
 from contracts import events
 from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
-from conversations.projections.shadow import new_read_model
 
 Rating = Literal["bad", "good"]
 RATINGS: tuple[Rating, ...] = get_args(Rating)
@@ -29,9 +28,6 @@ CREATE INDEX feedback_conversation_idx ON feedback (conversation_id);
 CREATE INDEX feedback_account_idx ON feedback (account_id, given_at);
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON feedback TO agentchat_service;
 """
-
-STEP = new_read_model("feedback", _TABLES)
-"""After 0.9.0, whose projector does not know the events."""
 
 WITH_RATING: LiteralString = """EXISTS (
        SELECT FROM feedback WHERE feedback.conversation_id = {conversation}.conversation_id
@@ -70,7 +66,6 @@ def _row(fact: LoggedFact, given: events.FeedbackGiven) -> dict[str, object]:
 
 PROJECTION = Projection(
     name="feedback",
-    version=1,
     tables=_TABLES,
     takes=frozenset({events.FeedbackGiven, events.FeedbackWithdrawn, events.ConversationErased}),
     changes=_changes,

@@ -57,7 +57,6 @@ def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
 
 PROJECTION = Projection(
     name="messages",
-    version=1,
     tables=_TABLES,
     takes=frozenset({events.MessageSaved, events.ConversationErased}),
     takes_inherited=True,

@@ -56,7 +56,6 @@ def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
 
 PROJECTION = Projection(
     name="open_runs",
-    version=1,
     tables=_TABLES,
     takes=frozenset(
         {

@@ -1,4 +1,4 @@
-"""What a projection is: tables, a version, and a function from facts of the log to changes of them."""
+"""What a projection is: a table, and a function from facts of the log to changes of them."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -26,17 +26,15 @@ Changes = Callable[[Sequence[LoggedFact]], list[Statement]]
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """One read model, in the table that has its name, with a primary key and a column `conversation_id`.
 
-    `tables` is the SQL that makes it, by names without a schema; the migration that made it first keeps the
-    text of that time. `changes` gets facts in log order, each once, of the types that it `takes`. What it
-    gives runs in the transaction that also stores the position, and calls the table by its bare name. It is
-    pure, and may raise UnicodeError. Copies that a fork has of events are given only to one that
-    `takes_inherited`. Rows of a conversation go when it is erased, unless the model `keeps_erased`: then its
-    `changes` say what goes. A new `version`, of the table or of what is in it, has it rebuilt next to the old
-    one (`rebuilding`).
+    `tables` is the SQL that makes it, by names without a schema. `changes` gets facts in log order, each
+    once, of the types that it `takes`, and returns statements that call the table by its bare name; it is
+    pure, and may raise UnicodeError. Only a model that `takes_inherited` gets the copies that a fork has of
+    events. Rows of a conversation go when it is erased, unless the model `keeps_erased`: then its `changes`
+    say what goes. A change of the table, or of its content, is a new read model: its name ends in the version
+    (`runs_2`), a migration makes its table, and readers of that release use it.
     """
 
     name: str
-    version: int
     tables: str
     takes: frozenset[type[events.Fact]]
     takes_inherited: bool = False

@@ -1,248 +1,323 @@
-"""Builds read models again next to the live ones, while writes go on, and ends each in one transaction.
+"""Build read models again from the log, and compare them with the live ones or correct these.
 
-What is built is stored with its position, batch by batch, so a build that was killed is continued where it
-was, and the live tables are unchanged until the end: a rebuild swaps, `verifying` compares.
+The read models are built in temporary tables of one session, in pages of the log, while services continue.
+The end is one transaction, which brings a temporary table to the position of the live one: `verify` compares
+both in one snapshot, `rebuild` holds the live position and replaces the rows that differ. A command that is
+killed leaves nothing behind.
 """
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import AsyncIterator, Sequence
+from typing import LiteralString
 
+import msgspec
 import psycopg
+from psycopg import sql
 
-from conversations.database import REBUILD_LOCK
-from conversations.errors import RebuildUnderWay
+from conversations.database import EVENTS_TABLE, unbounded
 from conversations.event_store.log import Log
-from conversations.projections import shadow
-from conversations.projections.applying import FactReader, LogPage, RefusedEvent, take
-from conversations.projections.log_cursors import lock_positions
+from conversations.projections.applying import FactBatch, FactReader, RefusedEvent, apply_batch, park
 from conversations.projections.projection import Projection
-from conversations.projections.shadow import Schema, stored_as
-from conversations.projections.shards import ALL_SHARDS, take_over
-from runtime.following import together
-from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
+from runtime.postgres import Connection, Pool, connection
 
 BATCH = 5000
 CONNECTIONS = 3
-"""What a build takes of its pool, next to one a projection."""
+"""Connections that a rebuild or a verification takes of its pool."""
 
-_BATCH_SECONDS = 20.0
-"""A stretch is read and written well within erasures.LATE_SECONDS: none comes after the last pass."""
-
-_DAYS_SECONDS = 30 * 86400.0
-_TRIES = 60
-_AGAIN_SECONDS = 0.5
-_BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.SerializationFailure)
-
-T = TypeVar("T")
+_SESSION_SECONDS = 30 * 86400.0
+_ERASED_SECONDS = 60.0
 
 
 class Watch:
-    """Receives a build's progress; this one does nothing with it."""
-
-    def resumed(self, name: str, position: int) -> None:
-        """One that was begun before goes on from there."""
+    """Receives the progress of a build; this one ignores it."""
 
     def advanced(self, position: int, head: int) -> None:
-        """All are built up to `position`, of a log that ends at `head`."""
+        """Report that all are built up to `position` of a log that ends at `head`."""
 
     def parked(self, name: str, refused: RefusedEvent) -> None:
-        """This event could not be taken, and the others go on."""
-
-    def waits(self, name: str) -> None:
-        """It is built, but the live table is in use; the end is tried again."""
-
-    def swapped(self, name: str, position: int) -> None:
-        """It is live, and has all up to `position`."""
+        """Report an event that a read model could not take."""
 
 
-class Build:
-    """Shadows of some projections, and how far each is. `pool` is to have CONNECTIONS more than these."""
+class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first difference between the live and the rebuilt table, by key.
+
+    `column` is None where one of the two lacks the row.
+    """
+
+    table: str
+    key: dict[str, str]
+    column: str | None
+    live: str | None
+    rebuilt: str | None
+
+
+class Parked(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that the live read model, or (`live` False) the one built now, could not take."""
+
+    live: bool
+    position: int
+    conversation_id: str
+    reason: str
+
+
+class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
+    """One read model compared at `position`: how many live rows there were, and the first difference.
+
+    `position` is None for a read model that no projector has begun to fill.
+    """
+
+    name: str
+    position: int | None
+    rows: int = 0
+    difference: TableDifference | None = None
+    parked: tuple[Parked, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Return True if the live table is what the log says."""
+        return self.position is not None and self.difference is None
+
+
+class Builder:
+    """Read models in temporary tables of the session `conn`."""
 
     def __init__(
-        self,
-        pool: Pool,
-        log: Log,
-        projections: Sequence[Projection],
-        schema: Schema,
-        *,
-        watch: Watch | None = None,
-        batch: int = BATCH,
+        self, conn: Connection, log: Log, projections: Sequence[Projection], watch: Watch | None, batch: int
     ) -> None:
-        self.positions: dict[str, int] = {}
-        self._pool = pool
-        self._projections = projections
-        self._schema = schema
-        self._batch = batch
-        self._log = log
+        self.conn = conn
+        self.projections = projections
+        self.positions = {each.name: 0 for each in projections}
+        self.refused: dict[str, list[RefusedEvent]] = {each.name: [] for each in projections}
         self._reader = FactReader(log, projections)
         self._watch = watch or Watch()
+        self._batch = batch
 
-    async def prepare(self) -> None:
-        """Make the shadows, or find those that are there. Raises DatabaseUnavailable."""
-        for each in self._projections:
-            async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
-                self.positions[each.name] = await shadow.prepare(conn, each, self._schema)
-            if self.positions[each.name]:
-                self._watch.resumed(each.name, self.positions[each.name])
+    async def create_tables(self) -> None:
+        async with self.conn.transaction():
+            await self.conn.execute("SET LOCAL search_path TO pg_temp, public")
+            for each in self.projections:
+                await self.conn.execute(each.tables.encode())
 
-    async def drop(self) -> None:
-        """Remove the shadows. Raises DatabaseUnavailable."""
-        await _drop(self._pool, self._projections, self._schema)
-
-    async def advance(self, until: int, *, only: Projection | None = None) -> None:
-        """Bring them all, or one, up to `until`, a position of the log. Raises DatabaseUnavailable.
-
-        The next stretch is read while one is written, to all the tables at once.
-        """
-        projections = self._projections if only is None else (only,)
-        position = min(self.positions[each.name] for each in projections)
-        reading = asyncio.ensure_future(self._reader.read(position, self._batch, until))
-        try:
-            while page := await reading:
-                reading = asyncio.ensure_future(self._reader.read(page.end, self._batch, until))
-                await together([self._write(each, page) for each in projections])
-                self._watch.advanced(page.end, until)
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-
-    async def end(
-        self,
-        projection: Projection,
-        target: Callable[[], Awaitable[int]],
-        work: Callable[[Connection], Awaitable[T]],
-        *,
-        seconds: float = _BATCH_SECONDS,
-    ) -> T:
-        """Bring it up to `target`; then what `work` returns, all in one transaction.
-
-        It is repeated where the live table is in use for too long. Raises DatabaseUnavailable.
-        """
-        for _ in range(_TRIES):
-            await self.advance(await target(), only=projection)
-            async with connection(self._pool, seconds=seconds) as conn:
-                with contextlib.suppress(*_BUSY):
-                    async with conn.transaction():
-                        return await work(conn)
-            self._watch.waits(projection.name)
-            await asyncio.sleep(_AGAIN_SECONDS)
-        raise DatabaseUnavailable(f"{projection.name} is built, but its live table is in use without end")
-
-    async def catch_up(self, conn: Connection, projection: Projection, live: Mapping[int, int]) -> int:
-        """In an open transaction, bring each shard up to its position in `live`; returns the highest."""
-        position = self.positions[projection.name]  # which stays until the transaction is committed
-        end = max(live.values(), default=0)
-
-        def wanted(shard: int, at: int) -> tuple[str, ...]:
-            return (projection.name,) if at <= live[shard] else ()
-
-        while position < end and (page := await self._reader.read(position, self._batch, end, wanted)):
-            await self._bring(conn, projection, page, position)
+    async def advance(self, until: int) -> None:
+        """Build all of them up to `until`, a settled position, one page a transaction."""
+        position = min(self.positions.values())
+        while page := await self._reader.read(position, self._batch, until):
+            async with self.conn.transaction():
+                await unbounded(self.conn)
+                for each in self.projections:
+                    await self._take(each, page.batches[each.name].after(self.positions[each.name]))
+            self.positions = dict.fromkeys(self.positions, page.end)
             position = page.end
-        return position
+            self._watch.advanced(position, until)
 
-    async def _write(self, projection: Projection, page: LogPage) -> None:
-        position = self.positions[projection.name]
-        if page.end <= position:
-            return
-        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
-            # Should the server lose it, it loses the position with it.
-            await conn.execute("SET LOCAL synchronous_commit TO off")
-            await self._bring(conn, projection, page, position)
-        self.positions[projection.name] = page.end
+    async def catch_up(self, projection: Projection, until: int) -> None:
+        """Build one of them up to `until` in the open transaction."""
+        name = projection.name
+        while page := await self._reader.read(self.positions[name], self._batch, until, (name,)):
+            await self._take(projection, page.batches[name])
+            self.positions[name] = page.end
 
-    async def _bring(self, conn: Connection, projection: Projection, page: LogPage, start: int) -> None:
-        """Raises RebuildUnderWay where somebody else has moved it meanwhile."""
-        name = stored_as(projection, self._schema)
-        await shadow.enter(conn, self._schema)
-        cursor = await conn.execute(_ADVANCE, [page.end, name, projection.version, start])
-        if cursor.rowcount != 1:
-            raise RebuildUnderWay(projection.name)
-        batch = page.batches[projection.name].after(start)
-        for refused in await take(conn, projection, batch, name):
+    async def _take(self, projection: Projection, batch: FactBatch) -> None:
+        for refused in await apply_batch(self.conn, projection, batch):
+            self.refused[projection.name].append(refused)
             self._watch.parked(projection.name, refused)
+
+
+async def verify(
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
+) -> list[VerifiedReadModel]:
+    """Compare read models with the log, row by row. Changes nothing.
+
+    `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
+    """
+    async with _building(pool, log, projections, watch, batch) as builder:
+        live = await _positions(builder.conn, projections)
+        await builder.advance(min(live.values(), default=0))
+        return [await _verify_one(pool, builder, each) for each in projections]
 
 
 async def rebuild(
     pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
 ) -> int:
-    """Build them again and make them live, one after the other; returns the position that all have.
+    """Build read models again, and make the live ones equal; returns the lowest position of these.
 
-    `pool` is to have CONNECTIONS more connections than there are projections. Nobody can follow the log into
-    a live one during its swap, so what it has is never less than before.
-
-    Raises RebuildUnderWay where another process does it or a projector of 0.9.0 works, DatabaseUnavailable.
+    Nobody can follow the log into a live table while its rows are replaced; readers see the rows of before
+    until then. `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
     """
-    watch = watch or Watch()
-    build = Build(pool, log, projections, "rebuilding", watch=watch, batch=batch)
-
-    async def swap(conn: Connection, projection: Projection) -> int:
-        await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO '10s'")
-        if not await take_over(conn):
-            raise RebuildUnderWay(projection.name, "is the work of a projector of 0.9.0: replace that first")
-        await lock_positions(conn)
-        row = await (await conn.execute(_LIVE, [projection.name])).fetchone()
-        highest = row[0] if row else 0
-        position = await build.catch_up(conn, projection, dict.fromkeys(ALL_SHARDS, highest))
-        await shadow.swap(conn, projection)
-        return position
-
-    async with alone(pool, "rebuilding", projections):
-        await build.prepare()
-        await build.advance(await log.settled())
-        for each in projections:
-            build.positions[each.name] = await build.end(each, log.settled, partial(swap, projection=each))
-            watch.swapped(each.name, build.positions[each.name])
-    return min(build.positions.values())
-
-
-async def discard(pool: Pool, projections: Sequence[Projection]) -> None:
-    """Remove what rebuilds of these have left that did not come to their end.
-
-    Raises RebuildUnderWay, DatabaseUnavailable.
-    """
-    async with alone(pool, "rebuilding", projections):
-        await _drop(pool, projections, "rebuilding")
-
-
-async def due(pool: Pool, projections: Sequence[Projection]) -> list[Projection]:
-    """Those whose live tables are not of this version, or were never filled. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
-        cursor = await conn.execute("SELECT DISTINCT name, version FROM read_model_positions")
-        stored = dict(await cursor.fetchall())
-    return [each for each in projections if stored.get(each.name) != each.version]
-
-
-async def _drop(pool: Pool, projections: Sequence[Projection], schema: Schema) -> None:
-    for each in projections:
-        async with connection(pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
-            await shadow.drop(conn, each, schema)
+    async with _building(pool, log, projections, watch, batch) as builder:
+        await builder.advance(await log.settled())
+        return min([await _replace_one(builder, each) for each in projections], default=0)
 
 
 @contextlib.asynccontextmanager
-async def alone(pool: Pool, schema: Schema, projections: Sequence[Projection]) -> AsyncIterator[None]:
-    """While no other process builds any of these there. Raises RebuildUnderWay, DatabaseUnavailable."""
-    names = [stored_as(each, schema) for each in projections]
-    async with connection(pool, seconds=_DAYS_SECONDS) as conn:
+async def _building(
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None, batch: int
+) -> AsyncIterator[Builder]:
+    async with connection(pool, seconds=_SESSION_SECONDS) as conn:
+        prepare_threshold = conn.prepare_threshold
+        # A statement that was prepared before would go on to name the live table.
+        conn.prepare_threshold = None
         try:
-            for name in names:
-                async with asyncio.timeout(_BATCH_SECONDS):
-                    row = await (await conn.execute(_LOCK, [REBUILD_LOCK, name])).fetchone()
-                if row != (True,):
-                    raise RebuildUnderWay(name.partition("@")[0])
-            yield
+            builder = Builder(conn, log, projections, watch, batch)
+            await builder.create_tables()
+            yield builder
         finally:
-            with contextlib.suppress(psycopg.Error):
-                await conn.execute("SELECT pg_advisory_unlock_all()")
+            with contextlib.suppress(psycopg.Error):  # the session may be gone, and the tables with it
+                await conn.execute("DISCARD TEMP")
+            conn.prepare_threshold = prepare_threshold
 
 
-_ADVANCE = """
-UPDATE projection_positions SET position = %s WHERE name = %s AND version = %s AND position = %s
+async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> VerifiedReadModel:
+    conn, name = builder.conn, projection.name
+    async with conn.transaction():
+        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await unbounded(conn)
+        position = (await _positions(conn, [projection])).get(name)
+        if position is None:
+            return VerifiedReadModel(name=name, position=None)
+        await builder.catch_up(projection, position)
+        # What was erased after the snapshot is in neither the log nor, soon, the live table.
+        erased = await _erased_after(pool, position)
+        rows, difference = await _compare(conn, name, erased)
+        live = await (await conn.execute(_PARKED, [name])).fetchall()
+        parked = [
+            Parked(live=True, position=at, conversation_id=id_, reason=reason) for at, id_, reason in live
+        ]
+        parked += [Parked(live=False, **msgspec.structs.asdict(each)) for each in builder.refused[name]]
+        return VerifiedReadModel(
+            name=name, position=position, rows=rows, difference=difference, parked=tuple(parked)
+        )
+
+
+async def _replace_one(builder: Builder, projection: Projection) -> int:
+    conn, name = builder.conn, projection.name
+    async with conn.transaction():
+        await unbounded(conn)
+        await conn.execute("INSERT INTO projection_positions VALUES (%s, 0) ON CONFLICT DO NOTHING", [name])
+        row = await (await conn.execute(_LOCK_POSITION, [name])).fetchone()
+        assert row is not None, "it has just been stored"
+        position = max(int(row[0]), builder.positions[name])
+        await builder.catch_up(projection, position)
+        query = await _query(conn, name)
+        await conn.execute(sql.SQL(_DELETE_DIFFERENT).format(**query))
+        await conn.execute(sql.SQL(_INSERT_DIFFERENT).format(**query))
+        await conn.execute("DELETE FROM parked_events WHERE projection = %s", [name])
+        for refused in builder.refused[name]:
+            await park(conn, name, refused)
+        await conn.execute("UPDATE projection_positions SET position = %s WHERE name = %s", [position, name])
+    return position
+
+
+async def _positions(conn: Connection, projections: Sequence[Projection]) -> dict[str, int]:
+    names = [each.name for each in projections]
+    return dict(await (await conn.execute(_POSITIONS, [names])).fetchall())
+
+
+async def _erased_after(pool: Pool, position: int) -> list[str]:
+    async with connection(pool, seconds=_ERASED_SECONDS) as conn, conn.transaction():
+        await unbounded(conn)
+        return [row[0] for row in await (await conn.execute(_ERASED, [position])).fetchall()]
+
+
+async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple[int, TableDifference | None]:
+    """Count the live rows, and find the first difference in the order of the keys' bytes."""
+    live, rebuilt = await _columns(conn, "public", table), await _columns(conn, "pg_temp", table)
+    for name in rebuilt | live:
+        if live.get(name) != rebuilt.get(name):
+            return 0, TableDifference(
+                table=table, key={}, column=name, live=live.get(name), rebuilt=rebuilt.get(name)
+            )
+    query, key = await _query(conn, table), await _key(conn, table)
+    given = {"erased": erased}
+    counted = await (await conn.execute(sql.SQL(_COUNT).format(**query), given)).fetchone()
+    rows = counted[0] if counted else 0
+    different = await (await conn.execute(sql.SQL(_FIRST).format(**query), given)).fetchone()
+    if different is None:
+        return rows, None
+    found = []
+    for side in ("live", "rebuilt"):
+        statement = sql.SQL(_ROW).format(**query | {"table": query[side]})
+        row = await (await conn.execute(statement, different)).fetchone()
+        found.append(None if row is None else dict(zip(live, row[0], strict=True)))
+    return rows, _difference(table, dict(zip(key, different[0], strict=True)), *found)
+
+
+def _difference(
+    table: str, key: dict[str, str], live: dict[str, str | None] | None, rebuilt: dict[str, str | None] | None
+) -> TableDifference:
+    if live is None or rebuilt is None:
+        shown = ["(no such row)" if row is None else "(a row)" for row in (live, rebuilt)]
+        return TableDifference(table=table, key=key, column=None, live=shown[0], rebuilt=shown[1])
+    column = next(name for name in live if live[name] != rebuilt[name])
+    return TableDifference(table=table, key=key, column=column, live=live[column], rebuilt=rebuilt[column])
+
+
+async def _query(conn: Connection, table: str) -> dict[str, sql.Composable]:
+    """Return what the statements below name: both tables, their key, and their columns."""
+    key, columns = await _key(conn, table), await _columns(conn, "pg_temp", table)
+    return {
+        "live": sql.Identifier("public", table),
+        "rebuilt": sql.Identifier("pg_temp", table),
+        "key": _list(key, "{}"),
+        "key_texts": _list(key, '{}::text COLLATE "C"'),
+        "columns": _list(list(columns), "{}"),
+        "texts": _list(list(columns), "{}::text"),
+    }
+
+
+async def _key(conn: Connection, table: str) -> list[str]:
+    return [row[0] for row in await (await conn.execute(_KEY, [f"pg_temp.{table}"])).fetchall()]
+
+
+async def _columns(conn: Connection, schema: str, table: str) -> dict[str, str]:
+    """Return the type of each column that is stored, and not generated from others."""
+    return dict(await (await conn.execute(_COLUMNS, [f"{schema}.{table}"])).fetchall())
+
+
+def _list(names: Sequence[str], form: LiteralString) -> sql.Composed:
+    return sql.SQL(", ").join(sql.SQL(form).format(sql.Identifier(name)) for name in names)
+
+
+_POSITIONS = "SELECT name, position FROM projection_positions WHERE name = ANY(%s)"
+
+_LOCK_POSITION = "SELECT position FROM projection_positions WHERE name = %s FOR UPDATE"
+
+_ERASED = sql.SQL(
+    "SELECT originator_id FROM {} WHERE topic = 'conversation_erased.v1' AND notification_id > %s"
+).format(sql.Identifier(EVENTS_TABLE))
+
+_PARKED = """
+SELECT position, conversation_id, reason FROM parked_events WHERE projection = %s ORDER BY position
 """
 
-_LIVE = "SELECT coalesce(max(position), 0) FROM read_model_positions WHERE name = %s"
+_COLUMNS = """
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+ WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
+"""
 
-_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"
+_KEY = """
+SELECT attname FROM pg_index
+  JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)
+ WHERE indrelid = to_regclass(%s) AND indisprimary ORDER BY array_position(indkey::int2[], attnum)
+"""
+
+_COUNT: LiteralString = "SELECT count(*) FROM {live} WHERE conversation_id <> ALL (%(erased)s)"
+
+_FIRST: LiteralString = """
+SELECT ARRAY[{key_texts}] FROM (
+    (SELECT {columns} FROM {live} EXCEPT SELECT {columns} FROM {rebuilt})
+     UNION ALL
+    (SELECT {columns} FROM {rebuilt} EXCEPT SELECT {columns} FROM {live})
+) AS different WHERE conversation_id <> ALL (%(erased)s) ORDER BY {key_texts} LIMIT 1
+"""
+
+_ROW: LiteralString = "SELECT ARRAY[{texts}] FROM {table} WHERE ARRAY[{key_texts}] = %s::text[]"
+
+_DELETE_DIFFERENT: LiteralString = """
+DELETE FROM {live} WHERE ({key}) IN (
+    SELECT {key} FROM (SELECT {columns} FROM {live} EXCEPT SELECT {columns} FROM {rebuilt}) AS different)
+"""
+
+_INSERT_DIFFERENT: LiteralString = """
+INSERT INTO {live} ({columns}) SELECT {columns} FROM {rebuilt} EXCEPT SELECT {columns} FROM {live}
+"""

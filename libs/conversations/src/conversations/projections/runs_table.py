@@ -113,7 +113,6 @@ def _row(trace_id: str, run: _Change) -> dict[str, object]:
 
 PROJECTION = Projection(
     name="runs",
-    version=1,
     tables=_TABLES,
     takes=frozenset({*get_args(_OF_A_RUN), events.ConversationErased}),
     changes=_changes,

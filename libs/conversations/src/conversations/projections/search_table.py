@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from contracts import events, ids
 from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
-from conversations.projections.shadow import new_read_model
 
 MAX_CHARACTERS = 100_000
 """Of a text; what comes after is not found. A tsvector takes 1 MiB at most, which these cannot fill."""
@@ -36,9 +35,6 @@ CREATE INDEX search_at_idx ON search USING brin (at);
 CREATE INDEX search_words_idx ON search USING gin (words) WITH (gin_pending_list_limit = 1024);
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON search TO agentchat_service;
 """
-
-STEP = new_read_model("search", _TABLES)
-"""After 0.9.0. Its projector does not know the table, and the next one fills it at its start."""
 
 
 def words_of(text: str) -> Iterator[str]:
@@ -83,7 +79,6 @@ def _row(fact: LoggedFact, text_id: str, text: str) -> dict[str, object]:
 
 PROJECTION = Projection(
     name="search",
-    version=1,
     tables=_TABLES,
     takes=frozenset({events.MessageSaved, events.ConversationDescribed, events.ConversationErased}),
     takes_inherited=True,

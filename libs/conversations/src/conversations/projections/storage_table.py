@@ -84,7 +84,6 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
 
 PROJECTION = Projection(
     name="storage",
-    version=1,
     tables=_TABLES,
     takes=frozenset(events.EVENTS),
     takes_inherited=True,

@@ -97,7 +97,6 @@ def _result(result: events.ToolReturned) -> dict[str, object]:
 
 PROJECTION = Projection(
     name="tools",
-    version=1,
     tables=_TABLES,
     takes=frozenset({events.ToolCalled, events.ToolReturned, events.ConversationErased}),
     changes=_changes,

@@ -95,9 +95,7 @@ def _row(trace_id: str, each: Tally) -> dict[str, object]:
     }
 
 
-PROJECTION = Projection(
-    name="usage", version=1, tables=_TABLES, takes=TALLIED, keeps_erased=True, changes=_changes
-)
+PROJECTION = Projection(name="usage", tables=_TABLES, takes=TALLIED, keeps_erased=True, changes=_changes)
 
 # What a batch does not have is as it was; a run that has ended stays as it is.
 _UPSERT = insert(

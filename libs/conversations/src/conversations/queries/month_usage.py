@@ -12,7 +12,6 @@ from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.owners import NAMING, Owners
-from conversations.projections.shards import shard_of
 from runtime.postgres import Connection, Pool, connection
 
 __all__ = [
@@ -77,7 +76,7 @@ async def month_of(pool: Pool, account_id: str) -> MonthSpent:
         # The lock comes before the snapshot: what a rebuild's swap brings would be missing in it otherwise.
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         await conn.execute("LOCK TABLE usage IN ACCESS SHARE MODE")
-        named = {"account_id": account_id, "shard": shard_of(account_id), "recent": RECENT_SECONDS}
+        named = {"account_id": account_id, "recent": RECENT_SECONDS}
         row = await (await conn.execute(_MONTH, named)).fetchone()
         assert row is not None
         position, month, counted_to, before = row
@@ -180,7 +179,7 @@ _SETTLED_TIME = sql.SQL("SELECT {}").format(_COMPLETE)
 
 _MONTH = sql.SQL("""
 WITH clock AS (SELECT {now} AS now, {complete} AS counted_to)
-SELECT coalesce((SELECT position FROM read_model_positions WHERE name = 'usage' AND shard = %(shard)s), 0),
+SELECT coalesce((SELECT position FROM projection_positions WHERE name = 'usage'), 0),
        substr(now, 1, 7), counted_to,
        (SELECT coalesce(sum({total}), 0)::bigint FROM usage
          WHERE account_id = %(account_id)s AND ended_at >= substr(now, 1, 7) AND ended_at <= counted_to)

@@ -9,8 +9,6 @@ from conversations.aggregate.run_usage import MAX_SPENT, Tally, merged, spent_in
 from conversations.database import unbounded
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry, in_thread_if_large
-from conversations.projections.runs_table import PROJECTION
-from conversations.projections.shards import shard_of
 from runtime.postgres import Pool, connection
 
 _COUNT_SECONDS = 8.0
@@ -41,12 +39,7 @@ async def _projected(
     pool: Pool, conversation_id: str, account_id: str
 ) -> tuple[int, list[RunSpent], dict[str, Tally]]:
     """The read model's position; the runs that it has, and as tallies those of them that have not ended."""
-    named = {
-        "id": conversation_id,
-        "version": PROJECTION.version,
-        "shard": shard_of(account_id),
-        "apart": MAX_SPENT,
-    }
+    named = {"id": conversation_id, "apart": MAX_SPENT}
     async with connection(pool, seconds=_COUNT_SECONDS) as conn, conn.transaction():
         # The lock comes before the snapshot: what a rebuild's swap brings would be missing in it otherwise.
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -88,8 +81,7 @@ def _usage(inputs: int, outputs: int, cache_reads: int, cache_creations: int) ->
 
 
 _POSITION = """
-SELECT position FROM read_model_positions
- WHERE name = 'runs' AND version = %(version)s AND shard = %(shard)s
+SELECT position FROM projection_positions WHERE name = 'runs'
 """
 
 _ARE_MANY = """

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from conversations.database import LEADER_LOCK
 from conversations.projections.read_models import PROJECTIONS
 from runtime.postgres import Pool, connection
 
@@ -75,24 +76,18 @@ async def read_models(pool: Pool) -> list[ReadModel]:
     return [ReadModel(name=name, position=position, parked=parked) for name, position, parked in rows]
 
 
-class BeingBuilt(msgspec.Struct, frozen=True, kw_only=True):
-    """A read model next to the live one, as far as `position`; `purpose` is rebuilding or verifying."""
-
-    name: str
-    purpose: str
-    position: int
-
-
-async def being_built(pool: Pool) -> list[BeingBuilt]:
-    """By name. One that was interrupted is among them: it goes on from there. Raises DatabaseUnavailable."""
+async def leading_projector(pool: Pool) -> str | None:
+    """Return the name of the projector that leads, None if none does. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
-        rows = await (await conn.execute(_BEING_BUILT)).fetchall()
-    return [BeingBuilt(name=name, purpose=purpose, position=position) for name, purpose, position in rows]
+        row = await (await conn.execute(_LEADER, [LEADER_LOCK >> 32, LEADER_LOCK & 0xFFFFFFFF])).fetchone()
+    return row[0] if row else None
 
 
-_BEING_BUILT = """
-SELECT split_part(name, '@', 1), split_part(name, '@', 2), position
-  FROM projection_positions WHERE name LIKE '%@%' ORDER BY name
+_LEADER = """
+SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+ WHERE locktype = 'advisory' AND granted AND objsubid = 1
+   AND classid::bigint = %s AND objid::bigint = %s
+   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
 _UNDER_WAY = """
@@ -103,8 +98,8 @@ SELECT (SELECT count(*) FROM open_runs),
 """
 
 _READ_MODELS = """
-SELECT name, min(p.position), (SELECT count(*) FROM parked_events WHERE projection = name)
-  FROM read_model_positions p WHERE name = ANY(%s) GROUP BY name ORDER BY name
+SELECT name, position, (SELECT count(*) FROM parked_events WHERE projection = name)
+  FROM projection_positions WHERE name = ANY(%s) ORDER BY name
 """
 
 # What depends on each run is looked up for those of the page alone.

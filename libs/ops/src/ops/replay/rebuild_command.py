@@ -7,13 +7,12 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from conversations.event_store.log import Log, open_log
-from conversations.projections import rebuilding, verifying
+from conversations.event_store.log import Log
+from conversations.projections import rebuilding
 from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
 from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import CONNECTIONS, Watch
-from conversations.projections.verifying import VerifiedReadModel
+from conversations.projections.rebuilding import CONNECTIONS, VerifiedReadModel, Watch
 from ops import connections, printing
 from ops.admin.options import AsJson
 from ops.errors import SetupError
@@ -26,7 +25,7 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME]...",
-        help="conversations, messages, open_runs, usage, runs, tools, approvals, storage; or all.",
+        help=f"{', '.join(each.name for each in PROJECTIONS)}; or all.",
     ),
 ]
 
@@ -56,11 +55,8 @@ def run(
 
     async def with_bar(url: str, _: Pool) -> T:
         with Bar(verb, reports_parked) as bar:
-            async with (
-                open_pool(url, max_size=len(projections) + CONNECTIONS) as pool,
-                open_log(url, max_size=2) as log,
-            ):
-                return await work(pool, log, projections, bar)
+            async with open_pool(url, max_size=CONNECTIONS) as pool:
+                return await work(pool, Log(pool), projections, bar)
 
     return connections.run(with_bar, stopped=stopped)
 
@@ -72,7 +68,6 @@ class Bar(Watch):
         self._reports_parked = reports_parked
         self._progress = progress(verb)
         self._task = self._progress.add_task("events", total=None)
-        self._start = 0
 
     def __enter__(self) -> "Bar":
         self._progress.start()
@@ -80,12 +75,6 @@ class Bar(Watch):
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
-
-    def resumed(self, name: str, position: int) -> None:
-        warn(self._progress, f"{name}: continues at position {position:,}, where it was interrupted")
-        self._start = min(position, self._start or position)
-        # So that earlier work does not count as speed.
-        self._progress.reset(self._task, completed=self._start, total=None)
 
     def advanced(self, position: int, head: int) -> None:
         self._progress.update(self._task, completed=position, total=max(position, head))
@@ -97,30 +86,25 @@ class Bar(Watch):
                 f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}",
             )
 
-    def waits(self, name: str) -> None:
-        warn(self._progress, f"{name}: its live table is in use; the swap is tried again")
-
 
 def rebuild(names: Names = None) -> None:
-    """Build read models again from the log, next to the live ones, and swap them when they are up to date.
+    """Build read models again from the log, and make the live ones equal.
 
-    Writes and reads continue meanwhile. If it is stopped or killed, the live tables are unchanged, and the
-    next start continues from there.
+    Reads and writes continue meanwhile. If it is stopped or killed, what is not finished is unchanged.
     """
-
     began = time.monotonic()
-    stopped = "stopped; the live tables are unchanged, and the next rebuild continues from here"
+    stopped = "stopped; what was not finished is unchanged"
     end = run("rebuild", names or [], rebuilding.rebuild, stopped=stopped)
     names_built = ", ".join(each.name for each in chosen(names or []))
     sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
 
 
 def verify(names: Names = None, as_json: AsJson = False) -> None:
-    """Prove that read models match the log: build them in a scratch schema, and compare row by row.
+    """Prove that read models match the log: build them again in temporary tables, and compare row by row.
 
     Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
-    found = run("verify", names or [], verifying.verify, reports_parked=False)
+    found = run("verify", names or [], rebuilding.verify, reports_parked=False)
     if as_json:
         printing.as_json(found)
     else:
@@ -132,17 +116,15 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
 def show_verified(found: Sequence[VerifiedReadModel]) -> None:
     rows = [
-        [one.name, one.position, f"{one.rows:,}", sum(each.live for each in one.parked), _result(one)]
+        [one.name, one.position or 0, f"{one.rows:,}", sum(each.live for each in one.parked), _result(one)]
         for one in found
     ]
-    printing.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
+    printing.table(["READ MODEL", "POSITION", "ROWS", "PARKED", "RESULT"], rows)
 
 
 def _result(one: VerifiedReadModel) -> str:
-    if one.stored is None:
+    if one.position is None:
         return "never filled"
-    if one.stored != one.version:
-        return f"of version {one.stored}"
     return "differs" if one.difference else "the same"
 
 
@@ -150,10 +132,8 @@ def _print_details(one: VerifiedReadModel) -> None:
     for each in one.parked:
         where = "the live one" if each.live else "the one built now"
         printing.note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")
-    if one.stored != one.version:
-        printing.note(
-            f"{one.name}: this program's version is {one.version}: `agentchat replay rebuild {one.name}`"
-        )
+    if one.position is None:
+        printing.note(f"{one.name}: no projector has filled it: `agentchat replay rebuild {one.name}`")
     if one.difference is not None:
         key = ", ".join(f"{name}={value}" for name, value in one.difference.key.items())
         column = one.difference.column or "(the row)"

@@ -14,8 +14,7 @@ from bus import Bus, BusUnavailable
 from bus.queues import Queue
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log
-from conversations.queries.under_way import BeingBuilt, UnderWay, being_built, read_models, under_way
-from conversations.shard_leases import Holder, holders
+from conversations.queries.under_way import UnderWay, leading_projector, read_models, under_way
 from ops.connections import connected, failures_in_one_line, reached
 from ops.environment import Environment
 from ops.errors import StackError
@@ -52,17 +51,15 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
 class SystemFigures(msgspec.Struct, kw_only=True):
     """None is not known; `unknown` has the reasons. Lags are those of the read models and of `EVENTS`.
 
-    `projectors` are those that share the shards of accounts. `log_end` is the last position of the log, up to
-    which what is `being_built` has to come.
+    `projector` is the one that leads, `log_end` the last position of the log.
     """
 
     runs: UnderWay | None = None
     queues: list[QueueStatus] | None = None
     lags: list[Lag] = []
-    projectors: list[Holder] = []
+    projector: str | None = None
     webhooks: EndpointFigures | None = None
     log_end: int | None = None
-    being_built: list[BeingBuilt] = []
     unknown: list[str] = []
 
 
@@ -113,8 +110,7 @@ async def _ask_database(pool: Pool, figures: SystemFigures) -> int:
         Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
         for each in await read_models(pool)
     ]
-    figures.being_built = await being_built(pool)
-    figures.projectors = await holders(pool)
+    figures.projector = await leading_projector(pool)
     figures.webhooks = await outbox.figures(pool)
     figures.log_end = head
     return head

@@ -11,7 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from conversations.shard_leases import Holder
 from ops import environment, printing, record
 from ops.errors import NotRunningError
 from ops.folder import RunFolder
@@ -175,8 +174,8 @@ def _lines(found: Status) -> Iterator[tuple[str, str]]:
         oldest = f", the oldest for {queue.oldest_seconds:.0f} s" if queue.waiting else ""
         yield "queue", f"{queue.name}: {queue.waiting:,} waiting{oldest}"
     yield from _lags(figures.lags)
-    for holder in figures.projectors:
-        yield "shards", _shards(holder)
+    if figures.runs is not None:
+        yield "projector", f"{figures.projector} leads" if figures.projector else "none leads"
     if figures.webhooks is not None:
         yield "webhooks", _webhooks(figures.webhooks)
     for reason in figures.unknown:
@@ -195,11 +194,6 @@ def _lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
     for each in late:
         parked = f", {counted(each.parked, 'event')} that it could not apply" if each.parked else ""
         yield "lag", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
-
-
-def _shards(holder: Holder) -> str:
-    leads = ", and leads" if holder.leads else ""
-    return f"{holder.name}: {', '.join(map(str, holder.shards)) or 'none'}{leads}"
 
 
 def _webhooks(webhooks: EndpointFigures) -> str:

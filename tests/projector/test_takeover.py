@@ -1,4 +1,4 @@
-"""Projectors share the shards of accounts and one leads; what one held is taken over, handed over; health."""
+"""One projector leads, another takes over when it is killed, frozen or stopped; health."""
 
 import asyncio
 import contextlib
@@ -11,17 +11,13 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
 from bus import Bus
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
-from conversations.database import LEADER_LOCK
-from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.shards import SHARDS
-from conversations.shard_leases import Holder, holders
+from conversations.queries.under_way import leading_projector
 from runtime.postgres import Pool
 from tests.conversations.given import began, turn
 from tests.ports import free_port
@@ -55,23 +51,22 @@ class Projectors:
     def signal(self, name: str, number: signal.Signals) -> None:
         self.processes[name].send_signal(number)
 
-    async def held(self, shards: dict[str, int]) -> list[Holder]:
-        """Who holds what, as soon as these hold so many shards each, and one of them leads."""
+    async def led_by(self, *names: str) -> str:
+        """Wait until one of these leads, and return its name."""
         async with asyncio.timeout(START_SECONDS):
             while True:
-                found = await holders(self._pool)
-                if {each.name: len(each.shards) for each in found} == shards and any(h.leads for h in found):
-                    return found
+                leader = await leading_projector(self._pool)
+                if leader in names:
+                    return leader
                 await asyncio.sleep(0.02)
 
     async def two(self) -> tuple[str, str]:
-        """The one that leads and the other, when both have their part."""
+        """Start two; return the name of the one that leads and of the other."""
         for name in ("projector-1", "projector-2"):
             await self.start(name)
-        found = await self.held({"projector-1": 8, "projector-2": 8})
-        assert sorted(shard for each in found for shard in each.shards) == [*range(SHARDS)]
-        (leader,) = [each.name for each in found if each.leads]
-        (other,) = [each.name for each in found if not each.leads]
+            await self.wait_ready(name)
+        leader = await self.led_by(*self.processes)
+        (other,) = self.processes.keys() - {leader}
         return leader, other
 
     async def ready(self, name: str) -> tuple[int, dict[str, object]]:
@@ -103,7 +98,7 @@ async def projectors(
 
 
 async def told(world: World, count: int) -> None:
-    """Threads of as many accounts as there are shards, and more."""
+    """Append threads of as many accounts."""
     for number in range(count):
         begun = replace(began(), account_id=f"account-{number}")
         await world.store.append(
@@ -127,59 +122,37 @@ async def check_each_applied_once(world: World, threads: int) -> None:
     assert all(one.ok and one.parked == () for one in await world.verify())
 
 
-@pytest.mark.parametrize(("number", "leads"), [(signal.SIGKILL, False), (signal.SIGSTOP, True)])
-async def test_shards_and_the_lead_are_taken_over_within_five_seconds_and_nothing_is_done_twice(
-    projectors: Projectors, world: World, number: signal.Signals, leads: bool
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_another_projector_takes_over_within_five_seconds(
+    projectors: Projectors, world: World, number: signal.Signals
 ) -> None:
     leader, other = await projectors.two()
-    gone, left = (leader, other) if leads else (other, leader)
     await told(world, 20)
     await projected(world, 20)
-    projectors.signal(gone, number)
+    projectors.signal(leader, number)
     began_at = time.monotonic()
     await told(world, 20)
-    await projectors.held({left: SHARDS})
+    await projectors.led_by(other)
     assert time.monotonic() - began_at < TAKEOVER_SECONDS
     await projected(world, 40)
     if number == signal.SIGSTOP:
-        projectors.signal(gone, signal.SIGCONT)
-        await projectors.held({gone: 8, left: 8})
+        projectors.signal(leader, signal.SIGCONT)
     await told(world, 20)
     await check_each_applied_once(world, 60)
+    assert await leading_projector(world.pool) == other
 
 
-async def test_a_projector_that_is_stopped_hands_its_shards_over_and_the_last_gives_them_back(
-    projectors: Projectors, world: World
-) -> None:
+async def test_a_projector_that_is_stopped_hands_over_at_once(projectors: Projectors, world: World) -> None:
     leader, other = await projectors.two()
     telling = asyncio.create_task(told(world, 20))
     projectors.signal(leader, signal.SIGTERM)
     async with asyncio.timeout(START_SECONDS):
         assert await projectors.processes[leader].wait() == 0
     ended_at = time.monotonic()
-    await projectors.held({other: SHARDS})
+    await projectors.led_by(other)
     assert time.monotonic() - ended_at < TAKEOVER_SECONDS
     await telling
     await check_each_applied_once(world, 20)
-    projectors.signal(other, signal.SIGTERM)
-    async with asyncio.timeout(START_SECONDS):
-        assert await projectors.processes[other].wait() == 0
-    # As a projector of 0.9.0 has them.
-    given = await world.rows(
-        "SELECT count(*), max(position) FROM projection_positions WHERE version > 0 AND name <> 'events_feed'"
-    )
-    assert given == [(len(PROJECTIONS), await world.log.head())]
-
-
-async def test_it_stands_by_while_a_projector_of_0_9_0_works(
-    projectors: Projectors, world: World, migrated_database_url: str
-) -> None:
-    with psycopg.connect(migrated_database_url, autocommit=True) as session:
-        assert session.execute("SELECT pg_try_advisory_lock(%s)", [LEADER_LOCK]).fetchone() == (True,)
-        await projectors.start("projector-1")
-        await projectors.wait_ready("projector-1")
-        assert await holders(world.pool) == []
-    await projectors.held({"projector-1": SHARDS})
 
 
 async def test_a_projector_is_ready_when_its_servers_answer(projectors: Projectors) -> None:
