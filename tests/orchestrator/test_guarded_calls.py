@@ -10,7 +10,7 @@ import pytest
 
 from net_guard import Guard
 from orchestrator.models import Credentials, Model, anthropic, openai
-from orchestrator.models.provider_http import MAX_ERROR_BYTES
+from orchestrator.models.aiohttp_transport import MAX_ERROR_BYTES
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
@@ -57,14 +57,20 @@ def caller_of(client: Model, url: str, *, guarded: bool = True) -> Caller:
     return caller
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-async def test_nothing_of_the_environment_is_sent(
-    client: Model, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, guarded: bool
-) -> None:
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the process was started with."""
     for name in ENVIRONMENT:
         monkeypatch.setenv(name, "CANARY")
     for name in ("ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS"):
         monkeypatch.setenv(name, "X-Ours: CANARY\nAuthorization: Bearer CANARY\nx-api-key: CANARY")
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("guarded", [True, False])
+async def test_nothing_of_the_environment_is_sent(
+    client: Model, provider: ScriptedProvider, guarded: bool
+) -> None:
     await caller_of(client, provider.url, guarded=guarded).stream()
     assert "sk-own" in str(provider.calls[0].headers)
     assert "CANARY" not in str([(call.headers, call.body) for call in provider.calls])

@@ -1,10 +1,10 @@
 """Models: `port` defines a call, its reply and failures; each provider's folder makes the call on its own
 wire.
 
-In the order of a call: `providers` (the table of them), `streaming` (retries and the watch over a silent
-stream), `continuation` (how a cut reply is continued). What providers share: `provider_http` sends, and knows
-what a status means; `reply_builder` makes a reply of the events of a stream, and knows what a broken one
-cost.
+In the order of a call: `providers` (the table of them), `call_retries` (retries and the watch over a silent
+stream), `continuation` (how a cut reply is continued). What providers share: `provider_calls` sends a call by
+the provider's SDK over `aiohttp_transport`, and knows what a status means; `reply_builder` makes a reply of
+the events of a stream, and knows what a broken one cost.
 """
 
 from orchestrator.models.port import (

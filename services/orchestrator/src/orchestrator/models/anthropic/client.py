@@ -13,8 +13,8 @@ from directory.model_parameters import DEFAULT_MAX_TOKENS
 from orchestrator.models.anthropic.reply import AnthropicReply
 from orchestrator.models.anthropic.wire import from_status
 from orchestrator.models.continuation import going_on
-from orchestrator.models.port import Credentials, ModelCall, ModelFailure
-from orchestrator.models.provider_http import ProviderWire
+from orchestrator.models.port import ModelCall, ModelFailure
+from orchestrator.models.provider_calls import ProviderWire, path_below
 from orchestrator.models.schema import output_format
 
 _HEADERS = {"anthropic-version": "2026-10-21"}
@@ -153,29 +153,32 @@ def _mark_block(blocks: list[dict[str, Any]], number: int, control: dict[str, An
         blocks[number - 1] = blocks[number - 1] | {"cache_control": control}
 
 
-class AnthropicWire(ProviderWire):
-    path = b"/v1/messages"
+class AnthropicWire(ProviderWire[anthropic.AsyncAnthropic]):
+    status_error = anthropic.APIStatusError
+    connection_error = anthropic.APIConnectionError
+    environment = ("ANTHROPIC_CUSTOM_HEADERS",)
 
     def builder(self) -> AnthropicReply:
         return AnthropicReply()
 
     def enforces(self, _base_url: str, _parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        """Whether structured output has a form for it."""
+        """Return True if structured output has a form for the schema."""
         return output_format(schema) is not None
 
-    def _client(self, credentials: Credentials, http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
-        return anthropic.AsyncAnthropic(
-            api_key=credentials.api_key,
-            base_url=credentials.base_url,
-            http_client=http,
-            open_telemetry=False,
-        )
+    def _client(self, options: dict[str, Any]) -> anthropic.AsyncAnthropic:
+        return anthropic.AsyncAnthropic(open_telemetry=False, **options)
 
-    def _json(self, _credentials: Credentials, call: ModelCall) -> bytes:
-        return json_of(call)
-
-    def _headers(self, call: ModelCall) -> dict[str, str]:
-        return headers_of(call)
+    async def _send(
+        self, client: anthropic.AsyncAnthropic, base_url: str, call: ModelCall
+    ) -> httpx2.Response:
+        return await client.post(
+            path_below(base_url, "/v1/messages"),
+            content=json_of(call),
+            cast_to=httpx2.Response,
+            options={"headers": headers_of(call)},
+            stream=True,
+            stream_cls=anthropic.AsyncStream[Any],
+        )  # type: ignore[return-value]  # what `cast_to` names
 
     def _status_failure(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
         return from_status(status, headers, body)

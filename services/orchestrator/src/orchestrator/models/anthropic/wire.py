@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from orchestrator.models.port import ModelFailure, cut_short, timed_out
-from orchestrator.models.provider_http import of_status
+from orchestrator.models.provider_calls import of_status
 from orchestrator.models.reply_builder import decoded
 
 _TOO_LONG = ("prompt is too long", "context window", "context limit", "too many tokens")

@@ -12,8 +12,8 @@ from orchestrator.models.openai.dialects import Dialect, dialect_of
 from orchestrator.models.openai.reply import OpenAIReply
 from orchestrator.models.openai.request_messages import messages_of
 from orchestrator.models.openai.wire import from_status
-from orchestrator.models.port import Credentials, ModelCall, ModelFailure
-from orchestrator.models.provider_http import ProviderWire
+from orchestrator.models.port import ModelCall, ModelFailure
+from orchestrator.models.provider_calls import ProviderWire, path_below
 from orchestrator.models.schema import output_format
 
 _CAPS = ("max_completion_tokens", "max_tokens")
@@ -111,23 +111,29 @@ def _complete(schema: dict[str, Any]) -> bool:
     return set(schema.get("properties", {})) == set(schema.get("required", ())) and all(map(_complete, inner))
 
 
-class OpenAIWire(ProviderWire):
-    path = b"/chat/completions"
+class OpenAIWire(ProviderWire[openai.AsyncOpenAI]):
+    status_error = openai.APIStatusError
+    connection_error = openai.APIConnectionError
+    environment = ("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 
     def builder(self) -> OpenAIReply:
         return OpenAIReply()
 
     def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        """Whether the dialect's structured output has a form for it."""
+        """Return True if the dialect's structured output has a form for the schema."""
         return enforces(base_url, parameters, schema)
 
-    def _client(self, credentials: Credentials, http: httpx2.AsyncClient) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(
-            api_key=credentials.api_key, base_url=credentials.base_url, http_client=http
-        )
+    def _client(self, options: dict[str, Any]) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(**options)
 
-    def _json(self, credentials: Credentials, call: ModelCall) -> bytes:
-        return msgspec.json.encode(body_of(call, credentials.base_url))
+    async def _send(self, client: openai.AsyncOpenAI, base_url: str, call: ModelCall) -> httpx2.Response:
+        return await client.post(  # type: ignore[return-value]  # what `cast_to` names
+            path_below(base_url, "/chat/completions"),
+            content=msgspec.json.encode(body_of(call, base_url)),
+            cast_to=httpx2.Response,
+            stream=True,
+            stream_cls=openai.AsyncStream[Any],
+        )
 
     def _status_failure(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
         return from_status(status, headers, body)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from orchestrator.models.port import ModelFailure, cut_short, timed_out
-from orchestrator.models.provider_http import of_status
+from orchestrator.models.provider_calls import of_status
 from orchestrator.models.reply_builder import decoded
 
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}) | {
