@@ -1,4 +1,4 @@
-"""`make fuzz`: 20,000 generated requests and as many in mutated bytes, against the whole system.
+"""`make fuzz`: 20,000 generated requests against the whole system.
 
 Both APIs, and every check that schemathesis has.
 A stack of its own on embedded servers, in a temporary folder. Exit code 1 where a check fails, or a service
@@ -15,7 +15,6 @@ from pathlib import Path
 
 from ops.settings import Counts
 from tests.fuzz.agents import target_of
-from tests.fuzz.raw import fuzz_raw
 from tests.fuzz.schemathesis_run import Target, run_schemathesis
 from tests.harness import RunningStack, running_stack
 
@@ -31,16 +30,9 @@ async def fuzz(cases: int, seed: int) -> bool:
     async with running_stack(Counts(gateways=1, orchestrators=1, tool_runners=1)) as stack:
         print(f"the stack is up in {stack.folder.path}", flush=True)
         target = await target_of(stack)
-        raw = await fuzz_raw(target, cases, seed)
-        print(
-            f"seed {seed}: {cases} requests in mutated bytes, {len(raw)} wrong",
-            *raw[:20],
-            sep="\n",
-            flush=True,
-        )
         with tempfile.TemporaryDirectory(prefix="agentchat-fuzz-") as folder:
             passed = _rounds(target, Path(folder), cases, seed)
-        return _logs_are_clean(stack) and passed and not raw
+        return _logs_are_clean(stack) and passed
 
 
 def _rounds(target: Target, folder: Path, cases: int, seed: int) -> bool:

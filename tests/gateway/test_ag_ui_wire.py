@@ -19,11 +19,10 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import ShownMessage
-from gateway.chat.client_history import ClientHistory
-from gateway.chat.run_request import Verdict
-from gateway.http import strict_json
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from gateway.protocols.ag_ui.run import RunAgentInput, history_of, verdicts_of
+from gateway.protocols.client_history import ClientHistory
+from gateway.runs.run_request import Verdict
 from tests.gateway.live_frames import events_of, finished
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
@@ -37,8 +36,9 @@ RESOLVED = {"interruptId": "2", "status": "resolved"}
 
 
 def parse(*messages: dict[str, Any], **fields: Any) -> tuple[ClientHistory | None, tuple[Verdict, ...]]:
-    body = strict_json.decode(RunAgentInput, msgspec.json.encode({**RUN, "messages": messages, **fields}))
-    return None if body.resume else history_of(body, None), verdicts_of(body)
+    data = msgspec.json.encode({**RUN, "messages": messages, **fields})
+    body = msgspec.json.decode(data, type=RunAgentInput)
+    return None if body.resume else history_of(body), verdicts_of(body)
 
 
 def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:

@@ -17,7 +17,6 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import ShownMessage
-from gateway.http import strict_json
 from gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, history_of, name_of, verdicts_of
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.after_pause import AfterPause, PausePoint
@@ -33,10 +32,8 @@ HI = message("user", "hi")
 
 
 def parse(*messages: dict[str, Any], **fields: Any) -> UiChat:
-    body: UiChat = strict_json.decode(
-        UiChat, msgspec.json.encode({"id": "c", "messages": messages, **fields})
-    )
-    return body
+    data = msgspec.json.encode({"id": "c", "messages": messages, **fields})
+    return msgspec.json.decode(data, type=UiChat)
 
 
 def events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
@@ -56,7 +53,7 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
     ]
     body = parse(message("system", "Be brief."), HI, reply, message("user", "a", "b"), custom={"x": 1})
     assert name_of(body) == "c"
-    shown = history_of(body, None)
+    shown = history_of(body)
     assert shown.instructions == "Be brief."
     assert shown.messages == (
         ShownMessage("user", "hi"),

@@ -1,7 +1,6 @@
 """Lists of a run's updates and cursors in them, whatever the pieces and the order in which they came."""
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from conversations.event_store.log import open_log
 from conversations.event_store.store import ConversationStore
 from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import SHUTDOWN, Runs
+from gateway.runs.run_request import STREAM
 from gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import asked
@@ -143,29 +143,21 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
         runs = Runs(bus, log)
         turn = await Turn(bus, request).accept()
         await turn.delta("Hello")
-        async with contextlib.AsyncExitStack() as stack:
-            enter = stack.enter_async_context
-            readers = await asyncio.gather(
-                *(
-                    enter(
-                        runs.follow(
-                            request.trace_id,
-                            request.conversation_id,
-                            streaming=True,
-                            from_beginning=True,
-                            after_version=1,
-                        )
-                    )
-                    for _ in range(500)
-                )
-            )
-            await turn.delta(" there.")
-            await turn.complete()
-            for reader in readers:
-                assert await _text(reader) == "Hello there."
-            assert counted.followed == 1
-            assert counted.read_back == 1
-            assert len(runs) == 1
+        trace_id, conversation_id = request.trace_id, request.conversation_id
+        following = (
+            runs.follow(trace_id, conversation_id, STREAM, from_beginning=True, after_version=1)
+            for _ in range(500)
+        )
+        readers = await asyncio.gather(*following)
+        await turn.delta(" there.")
+        await turn.complete()
+        for reader in readers:
+            assert await _text(reader) == "Hello there."
+        assert counted.followed == 1
+        assert counted.read_back == 1
+        assert len(runs) == 1
+        for reader in readers:
+            await reader.aclose()
         assert len(runs) == 0
 
 

@@ -14,6 +14,7 @@ from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
 from gateway.runs.followed_run import FollowedRun, RunKey
 from gateway.runs.run_reader import RunReader
+from gateway.runs.run_request import ViewKind
 from ops.prepare import migrate
 from runtime.postgres import Pool, open_pool
 from tests.bus.nats_server import NatsServer
@@ -133,7 +134,7 @@ async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_o
     fresh_nats_url: str, pool: Pool, accounts: Accounts
 ) -> None:
     log, asked = HeldLog(pool), stored.request(accounts.free)
-    key = RunKey(asked.trace_id, streaming=True, outputs=False, calls_at_end=False, publication=1)
+    key = RunKey(asked.trace_id, ViewKind(calls_at_end=False), publication=1)
     async with Bus.connect(fresh_nats_url, name="test-gateway") as bus:
         reader = RunReader(log, asked.conversation_id, asked.trace_id)
         run = FollowedRun(bus.traces, reader, key, from_beginning=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from typing import Any
 
 import httpx
@@ -11,11 +10,7 @@ import pytest
 from administration import admin_accounts, admin_keys
 from administration.admin_values import AccountChanges, NewAccount, NewKey
 from gateway.access.wrong_keys import REMEMBERED_SECONDS, WRONG_AT_ONCE, KeyChecks, WrongKeys
-from gateway.http.body_reader import BodyReader
-from gateway.http.exchange import Exchange, Message
 from gateway.http.peers import networks_of, peer_of
-from gateway.http.problem_responses import head_of
-from limits.penalty import WAIT_SECONDS
 from runtime.postgres import Pool, open_pool
 from runtime.settings import SettingsError
 from tests.administrator import administrator
@@ -123,9 +118,6 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         behind = f"198.51.100.7, {ADDRESS}, 10.0.0.1"
         seen = [(await ask(proxied, process, guess(), behind)).status_code for _ in range(70)]
         assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 9
-        began = time.monotonic()
-        await asyncio.gather(*(ask(proxied, process, guess(), ADDRESS) for _ in range(40)))
-        assert time.monotonic() - began >= WAIT_SECONDS  # who does not stop is answered late
         refused = await ask(proxied, process, guess(), ADDRESS)
         check_problem(refused, 429, "rate_limited")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
@@ -174,20 +166,11 @@ async def test_only_so_many_keys_wait_for_a_look_up(migrated_database_url: str) 
         assert await checks.counts(key)
 
 
-async def _receive() -> Message:
-    return {"type": "http.disconnect"}
-
-
-async def _send(_: Message) -> None:
-    """Nothing is sent."""
-
-
-def from_address(address: str | None, *forwarded: str) -> Exchange:
-    scope: dict[str, Any] = {
+def from_address(address: str | None, *forwarded: str) -> dict[str, Any]:
+    return {
         "client": None if address is None else (address, 4711),
         "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded],
     }
-    return Exchange(scope, _receive, _send, "0" * 32, BodyReader(), head_of)
 
 
 @pytest.mark.parametrize(

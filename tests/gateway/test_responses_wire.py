@@ -27,7 +27,7 @@ from contracts.updates import (
 from contracts.values import Message, Usage
 from conversations.event_store.store import ConversationStore
 from conversations.leases.waiting_line import WaitingLine
-from gateway.http.problem_responses import Refusal
+from gateway.http.refusals import Refusal
 from gateway.protocols.openai.responses import wire
 from gateway.protocols.openai.responses.items import InputItem, verdicts_of
 from gateway.protocols.openai.responses.previous_response import response_id

@@ -18,6 +18,7 @@ from contracts.updates import (
 )
 from contracts.values import ToolCall
 from conversations.aggregate.rounds import Call, Round
+from gateway.runs.run_request import ViewKind
 from gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
@@ -138,7 +139,7 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
     ended = run(
         state="completed", reply=message("Let me see.Done"), rounds=rounds, sources=(SOURCE,), retrieves=True
     )
-    view = View(streaming=streaming)
+    view = View(ViewKind(streaming=streaming))
     told = view.feed_log(ended)
     assert [update for update in told if not isinstance(update, Text)] == [
         Started(),
@@ -261,7 +262,7 @@ def test_a_takeover_that_is_heard_first_is_the_acceptance() -> None:
 
 
 def test_a_reader_of_the_end_alone_is_not_broken_by_what_it_was_not_told() -> None:
-    view = View(streaming=False)
+    view = View(ViewKind(streaming=False))
     told = feed(
         view, ACCEPTED, delta(2, "He", 0), delta(5, "x", 2), resumed(3, "other"), completed(9, "Hello")
     )

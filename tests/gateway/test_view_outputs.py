@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from contracts.updates import Finished, Started, Text, ToolEnded, ToolStarted
 from contracts.values import ToolCall
 from conversations.aggregate.rounds import Call, Round
+from gateway.runs.run_request import ViewKind
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, returned, run
 
@@ -20,7 +21,7 @@ def logged(*calls: Call) -> list[Round]:
 
 
 def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
-    view = View(outputs=True)
+    view = View(ViewKind(outputs=True))
     told = feed(view, ACCEPTED, delta(2, "He", 0), called(3), returned(4))
     assert (told, view.wants_log) == ([Started(), Text("He"), STARTED], True)
     told = view.feed_log(run(rounds=tuple(logged(CALLED))))
@@ -35,7 +36,7 @@ def test_a_return_is_told_once_the_log_has_told_its_output() -> None:
 
 
 def test_outputs_that_the_log_could_not_tell_come_before_the_end() -> None:
-    view = View(outputs=True)
+    view = View(ViewKind(outputs=True))
     told = feed(view, ACCEPTED, delta(2, "He", 0), called(3), returned(4), completed(5, "He", tool_calls=1))
     ended = run(state="completed", reply=message("He"), rounds=tuple(logged(RETURNED)))
     assert [*told, *view.feed_log(ended)][-2] == TOLD
@@ -44,7 +45,7 @@ def test_outputs_that_the_log_could_not_tell_come_before_the_end() -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_end_without_calls_does_not_wait_for_the_log(lost: bool) -> None:
-    view = View(calls_at_end=False)
+    view = View(ViewKind(calls_at_end=False))
     frames = (ACCEPTED, delta(2, "He", 0), called(3), returned(4), completed(5, "He", tool_calls=1))
     told = view.feed_all(frames) if lost else feed(view, *frames)
     assert told[-1] == Finished(message("He"), ())
@@ -52,7 +53,7 @@ def test_an_end_without_calls_does_not_wait_for_the_log(lost: bool) -> None:
 
 
 def test_what_traces_repeat_is_told_with_outputs_too() -> None:
-    view = View(outputs=True)
+    view = View(ViewKind(outputs=True))
     frames = (ACCEPTED, delta(2, "He", 0), called(3), returned(4), delta(5, "llo", 2))
     assert view.feed_all(frames) == [Started(), Text("He"), STARTED, Text("llo")]
     assert view.wants_log

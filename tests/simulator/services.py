@@ -13,11 +13,12 @@ from conversations.event_store.cache import Cache
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
-from gateway.chat.idempotency_key import IdempotencyKey
-from gateway.chat.launch_run import launched
-from gateway.http.problem_responses import Refusal
+from gateway.access.idempotency_header import IdempotencyKey
+from gateway.http.refusals import Refusal
 from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import Runs
+from gateway.runs.run_request import STREAM, ViewKind
+from gateway.runs.start_run import RunStart
 from journal import Journal
 from orchestrator.heartbeat import beat
 from orchestrator.inbox.inbox import Inbox
@@ -213,11 +214,12 @@ class Gateway:
             caller.refused = "server_shutdown"
             return
         try:
-            exchange, key = cast(Any, _Exchange()), IdempotencyKey(None)
-            streaming = asked.form != "json"
-            slot = cast(Any, _Slot())
-            async with launched(cast(Any, self), exchange, asked, key, slot, streaming=streaming) as (_, run):
-                await self._listen(caller, run)
+            context, slot = cast(Any, _Context()), cast(Any, _Slot())
+            view = ViewKind(streaming=asked.form != "json")
+            start = RunStart(cast(Any, self), context, asked, IdempotencyKey(), slot, view)
+            started = await start.start()
+            async with contextlib.aclosing(started.run):
+                await self._listen(caller, started.run)
         except Refusal as refusal:
             caller.refused = refusal.row.code
         except (BusUnavailable, DatabaseUnavailable):
@@ -227,9 +229,10 @@ class Gateway:
         """GET /v1/chat/{trace_id}/events."""
         caller.lives.append([])
         try:
-            async with self.runs.follow(
-                caller.trace_id, caller.conversation_id or "", streaming=True, from_beginning=True
-            ) as run:
+            run = await self.runs.follow(
+                caller.trace_id, caller.conversation_id or "", STREAM, from_beginning=True
+            )
+            async with contextlib.aclosing(run):
                 await self._listen(caller, run)
         except (Refusal, BusUnavailable, DatabaseUnavailable):  # also of one that stops
             return
@@ -248,18 +251,14 @@ class Gateway:
             await self.bus.traces.cancel(CancelRequested(trace_id=caller.trace_id, account_id=ACCOUNT))
 
 
-class _Exchange:
-    """A client who stays."""
-
-    def answer_as(self, _trace_id: str) -> None:
-        return None
-
-    def watch(self, _gone: Any) -> None:
-        return None
+class _Context:
+    trace_id = ""
+    conversation_id: str | None = None
 
 
 class _Slot:
-    handed_over = False
+    def hand_over(self) -> None:
+        return None
 
     async def take(self, _trace_id: str) -> None:
         return None

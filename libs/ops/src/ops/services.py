@@ -116,6 +116,7 @@ class Services:
         env |= {
             "AGENTCHAT_HOST": host,
             "AGENTCHAT_PORT": str(port),
+            "AGENTCHAT_HTTP_PARSER": "h11",  # clients connect directly, and some offer h2c
             "AGENTCHAT_ADMIN_TOKEN": self._settings.admin_token or self._secrets.admin_token,
         }
         if host == LOOPBACK:  # `/docs` shows them to everybody

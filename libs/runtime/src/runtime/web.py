@@ -25,17 +25,18 @@ async def serve(
     *,
     on_stop: Callable[[], Awaitable[None]] | None = None,
     grace_s: float = 9.0,
-    protocol: Callable[..., asyncio.Protocol] | None = None,
+    http: str = "httptools",
+    max_connections: int | None = None,
 ) -> None:
     """Serve `app` on host:port (0: any free port, which is logged) until `stop` is set.
 
     Then no new connection is taken, and `on_stop()` runs next to the responses still open, which it is to
     bring to an end: those that last `grace_s` seconds (whole ones, from the stop on) are cancelled.
-    `protocol` makes the protocol of a connection, in place of uvicorn's own.
+    `http` is uvicorn's parser. Beyond `max_connections` a request is answered 503.
     Raises SettingsError where the address cannot be had, RuntimeError where the application does not start.
     """
     listener = listening_socket(host, port)
-    server = _server(app, grace_s, protocol)
+    server = _server(app, grace_s, http, max_connections)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -76,7 +77,7 @@ async def _started(server: Any, serving: "asyncio.Task[None]") -> None:
         serving.result()
 
 
-def _server(app: Any, grace_s: float, protocol: Any) -> Any:
+def _server(app: Any, grace_s: float, http: str, max_connections: int | None) -> Any:
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -95,7 +96,8 @@ def _server(app: Any, grace_s: float, protocol: Any) -> Any:
     return Server(
         uvicorn.Config(
             app,
-            http=protocol or "httptools",
+            http=http,
+            limit_concurrency=max_connections,
             loop="none",
             ws="none",
             interface="asgi3",

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -12,15 +11,15 @@ from conversations.event_store.log import Log
 from directory.agent_names import AgentNames
 from directory.caller import Callers, LastUsed
 from gateway import app
+from gateway.access.access_services import AccessServices
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.admin_services import opened
-from gateway.gateway_services import DemoAccess, GatewayServices, WebhookAccess
 from gateway.http.peers import networks_of
-from gateway.http.strict_protocol import StrictProtocol
 from gateway.runs.followed_runs import Runs
+from gateway.services import DemoAccess, GatewayServices, WebhookAccess
 from gateway.settings import Settings
 from limits import Limiter
 from runtime import metrics, postgres, web
@@ -57,37 +56,43 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         runs = Runs(bus, conversation_log)
         metrics.OPEN_STREAMS.set_function(lambda: len(runs))
         await enter(runs.ticking())
-        services = GatewayServices(
+        access = AccessServices(
             pool=pool,
             callers=callers,
             agent_names=agent_names,
-            claims=claims,
             wrong_keys=WrongKeys(),
             key_checks=key_checks,
             trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
             storage=storage,
+            account_bounds=AccountBounds(),
+            stream_form=settings.stream_form,
+            stop=stop,
+        )
+        services = GatewayServices(
+            pool=pool,
+            claims=claims,
+            limiter=limiter,
             bus=bus,
             log=conversation_log,
             runs=runs,
-            account_bounds=AccountBounds(),
             health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=HealthChecks({"redis": limiter.ping}),
-            stream_form=settings.stream_form,
             webhooks=_webhooks_of(settings),
-            admin=await enter(opened(settings, bus, limiter)),
             demo=_demo_of(settings),
         )
+        admin = await enter(opened(settings, bus, limiter))
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
         await web.serve(
-            app.build(services),
+            app.build(services, access, admin),
             settings.host,
             settings.port,
             stop,
             on_stop=runs.drain,
             grace_s=9.0,
-            protocol=partial(StrictProtocol, max_connections=web.within_open_files(settings.max_connections)),
+            http=settings.http_parser,
+            max_connections=web.within_open_files(settings.max_connections),
         )
 
 

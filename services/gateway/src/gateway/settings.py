@@ -27,8 +27,10 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     Without `admin_token` there is no admin API; with it the secret keys are needed, and the embedder is used.
     At `health_port` of the same host, where it is set, `/healthz`, `/readyz` and `/metrics` are served too:
     the public port has no metrics. `max_connections` is of this process; fewer where the system gives it
-    fewer files. `trusted_proxies` are addresses and networks whose X-Forwarded-For is believed. `demo_key`
-    and `demo_agent_id` are shown to everybody who opens `/docs`.
+    fewer files. `http_parser`: httptools behind a reverse proxy; h11, which is slower, where clients connect
+    directly: httptools loses the body of a request that offers h2c. `trusted_proxies` are addresses and
+    networks whose X-Forwarded-For is believed. `demo_key` and `demo_agent_id` are shown to everybody who
+    opens `/docs`.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -38,6 +40,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     port: Annotated[Port, Setting("AGENTCHAT_PORT")] = 8080
     health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
     max_connections: Annotated[Connections, Setting("AGENTCHAT_MAX_CONNECTIONS")] = 10_000
+    http_parser: Annotated[Literal["httptools", "h11"], Setting("AGENTCHAT_HTTP_PARSER")] = "httptools"
     trusted_proxies: Annotated[tuple[str, ...], Setting("AGENTCHAT_TRUSTED_PROXIES")] = ()
     admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
     secret_key: Annotated[str | None, Setting("AGENTCHAT_SECRET_KEY", secret=True)] = None

@@ -4,13 +4,11 @@ import asyncio
 from typing import Literal
 
 import msgspec
-from litestar import get
+from litestar import Response, get
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.openapi.spec import Example
 
-from gateway.gateway_request import GatewayRequest
-from gateway.http.http_responses import JsonAnswer
-from gateway.openapi.described import described
+from gateway.http.json_request import JsonRequest
+from gateway.services import services_of
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,18 +24,7 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     checks: dict[str, str]
 
 
-_READY = Readiness(status="ok", checks={"postgres": "ok", "nats": "ok", "redis": "ok"})
-_UNREADY = {"status": "unavailable", "checks": {"postgres": "ok", "nats": "no answer in time"}}
-
-
-@get(
-    "/healthz",
-    operation_id="get_healthz",
-    summary="Whether the process lives.",
-    response_description="It does.",
-    tags=["service"],
-)
-@described(examples={"well": Health()})
+@get("/healthz", operation_id="get_healthz", summary="Tell that the process lives.", tags=["service"])
 async def get_healthz() -> Health:
     return Health()
 
@@ -45,25 +32,20 @@ async def get_healthz() -> Health:
 @get(
     "/readyz",
     operation_id="get_readyz",
-    summary="Whether all that it needs answers.",
-    response_description="It does.",
+    summary="Tell whether all that it needs answers.",
     responses={
-        503: ResponseSpec(
-            Readiness,
-            description="A part that it needs is away",
-            generate_examples=False,
-            examples=[Example(value=_UNREADY)],
-        )
+        503: ResponseSpec(Readiness, description="A part that it needs is away.", generate_examples=False)
     },
     tags=["service"],
 )
-@described(examples={"well": _READY})
-async def get_readyz(request: GatewayRequest) -> JsonAnswer[Readiness]:
+async def get_readyz(request: JsonRequest) -> Response[Readiness]:
     """503 where something that is needed does not answer; the answer has what is not needed as well."""
-    health, advisory = request.services.health, request.services.advisory
-    (well, checks), (_, also) = await asyncio.gather(health.ready(), advisory.ready())
-    body = Readiness(status="ok" if well else "unavailable", checks={**checks, **also})
-    return JsonAnswer(body, status_code=200 if well else 503)
+    services = services_of(request)
+    (is_ready, checks), (_, advisory) = await asyncio.gather(
+        services.health.ready(), services.advisory.ready()
+    )
+    body = Readiness(status="ok" if is_ready else "unavailable", checks={**checks, **advisory})
+    return Response(body, status_code=200 if is_ready else 503)
 
 
 HANDLERS = (get_healthz, get_readyz)

@@ -9,12 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
-from litestar.handlers.base import BaseRouteHandler
-
 from directory.caller import Caller
-from gateway.http.exchange import Connection, of
-from gateway.http.problem_responses import Refusal
-from gateway.openapi.described import described
+from gateway.http.refusals import Refusal
 
 READS_AT_ONCE = 4
 TURN_SECONDS = 15.0
@@ -62,10 +58,3 @@ class AccountBounds:
             self._streams[account_id] -= 1
             if not self._streams[account_id]:
                 del self._streams[account_id]
-
-
-@described("rate_limited")
-async def within_reads_at_once(connection: Connection, _: BaseRouteHandler) -> None:
-    """Guard, after that of the key: hold one of the account's reads at once. Raises Refusal: 429."""
-    account_bounds: AccountBounds = connection.app.state.services.account_bounds
-    await of(connection.scope).enter(account_bounds.reading(connection.auth))

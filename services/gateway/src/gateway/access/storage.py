@@ -12,7 +12,7 @@ import msgspec
 
 from conversations.projections.storage_table import stored_of
 from directory.caller import Caller
-from gateway.http.problem_responses import Refusal
+from gateway.http.refusals import Refusal
 from runtime import logs
 from runtime.bounded import BoundedMap
 from runtime.postgres import DatabaseUnavailable, Pool

@@ -1,220 +1,202 @@
-"""The admin API: a handler for each route of the library's table, described by its function's signature."""
+"""The admin API: a handler for each route of the library's table, with the signature that the table says."""
 
+import inspect
 import re
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from types import GenericAlias
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from litestar import HttpMethod, Router
+from litestar import HttpMethod, Response, Router
 from litestar.handlers import HTTPRouteHandler
-from litestar.handlers.base import BaseRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.openapi.spec import Example
-from litestar.params import BodyKwarg
+from litestar.params import BodyKwarg, HeaderParameter, PathParameter, QueryParameter
 
 from administration.admin_values import Deletion, Page, PutDocument
 from administration.route import Parameter, Route
 from administration.routes import ROUTES
+from contracts import http
 from contracts.admin_errors import NotFound
-from gateway.admin.access import access_of, has_token
-from gateway.admin.admin_examples import example_of
-from gateway.gateway_request import GatewayRequest
-from gateway.http import query, strict_json
-from gateway.http.exchange import Connection, Exchange, of
-from gateway.http.http_responses import JsonAnswer
-from gateway.http.problem_responses import invalid, printable
-from gateway.openapi.described import described, parameter
-from gateway.openapi.documented_refusals import OF_BODIES
-from gateway.openapi.openapi_schemas import page_of
+from gateway.admin.admin_token import admin_of, may_administer
+from gateway.http.cursors import decode_cursor, encode_cursor, wrong_cursor
+from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import Refusal, invalid, printable
 
 _ACTOR = re.compile(r"[!-~]{1,100}")
-_ACTOR_HEADER = parameter(
-    "header",
-    "X-Admin-Actor",
-    "Who asks, as the audit log is to say it; else admin-api.",
-    pattern=f"^{_ACTOR.pattern}$",
-)
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+_Actor = Annotated[
+    str | None,
+    HeaderParameter(
+        name="X-Admin-Actor", description="Who asks, as the audit log is to say it; else admin-api."
+    ),
+]
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_QUERY = "query_"
+"""Before the names of query parameters: Litestar reserves some, such as `query`."""
 
 
-def router() -> Router:
-    """A handler for each route."""
+T = TypeVar("T")
+
+
+class AdminPage(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A page of a list."""
+
+    data: tuple[T, ...]
+    next_cursor: str | None
+
+
+class AdminList(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A complete list."""
+
+    data: tuple[T, ...]
+
+
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request that has nothing to say: none, or an object without members."""
+
+
+def admin_router() -> Router:
     return Router(
         "/",
         route_handlers=[_handler(route) for route in ROUTES],
-        guards=[has_token],
         security=[{"admin": list[str]()}],
         tags=["admin"],
     )
 
 
-class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a request that has nothing to say."""
-
-
-@described(*OF_BODIES)
-async def _has_no_body(connection: Connection, _: BaseRouteHandler) -> None:
-    """Guard: there is no body, or an object without members. Raises Refusal: 415, 413, 400."""
-    if of(connection.scope).unread:
-        strict_json.decode(NoBody, await strict_json.receive_json(of(connection.scope)))
-
-
 def _handler(route: Route) -> HTTPRouteHandler:
-    async def ask(request: GatewayRequest) -> JsonAnswer[Any]:
-        return await _answer(request, route, {})
+    """Build the handler of a route. Litestar reads its signature, and describes it by that."""
 
-    async def ask_with(request: GatewayRequest, data: Any = None) -> JsonAnswer[Any]:
-        return await _answer(request, route, {route.body_argument: data})
+    async def handle(request: JsonRequest, **given: Any) -> Response[Any]:
+        return await _answer(request, route, given)
 
-    handle: Callable[..., Awaitable[JsonAnswer[Any]]] = ask
-    if route.body is not None:
-        handle, example = ask_with, Example(id="example", value=example_of(route.body))
-        kind = route.body | None if route.optional else route.body
-        handle.__annotations__["data"] = Annotated[kind, BodyKwarg(examples=[example])]
+    parameters = [
+        inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=JsonRequest)
+    ]
+    if route.method != "GET":
+        kind = route.body or NoBody
+        is_optional = route.body is None or route.optional
+        default = None if is_optional else inspect.Parameter.empty
+        hint: Any = kind | None if is_optional else kind
+        parameters.append(
+            inspect.Parameter("data", _KEYWORD, annotation=Annotated[hint, BodyKwarg()], default=default)
+        )
+    for each in route.path_parameters:
+        hint = Annotated[str, PathParameter(description=each.description)]
+        parameters.append(inspect.Parameter(each.name, _KEYWORD, annotation=hint))
+    parameters += [
+        inspect.Parameter(_QUERY + each.name, _KEYWORD, annotation=_query_hint(each), default=None)
+        for each in route.query
+    ]
+    parameters.append(inspect.Parameter("admin_actor", _KEYWORD, annotation=_Actor, default=None))
+    answer = GenericAlias(Response, (_content(route),))
+    handle.__signature__ = inspect.Signature(parameters, return_annotation=answer)  # type: ignore[attr-defined]
+    handle.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": answer}
+    handle.__doc__ = None
     names = [part.strip("{}") for part in route.path.split("/") if part]
-    description, responses = _successes(route)
-    made = HTTPRouteHandler(
+    return HTTPRouteHandler(
         route.address.replace("}", ":str}"),
         http_method=HttpMethod(route.method),
         status_code=route.status,
         operation_id="_".join(["admin", route.method.lower(), *names]),
         summary=route.summary,
-        response_description=description,
-        responses=responses,
-        guards=[] if route.method == "GET" or route.body else [_has_no_body],
-        max_bytes=route.max_bytes,
-    )
-    describe = described(
-        *_refusals(route),
-        parameters=[
-            *(_described(each, "path") for each in route.path_parameters),
-            *(_described(each, "query") for each in route.query),
-            _ACTOR_HEADER,
-        ],
-        content={"application/json": _content(route)},
-        examples={"example": _example(route)},
-    )
-    return made(describe(handle))
+        responses=_more_successes(route),
+        guards=[may_administer],
+        request_max_body_size=route.max_bytes,
+    )(handle)
 
 
-def _successes(route: Route) -> tuple[str, dict[int, ResponseSpec]]:
-    """What the answer of the route's status is, and the other answers by their statuses."""
-    if route.method == "DELETE":
-        return "A dry run: what would go.", {204: ResponseSpec(None, description="Gone.")}
-    if route.gives is PutDocument and route.status == 201:
-        replaced = ResponseSpec(
-            PutDocument, description="Replaced, or as it was.", examples=[Example(value=_example(route))]
-        )
-        return "Made.", {200: replaced}
-    return "Made." if route.status == 201 else "OK", {}
-
-
-def _described(each: Parameter, where: str) -> dict[str, Any]:
-    return parameter(where, each.name, each.description, required=each.required, **each.schema)
-
-
-def _refusals(route: Route) -> list[str]:
-    codes = [] if route.method == "GET" else ["conflict"]
-    if route.path_parameters or any(each.name == "account_id" for each in route.query):
-        codes.append("not_found")
-    return codes
+def _query_hint(each: Parameter) -> Any:
+    kind: Any = {"boolean": bool, "integer": int}.get(each.schema.get("type", "string"), str)
+    bounds = {"ge": 1, "le": each.schema["maximum"]} if kind is int else {}
+    return Annotated[kind | None, QueryParameter(name=each.name, description=each.description, **bounds)]
 
 
 def _content(route: Route) -> Any:
     match route.many:
         case "page":
-            return page_of(route.gives)
+            return AdminPage[route.gives]  # type: ignore[name-defined]
         case "all":
-            many = {"type": "array", "items": route.gives}
-            return {"type": "object", "required": ["data"], "properties": {"data": many}}
+            return AdminList[route.gives]  # type: ignore[name-defined]
         case "one":
             return route.gives
 
 
-def _example(route: Route) -> Any:
-    one = example_of(route.gives)
-    return {"one": one, "all": {"data": [one]}, "page": {"data": [one], "next_cursor": None}}[route.many]
+def _more_successes(route: Route) -> dict[int, ResponseSpec]:
+    if route.method == "DELETE":
+        return {204: ResponseSpec(None, description="Gone.", generate_examples=False)}
+    if route.gives is PutDocument and route.status == 201:
+        return {
+            200: ResponseSpec(PutDocument, description="Replaced, or as it was.", generate_examples=False)
+        }
+    return {}
 
 
-async def _answer(request: GatewayRequest, route: Route, given: dict[str, Any]) -> JsonAnswer[Any]:
-    """What the route's function gives for the request; `given` has the body, if it takes one, None if that
-    was left out.
-
-    Raises AdminError, Refusal, DatabaseUnavailable, BusUnavailable.
-    """
-    admin = access_of(request).admin
-    acting = msgspec.structs.replace(admin, actor=_actor(request.exchange, admin.actor))
+async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> Response[Any]:
+    """Call the route's function. Raises AdminError, Refusal, DatabaseUnavailable, BusUnavailable."""
+    admin = admin_of(request).admin
+    acting = msgspec.structs.replace(admin, actor=_actor(request, admin.actor))
     path = {each.argument: _part(each, request.path_params[each.name]) for each in route.path_parameters}
-    body = {name: route.body() if route.body and value is None else value for name, value in given.items()}
-    found = await route.call(acting, **_query(request.exchange, route), **path, **body)
+    data = given.get("data")
+    body = {} if route.body is None else {route.body_argument: route.body() if data is None else data}
+    found = await route.call(acting, **_query(request, route, given), **path, **body)
     status = route.status
     if isinstance(found, Deletion) and not found.dry_run:
-        return JsonAnswer(None, status_code=204)
+        return Response(None, status_code=204)
     if isinstance(found, PutDocument) and found.outcome != "added":
         status = 200
     if isinstance(found, Page):
-        cursor = None if found.after is None else query.cursor_of(found.after.encode())
+        cursor = None if found.after is None else encode_cursor(found.after.encode())
         found = {"data": found.items, "next_cursor": cursor}
     elif isinstance(found, tuple):
         found = {"data": found}
-    return JsonAnswer(found, status_code=status)
+    return Response(found, status_code=status)
 
 
-def _actor(exchange: Exchange, instead: str) -> str:
-    """Who asks, for the audit log: whoever has the token may say so. Raises Refusal."""
-    values = exchange.header(b"x-admin-actor")
-    if not values:
-        return instead
-    name = values[0].decode("latin-1")
-    if len(values) > 1 or not _ACTOR.fullmatch(name):
-        raise invalid("X-Admin-Actor", "This must be given once, as at most 100 visible ASCII characters.")
+def _actor(request: JsonRequest, default: str) -> str:
+    """Return who asks, for the audit log: whoever has the token may say so. Raises Refusal."""
+    name = request.headers.get("x-admin-actor")
+    if name is None:
+        return default
+    if not _ACTOR.fullmatch(name):
+        raise invalid("X-Admin-Actor", "This must be at most 100 visible ASCII characters.")
     return name
 
 
-def _query(exchange: Exchange, route: Route) -> dict[str, Any]:
-    """Only what the operation knows, each once."""
-    given = query.fields(exchange, "strict")
-    known = {each.name: each for each in route.query}
-    for name in given:
-        if name not in known:
-            raise invalid(printable(name), "This parameter is not known here.")
-    for name, each in known.items():
-        if each.required and name not in given:
-            raise invalid(name, "This parameter is required.")
-    return {
-        known[name].argument: _value(known[name], query.once(name, values)) for name, values in given.items()
-    }
+def _query(request: JsonRequest, route: Route, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what was given. Raises Refusal, 400, for others: a misspelt `dry_run` must not delete."""
+    known = {each.name for each in route.query}
+    unknown = [printable(name) for name in request.query_params if name not in known]
+    if unknown:
+        message = "This parameter is not known here."
+        fields = [http.FieldError(field=name, message=message) for name in dict.fromkeys(unknown)]
+        raise Refusal("invalid_request", f"{unknown[0]}: {message}", fields=fields)
+    values = {each.argument: _checked(each, given[_QUERY + each.name]) for each in route.query}
+    return {argument: value for argument, value in values.items() if value is not None}
 
 
-def _value(each: Parameter, text: str) -> Any:
-    if each.schema["type"] == "boolean":
-        if text not in _FLAGS:
-            raise invalid(each.name, "This must be true or false.")
-        return _FLAGS[text]
-    if each.schema["type"] == "integer":
-        return query.whole_number(each.name, text, each.schema["maximum"])
-    if each.argument == "after":
-        return _position(text)
-    if not text or "\x00" in text:
+def _checked(each: Parameter, value: Any) -> Any:
+    if each.required and value is None:
+        raise invalid(each.name, "This parameter is required.")
+    if each.argument == "after" and value is not None:
+        return _position(value)
+    if isinstance(value, str) and (not value or "\x00" in value):
         raise invalid(each.name, "This must be a text that is not empty and holds no NUL.")
-    return text
+    return value
 
 
 def _position(cursor: str) -> str | None:
-    """The position that `cursor_of` made the cursor of."""
     if not cursor:
         return None
     try:
-        position = query.position_of(cursor).decode()
+        position = decode_cursor(cursor).decode()
     except UnicodeDecodeError:
-        raise query.wrong_cursor() from None
+        raise wrong_cursor() from None
     if not position or "\x00" in position:
-        raise query.wrong_cursor()
+        raise wrong_cursor()
     return position
 
 
 def _part(each: Parameter, text: str) -> Any:
-    """A part of the path. Raises NotFound for a number that is none."""
+    """Read a part of the path. Raises NotFound for a number that is none."""
     if each.schema["type"] != "integer":
         return text
     if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 10):

@@ -3,14 +3,13 @@
 import functools
 import ipaddress
 from collections.abc import Iterable
+from typing import Any
 
-from gateway.http.exchange import Exchange
 from runtime.settings import SettingsError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_HEADER = b"x-forwarded-for"
 _MOST_HOPS = 20
 
 
@@ -22,17 +21,18 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
         raise SettingsError(f"AGENTCHAT_TRUSTED_PROXIES: {error}") from None
 
 
-def peer_of(exchange: Exchange, trusted: tuple[Network, ...]) -> str:
-    """The address in front of the trusted proxies, of IPv6 its network of 64 bits: a host has all of that.
+def peer_of(scope: Any, trusted: tuple[Network, ...]) -> str:
+    """Return the address in front of the trusted proxies; of IPv6 its /64, as a host has all of it.
 
     X-Forwarded-For counts only from a trusted proxy, and of it the rightmost address that is none itself:
     what stands before was written by the caller.
     """
-    client = exchange.scope.get("client")
+    client = scope.get("client")
     found = _address(client[0]) if client else None
-    hops = b",".join(exchange.header(_HEADER)).rsplit(b",", _MOST_HOPS)
+    forwarded = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
+    hops = forwarded.decode("latin-1").rsplit(",", _MOST_HOPS)
     while found is not None and hops and _is_in(found, trusted):
-        hop = _address(hops.pop().decode("latin-1"))
+        hop = _address(hops.pop())
         if hop is None:
             break
         found = hop

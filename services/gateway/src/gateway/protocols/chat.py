@@ -2,119 +2,60 @@
 JSON or as server-sent events in the form that X-Stream-Form chooses.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from litestar import Request, Router, post
-from litestar.handlers.base import BaseRouteHandler
+from litestar import post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg, HeaderParameter
 
-from contracts import http, ids, sse, wire
-from contracts.examples import CONVERSATION, MESSAGE, SOURCE, TOOL_CALL, TRACE
+from contracts import http, ids, sse
+from contracts.examples import CONVERSATION
 from contracts.values import Form
-from directory.caller import Caller
-from gateway.access.auth import KEY, check_agent, has_key_and_agent
-from gateway.chat import chat_body
-from gateway.chat.admitted_request import AdmittedRequest, admitted_request, within_run_limits
-from gateway.chat.chat_body import ChatData
-from gateway.chat.launch_run import RUN_REFUSALS, launch, whole
-from gateway.chat.run_request import RunRequest
-from gateway.http.exchange import Connection, Exchange
-from gateway.http.problem_responses import Refusal, invalid
-from gateway.http.query import known_query
-from gateway.openapi.described import described, parameter
-from gateway.openapi.openapi_schemas import EVENT
+from gateway.access.checks import admitted_of, may_chat, stream_form_of
+from gateway.access.idempotency_header import IdempotencyHeader
+from gateway.access.keys import KEY
+from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import Refusal, check_size, invalid, storable
 from gateway.runs.event_stream import EventStream
+from gateway.runs.run_request import RunRequest, ViewKind
+from gateway.runs.start_run import start_run
+from gateway.runs.wait_for_reply import wait_for_reply
 
-_FORM_HEADER = "X-Stream-Form"
-STREAM_FORM = parameter(
-    "header",
-    _FORM_HEADER,
-    "The form of the stream's events, 2 on some plans only; without it the deployment's.",
-    enum=["1", "2"],
-)
-_FORMS: dict[bytes, sse.Form] = {b"1": "form1", b"2": "form2"}
+MAX_MESSAGE_BYTES = 256 * 1024
+MAX_PROMPT_BYTES = 64 * 1024
 
-REPLIES = {
-    "text": http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE),
-    "with tools": http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE, tool_calls=(TOOL_CALL,)),
-}
+FORMS: dict[str, sse.Form] = {"1": "form1", "2": "form2"}
+"""By the value of X-Stream-Form."""
 
-_DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
-_ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
-_META = http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE)
-_DONE = http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE)
-_START = http.StartEvent(conversation_id=CONVERSATION)
-_EVENTS: dict[str, tuple[http.StreamEvent, ...]] = {
-    "form 1": (_META, *_DELTAS, _DONE),
-    "form 1, with retrieval": (_META, http.SourcesEvent(sources=(SOURCE,)), *_DELTAS, _DONE),
-    "form 1, failed": (_META, _DELTAS[0], _ERROR),
-    "form 2": (
-        _START,
-        http.ToolCallEvent(name=TOOL_CALL.name, input=TOOL_CALL.input),
-        *_DELTAS,
-        http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL_CALL,)),
+FORM1 = http.MetaEvent | http.SourcesEvent | http.DeltaEvent | http.DoneEvent | http.ErrorEvent
+FORM2 = http.StartEvent | http.DeltaEvent | http.ToolCallEvent | http.MessageDoneEvent | http.ErrorEvent
+STREAM_EVENTS: Any = FORM1 | FORM2
+
+AgentId = Annotated[
+    str,
+    HeaderParameter(name="X-Agent-Id", description="The agent to invoke: one of the account's, by its id."),
+]
+StreamForm = Annotated[
+    Literal["1", "2"] | None,
+    HeaderParameter(
+        name="X-Stream-Form",
+        description="The form of the stream's events, 2 on some plans only; without it the deployment's.",
     ),
-    "form 2, failed": (_START, _ERROR),
-}
-
-STREAMS = {name: b"".join(map(wire.encode_sse, events)).decode() for name, events in _EVENTS.items()}
-"""As they are on the wire. Form 1 has sources, form 2 tools: see `contracts.sse`."""
-
-
-def form_of(exchange: Exchange) -> sse.Form | None:
-    """The form that is asked for; None where none is. Raises Refusal."""
-    asked = exchange.header(_FORM_HEADER.lower().encode())
-    if not asked:
-        return None
-    if len(asked) > 1 or asked[0] not in _FORMS:
-        raise invalid(_FORM_HEADER, "This header must be 1 or 2, or be left out.")
-    return _FORMS[asked[0]]
-
-
-def default_form(number: Literal[1, 2]) -> sse.Form:
-    """The form of streams whose request asks for none."""
-    return _FORMS[b"%d" % number]
-
-
-def check_plan(form: Form | None, caller: Caller) -> None:
-    """Raises Refusal where the caller's plan does not have this form."""
-    if form == "form2" and not caller.plan.form2_streaming:
-        raise Refusal("plan_upgrade_required", f"The plan {caller.plan.name} has no streaming in form 2.")
-
-
-@described("agent_not_found")
-async def check_head(connection: Request[Any, Any, Any]) -> None:
-    """Before the body is read: the query and the agent. Raises Refusal: 400, 404."""
-    request = admitted_request(connection)
-    await known_query(request)
-    request.agent_id = check_agent(request.exchange).agent_id
-
-
-@described("plan_upgrade_required", parameters=[STREAM_FORM])
-async def has_form(connection: Connection, _: BaseRouteHandler) -> None:
-    """Guard: the plan has the form of stream that is asked for. Raises Refusal: 400, 403."""
-    request = admitted_request(connection)
-    check_plan(_form_of(request), request.auth)
-
-
-def _form_of(request: AdmittedRequest) -> sse.Form:
-    return form_of(request.exchange) or default_form(request.services.stream_form)
-
-
-def run_request(request: AdmittedRequest, body: http.ChatBody, form: str) -> RunRequest:
-    """What the body asks of the agent in the headers. Raises Refusal: 413, 404."""
-    chat_body.check_sizes(body, request.auth.plan.max_message_bytes)
-    conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
-    if conversation_id is not None and not ids.is_uuid(conversation_id):
-        raise Refusal("conversation_not_found")
-    return RunRequest(
-        form=form,
-        agent_id=request.agent_id,
-        message=body.message,
-        streamed=form in sse.FORMS,
-        calls_at_end=form != "form1",
-        conversation_id=conversation_id,
-        prompt=body.prompt,
-    )
+]
+ChatData = Annotated[
+    http.ChatBody,
+    BodyKwarg(
+        description="At most 1 MiB. A field that is not known is refused.",
+        examples=[
+            Example(summary="A new conversation", value={"message": "Where is my order ORD-1001?"}),
+            Example(
+                summary="The next message of one",
+                value={"message": "And the other one?", "conversation_id": CONVERSATION},
+            ),
+        ],
+    ),
+]
 
 
 @post(
@@ -122,14 +63,20 @@ def run_request(request: AdmittedRequest, body: http.ChatBody, form: str) -> Run
     status_code=200,
     operation_id="chat",
     summary="Send a message, get the reply as JSON.",
-    response_description="The saved reply.",
+    guards=[may_chat],
+    security=[KEY],
+    tags=["chat"],
 )
-@described(*RUN_REFUSALS, examples=REPLIES)
-async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
-    claim, run = await launch(request, run_request(request, data, "json"))
-    finished, _ = await whole(run)
+async def chat(
+    request: JsonRequest,
+    data: ChatData,
+    agent_id: AgentId,  # noqa: ARG001 - read by the guard
+    idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
+) -> http.ChatReply:
+    started = await start_run(request, _run_request(request, data, "json"))
+    finished, _ = await wait_for_reply(request, started.run)
     return http.ChatReply(
-        conversation_id=claim.conversation_id,
+        conversation_id=started.claim.conversation_id,
         message=finished.message,
         tool_calls=finished.tool_calls or None,
     )
@@ -141,27 +88,58 @@ async def chat(request: AdmittedRequest, data: ChatData) -> http.ChatReply:
     media_type="text/event-stream",
     operation_id="streamChat",
     summary="Send a message, get the reply as server-sent events.",
-    description="Form 1 has the events meta, sources (where retrieval ran), delta, done, error. "
-    "Form 2 has start, delta, tool_call, done (with the saved message and the calls' outputs), error.",
-    response_description="The message is saved, and these are the events of its reply. The contents of the "
-    "`delta` events, joined, are the reply; the last event is one `done` or one `error`.",
-    guards=[has_form],
-)
-@described(*RUN_REFUSALS, content={"text/event-stream": EVENT}, examples=STREAMS)
-async def stream_chat(request: AdmittedRequest, data: ChatData) -> EventStream:
-    form = _form_of(request)
-    claim, run = await launch(request, run_request(request, data, form))
-    encoder = sse.Encoder(form, claim.conversation_id, claim.trace_id)
-    return EventStream(run, lambda: encoder.encode(run.take()))
-
-
-ROUTER = Router(
-    "/",
-    route_handlers=[chat, stream_chat],
-    request_class=AdmittedRequest,
-    guards=[has_key_and_agent, within_run_limits],
-    before_request=check_head,
+    responses={
+        200: ResponseSpec(
+            STREAM_EVENTS, description="The events.", media_type="text/event-stream", generate_examples=False
+        )
+    },
+    guards=[may_chat],
     security=[KEY],
     tags=["chat"],
-    opt={"decode": chat_body.decode},
+    opt={"streams": True},
 )
+async def stream_chat(
+    request: JsonRequest,
+    data: ChatData,
+    agent_id: AgentId,  # noqa: ARG001 - read by the guard
+    stream_form: StreamForm = None,  # noqa: ARG001
+    idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
+) -> EventStream:
+    """Form 1 has the events meta, sources (where retrieval ran), delta, done, error. Form 2 has start, delta,
+    tool_call, done (with the saved message and the calls' outputs), error.
+
+    The message is saved when the answer begins. The contents of the `delta` events, joined, are the reply;
+    the last event is one `done` or one `error`.
+    """
+    form = FORMS[stream_form_of(request)]
+    started = await start_run(request, _run_request(request, data, form))
+    encoder = sse.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
+    return EventStream(started.run, lambda: encoder.encode(started.run.take()))
+
+
+def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRequest:
+    """Build what the body asks of the agent in the headers. Raises Refusal: 400, 413, 404."""
+    message, prompt = storable(body.message), body.prompt and storable(body.prompt)
+    if not message.strip():
+        raise invalid("message", "The message is blank.")
+    check_size("message", message, max_message_bytes(request))
+    check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
+    conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
+    if conversation_id is not None and not ids.is_uuid(conversation_id):
+        raise Refusal("conversation_not_found")
+    return RunRequest(
+        form=form,
+        agent_id=admitted_of(request).agent_id,
+        message=message,
+        view=ViewKind(streaming=form != "json", calls_at_end=form != "form1"),
+        conversation_id=conversation_id,
+        prompt=prompt,
+    )
+
+
+def max_message_bytes(request: JsonRequest) -> int:
+    """Return the bound of a message: ours, or the plan's where that is smaller."""
+    return min(MAX_MESSAGE_BYTES, request.auth.plan.max_message_bytes or MAX_MESSAGE_BYTES)
+
+
+HANDLERS = (chat, stream_chat)

@@ -5,7 +5,7 @@ time, first from TRACES, then from the log.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple
 
 from bus import BusUnavailable, Traces
@@ -16,6 +16,7 @@ from contracts.updates import Broken, Text, Update
 from gateway.runs.after_pause import AfterPause
 from gateway.runs.call_order import CallOrder
 from gateway.runs.run_reader import RunReader
+from gateway.runs.run_request import ViewKind
 from gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
 from gateway.runs.view import View
 from runtime import logs, metrics
@@ -39,9 +40,7 @@ class RunKey(NamedTuple):
     """Which run, and what is read of it; see `View`."""
 
     trace_id: str
-    streaming: bool
-    outputs: bool
-    calls_at_end: bool
+    kind: ViewKind
     publication: int
 
 
@@ -54,17 +53,12 @@ class FollowedRun:
 
     def __init__(self, traces: Traces, run_reader: RunReader, key: RunKey, *, from_beginning: bool) -> None:
         self.key = key
-        self.view = View(
-            streaming=key.streaming,
-            outputs=key.outputs,
-            calls_at_end=key.calls_at_end,
-            publication=key.publication,
-        )
+        self.view = View(key.kind, publication=key.publication)
         self.updates = UpdateHistory() if from_beginning else UpdateQueue()
         self.followers: list[RunFollower] = []
         self._traces = traces
         self._log = run_reader
-        self._order = CallOrder() if key.outputs else None
+        self._order = CallOrder() if key.kind.outputs else None
         self._clock = asyncio.get_running_loop()
         self._closed = False
         self._repairing: asyncio.Task[None] | None = None
@@ -86,11 +80,16 @@ class FollowedRun:
         """Whether a new follower gets all of it: one that ended for a reason of this gateway may continue."""
         return isinstance(self.updates, UpdateHistory) and not self.updates.is_local
 
-    def join(self, cursor: Cursor | None, after_pause: AfterPause | None) -> "RunFollower":
-        """One follower more; the only one, where the run is not followed from its beginning."""
+    def join(
+        self,
+        cursor: Cursor | None,
+        after_pause: AfterPause | None,
+        on_close: Callable[["RunFollower"], Awaitable[None]],
+    ) -> "RunFollower":
+        """Add a follower; the only one, where the run is not followed from its beginning."""
         history = self.updates
-        place = ReadPosition(history, cursor) if isinstance(history, UpdateHistory) else history
-        follower = RunFollower(self.view, place, after_pause)
+        position = ReadPosition(history, cursor) if isinstance(history, UpdateHistory) else history
+        follower = RunFollower(self.view, position, after_pause, on_close)
         self.followers.append(follower)
         return follower
 
@@ -154,7 +153,7 @@ class FollowedRun:
             self._notifying = asyncio.create_task(self._notify_many())
         else:
             for follower in tuple(self.followers):
-                follower.notify()
+                follower.nudge()
 
     async def _notify_many(self) -> None:
         """Wake some at a time so that others are served in between, and for half of the time at most: what
@@ -249,20 +248,23 @@ class FollowedRun:
 
 
 class RunFollower:
-    """`take` what there is, `wait` for more. `gone` is set when its client has left.
+    """`take` what there is, `wait` for more, close it with `aclose`. `gone` is set when its client has left.
 
-    `on_tick` is called about once a second. `on_updates` is called when there is something to take before the
-    end: it returns whether it has been taken, so that nothing has to be woken.
+    `on_tick` is called about once a second.
     """
 
-    __slots__ = ("_after_pause", "_is_set", "_updates", "_view", "_waiter", "gone", "on_tick", "on_updates")
+    __slots__ = ("_after_pause", "_is_set", "_on_close", "_updates", "_view", "_waiter", "gone", "on_tick")
 
     def __init__(
-        self, view: View, updates: UpdateQueue | ReadPosition, after_pause: AfterPause | None = None
+        self,
+        view: View,
+        updates: UpdateQueue | ReadPosition,
+        after_pause: AfterPause | None = None,
+        on_close: Callable[["RunFollower"], Awaitable[None]] | None = None,
     ) -> None:
         self.gone = False
         self.on_tick: Callable[[float], None] | None = None
-        self.on_updates: Callable[[], bool] | None = None
+        self._on_close = on_close
         self._view = view
         self._updates = updates
         self._after_pause = after_pause
@@ -310,10 +312,6 @@ class RunFollower:
                 self._waiter = None
         self._is_set = False
 
-    def notify(self) -> None:
-        if self.ended or self.on_updates is None or not self.on_updates():
-            self.nudge()
-
     def nudge(self) -> None:
         """End the wait that is under way, or the next one."""
         self._is_set = True
@@ -323,3 +321,9 @@ class RunFollower:
     def leave(self) -> None:
         self.gone = True
         self.nudge()
+
+    async def aclose(self) -> None:
+        """Stop following the run, once."""
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            await on_close(self)

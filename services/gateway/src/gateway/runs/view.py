@@ -27,6 +27,7 @@ from conversations.aggregate.canonical_stream import end_of, replayed
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from gateway.runs.progress import TextProgress, ToolProgress
+from gateway.runs.run_request import STREAM, ViewKind
 
 _HELD_FRAMES = 20_000
 _GONE = Broken("conversation_not_found", "There is no such conversation.")
@@ -46,14 +47,7 @@ class View:
     `paused`: its attempt has ended to wait for a person.
     """
 
-    def __init__(
-        self,
-        *,
-        streaming: bool = True,
-        outputs: bool = False,
-        calls_at_end: bool = True,
-        publication: int = 1,
-    ) -> None:
+    def __init__(self, kind: ViewKind = STREAM, *, publication: int = 1) -> None:
         self.waiting = False
         self.started = False
         self.ended = False
@@ -61,9 +55,7 @@ class View:
         self.paused = False
         self.wants_repair = False
         self.wants_log = False
-        self._streaming = streaming
-        self._outputs = outputs
-        self._calls_at_end = calls_at_end
+        self._kind = kind
         self._publication = publication
         self._attempt = 0
         self._next = 1
@@ -112,9 +104,7 @@ class View:
         self.wants_repair = False
         if self.ended:
             return updates
-        known = View(
-            streaming=self._streaming, calls_at_end=self._calls_at_end, publication=self._publication
-        )
+        known = View(self._kind._replace(outputs=False), publication=self._publication)
         replayed = [update for frame in found for update in known.feed(frame)]
         known._skip_gap(replayed)
         if self._text.begins("".join(update.text for update in replayed if isinstance(update, Text))):
@@ -180,7 +170,7 @@ class View:
         """All of a run that ended, or began to wait, before this view had anything of it."""
         self.started = self.ended = True
         self.wants_repair = self.wants_log = False
-        updates = [update for update in replayed(run) if self._streaming or not isinstance(update, Text)]
+        updates = [update for update in replayed(run) if self._kind.streaming or not isinstance(update, Text)]
         return [*updates, approvals.wait_of(run)] if run.pending else updates
 
     def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
@@ -188,7 +178,7 @@ class View:
             self._attempt, self._next, self.paused = frame.attempt, 1, False
             self._held.clear()
             self._later.clear()
-        if frame.seq > self._next and self._streaming:
+        if frame.seq > self._next and self._kind.streaming:
             if len(self._held) < _HELD_FRAMES:
                 self._held[frame.seq] = frame
             self.wants_repair = True
@@ -203,7 +193,7 @@ class View:
         """
         gap = self._text.length > 0 and (bool(self._held) or self.misses_text)
         if gap and frame.attempt == self._placed and frame.round == self._round:
-            if not self._streaming or frame.offset > self._text.length:
+            if not self._kind.streaming or frame.offset > self._text.length:
                 return
             self._place(frame, updates)
             self.wants_repair = False
@@ -303,14 +293,14 @@ class View:
             updates.append(Started())
 
     def _add_text(self, text: str, updates: list[Update], number: int = 1) -> None:
-        if text and self._streaming:
+        if text and self._kind.streaming:
             self._begin_round(number, updates)
             self._text.add(text)
             updates.append(Text(text))
 
     def _place(self, frame: frames.Delta, updates: list[Update]) -> None:
         """Add what is new of a piece, unless text before it was missed."""
-        if not self._streaming:
+        if not self._kind.streaming:
             return
         if frame.attempt != self._placed:
             if not self.misses_text:
@@ -331,7 +321,7 @@ class View:
 
     def _resume(self, frame: frames.Resumed, updates: list[Update]) -> None:
         """Another worker continues after `frame.offset`: that must be where this view is."""
-        if not self._streaming:
+        if not self._kind.streaming:
             return
         self._placed = frame.attempt
         if frame.offset > self._text.length:
@@ -353,7 +343,7 @@ class View:
             updates.append(ToolStarted(call_id, name, given))
 
     def _return(self, call_id: str, is_error: bool, output: str | None, updates: list[Update]) -> None:
-        if output is None and self._outputs:
+        if output is None and self._kind.outputs:
             self.wants_log = self._tools.owe(call_id) or self.wants_log
         elif self._tools.ended(call_id):
             updates.append(ToolEnded(call_id, is_error, output))
@@ -364,7 +354,7 @@ class View:
             updates.append(NextRound(number))
 
     def _complete(self, frame: frames.Completed, updates: list[Update]) -> None:
-        if self._calls_at_end and len(self._tools) < frame.tool_calls:
+        if self._kind.calls_at_end and len(self._tools) < frame.tool_calls:
             self._completed = frame
             self.wants_log = True
         else:

@@ -9,7 +9,7 @@ from typing import Any
 from contracts import errors, ids, updates
 from contracts import wire as json
 from contracts.values import Elicitation
-from gateway.http.problem_responses import Refusal, headers_of
+from gateway.http.refusals import Refusal, RequestIds, WordedRefusal
 from gateway.protocols.ag_ui import wire
 
 ANSWER: dict[str, Any] = {
@@ -132,10 +132,10 @@ def _sent(*events: wire.Event) -> bytes:
     return b"".join(map(json.encode_sse, events))
 
 
-def refusal_words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """A refusal as RUN_ERROR (`gateway.http.problem_responses.Words`)."""
-    data = json.encode(wire.RunError(message=refusal.detail, code=refusal.row.code))
-    return headers_of(refusal, b"application/json", data), data
+def ag_ui_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+    """Word a refusal as RUN_ERROR."""
+    error = wire.RunError(message=refusal.detail, code=refusal.row.code)
+    return WordedRefusal(media_type="application/json", body=json.encode(error))
 
 
 def _failure(broken: updates.Broken) -> wire.RunError:
@@ -151,25 +151,3 @@ def _returned(returned: updates.ToolEnded) -> wire.ToolCallResult:
         content=returned.output or "null",
         role="tool",
     )
-
-
-_STARTED = wire.RunStarted(thread_id="thread-7", run_id="run-1")
-_EXAMPLES = {
-    "text": (
-        _STARTED,
-        wire.TextMessageStart(message_id="m", role="assistant"),
-        wire.TextMessageContent(message_id="m", delta="It has shipped."),
-        wire.TextMessageEnd(message_id="m"),
-        wire.RunFinished(
-            thread_id="thread-7",
-            run_id="run-1",
-            usage=(wire.TokenUsage(input_tokens=412, output_tokens=57, total_tokens=469),),
-        ),
-    ),
-    "failed": (
-        _STARTED,
-        wire.RunError(message="The model provider did not answer in time", code="provider_timeout"),
-    ),
-}
-EXAMPLES = {name: _sent(*events).decode() for name, events in _EXAMPLES.items()}
-"""Streams, for the OpenAPI document."""

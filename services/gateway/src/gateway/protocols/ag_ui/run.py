@@ -5,26 +5,34 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
+from msgspec.structs import replace
 
 from contracts.http import DecisionBody
 from conversations.queries import shown_history
-from gateway.chat import resume_run
-from gateway.chat.admitted_request import AdmittedRequest, within_run_limits
-from gateway.chat.client_history import MAX_NAME, ClientHistory, Texts, as_shown, check_name
-from gateway.chat.launch_run import RUN_REFUSALS
-from gateway.chat.run_request import RunRequest, Verdict
-from gateway.chat.start import start
-from gateway.http.problem_responses import invalid
-from gateway.openapi.described import described, event_of
-from gateway.protocols.ag_ui.ag_ui_events import EXAMPLES, AgUiEvents
-from gateway.protocols.ag_ui.wire import EVENTS
-from gateway.protocols.agent_address import CONVERSATION_ID, SECURITY, check_agent, has_key
+from gateway.access.checks import admitted_of, may_chat_with_agent
+from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import invalid
+from gateway.protocols.ag_ui import wire
+from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
+from gateway.protocols.agent_address import AGENT_SECURITY, AgentName
+from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
+from gateway.protocols.client_history import (
+    MAX_NAME,
+    ClientHistory,
+    MessageBuilder,
+    check_name,
+    place_in_conversation,
+)
 from gateway.runs.event_stream import EventStream
+from gateway.runs.resume_run import start_or_resume_run
+from gateway.runs.run_request import RunRequest, Verdict, ViewKind
 
 _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
+_ANY_EVENT: Any = wire.AnyEvent
 _ROLES = ["system", "developer", "user", "assistant", "tool", "activity", "reasoning"]
 
 
@@ -94,7 +102,6 @@ RunData = Annotated[
         description="AG-UI's RunAgentInput. Fields that are not named here are passed over.",
         examples=[
             Example(
-                id="question",
                 summary="A question",
                 value={
                     "threadId": "thread-7",
@@ -117,14 +124,14 @@ def check_run_id(run_id: str) -> None:
         raise invalid("runId", f"This has 1 to {MAX_NAME} characters, and not only blanks.")
 
 
-def history_of(body: RunAgentInput, max_message_bytes: int | None) -> ClientHistory:
-    """What the client shows; `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413."""
-    texts = Texts()
+def history_of(body: RunAgentInput, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+    """Read what the client shows; `max_bytes` bounds a message. Raises Refusal: 400, 413."""
+    texts = MessageBuilder()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
     for each in body.context:
-        texts.instruct(f"{each.description}: {each.value}")
-    return texts.history_for("messages", max_message_bytes)
+        texts.system(f"{each.description}: {each.value}")
+    return texts.history("messages", max_bytes)
 
 
 def verdicts_of(body: RunAgentInput) -> tuple[Verdict, ...]:
@@ -152,17 +159,17 @@ def _verdict(entry: ResumeEntry, place: str) -> Verdict:
     return Verdict(approval_id=entry.interrupt_id, body=decision)
 
 
-def _read(message: AgUiMessage, place: str, texts: Texts) -> None:
+def _read(message: AgUiMessage, place: str, texts: MessageBuilder) -> None:
     """What our tools did is in the conversation, or, of another one, is left out."""
     match message.role:
         case "system" | "developer":
-            texts.instruct(_text_of(message, place))
+            texts.system(_text_of(message, place))
         case "user":
-            texts.say(_text_of(message, place))
+            texts.user(_text_of(message, place))
         case "assistant":
-            texts.answer(_text_of(message, place))
+            texts.assistant(_text_of(message, place))
         case "tool":
-            texts.answer("")
+            texts.assistant("")
         case "activity" | "reasoning":
             pass
         case _:
@@ -181,22 +188,23 @@ def _text_of(message: AgUiMessage, place: str) -> str:
             raise invalid(f"{place}.content", "Only text can be read here.")
 
 
-async def _run_request(request: AdmittedRequest, body: RunAgentInput) -> RunRequest:
-    """Under the thread's id its conversation is the one whose texts are those shown. One `runId` is one run.
+async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
+    """Build what the body asks for. Under the thread's id its conversation is the one whose texts are shown.
 
-    What is resumed is the run that waits, whatever is shown. Raises Refusal, DatabaseUnavailable.
+    One `runId` is one run. What is resumed is the run that waits, whatever is shown. Raises Refusal,
+    DatabaseUnavailable.
     """
-    account_id, limit = request.auth.account_id, request.auth.plan.max_message_bytes
+    account_id, agent_id = request.auth.account_id, admitted_of(request).agent_id
     check_run_id(body.run_id)
     thread_id = check_name("threadId", body.thread_id)
-    given = None if body.resume else await request.in_turn(partial(history_of, body, limit))
     verdicts = verdicts_of(body)
-    asked = partial(RunRequest, form="ag_ui", agent_id=request.agent_id, streamed=True)
-    if given is None:
-        return asked(verdicts=verdicts, decides_all=True)
-    hash_of = partial(shown_history.hash_of, account_id, request.agent_id, thread_id)
+    run_request = RunRequest(form="ag_ui", agent_id=agent_id, view=ViewKind(outputs=True))
+    if body.resume:
+        return replace(run_request, verdicts=verdicts, decides_all=True)
+    shown = history_of(body, max_message_bytes(request))
+    hash_of = partial(shown_history.hash_of, account_id, agent_id, thread_id)
     key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
-    return await as_shown(request, asked(outputs=True, key=key), given, thread_id, hash_of)
+    return await place_in_conversation(request, replace(run_request, key=key), shown, thread_id, hash_of)
 
 
 @post(
@@ -205,26 +213,26 @@ async def _run_request(request: AdmittedRequest, body: RunAgentInput) -> RunRequ
     media_type="text/event-stream",
     operation_id="runAgent",
     summary="Send a thread, get its next messages as AG-UI's events.",
-    description="For AG-UI's HttpAgent. See docs/integrate/ag-ui.md for what is ignored and what is refused.",
-    response_description="The message is saved, and these are the events of the run. The last is "
-    "`RUN_FINISHED` or `RUN_ERROR`.",
-    request_class=AdmittedRequest,
-    guards=[has_key, within_run_limits],
-    before_request=check_agent,
-    security=SECURITY,
+    responses={
+        200: ResponseSpec(
+            _ANY_EVENT, description="The events.", media_type="text/event-stream", generate_examples=False
+        )
+    },
+    guards=[may_chat_with_agent],
+    security=AGENT_SECURITY,
     tags=["ag-ui"],
 )
-@described(
-    *RUN_REFUSALS,
-    *resume_run.REFUSALS,
-    content={"text/event-stream": event_of(*EVENTS)},
-    headers=CONVERSATION_ID,
-    examples=EXAMPLES,
-)
-async def run_agent(request: AdmittedRequest, data: RunData) -> EventStream:
-    started = await start(request, await _run_request(request, data))
+async def run_agent(
+    request: JsonRequest,
+    agent: AgentName,  # noqa: ARG001 - read by the guard
+    data: RunData,
+) -> EventStream:
+    """For AG-UI's HttpAgent. The message is saved when the answer begins; the last event is `RUN_FINISHED` or
+    `RUN_ERROR`. See docs/integrate/ag-ui.md for what is ignored and what is refused.
+    """
+    started = await start_or_resume_run(request, await _run_request(request, data))
     claim, run = started.claim, started.run
-    request.exchange.headers.append((b"x-conversation-id", claim.conversation_id.encode()))
+    request.context.add_header("x-conversation-id", claim.conversation_id)
     thread_id, is_1_0 = check_name("threadId", data.thread_id), data.protocol_version is not None
     events = AgUiEvents(thread_id, data.run_id, claim.trace_id, claim.conversation_id, is_1_0=is_1_0)
     return EventStream(run, lambda: events.encode(run.take()))

@@ -123,7 +123,16 @@ class RunError(Event, frozen=True, kw_only=True, tag="RUN_ERROR"):
     code: str
 
 
-EVENTS: tuple[type[Event], ...] = (
-    *(RunStarted, Custom, TextMessageStart, TextMessageContent, TextMessageEnd),
-    *(ToolCallStart, ToolCallArgs, ToolCallEnd, ToolCallResult, RunFinished, RunError),
+AnyEvent = (
+    RunStarted
+    | Custom
+    | TextMessageStart
+    | TextMessageContent
+    | TextMessageEnd
+    | ToolCallStart
+    | ToolCallArgs
+    | ToolCallEnd
+    | ToolCallResult
+    | RunFinished
+    | RunError
 )

@@ -5,27 +5,31 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
+from msgspec.structs import replace
 
-from contracts import wire as json
-from contracts.examples import CONVERSATION, TRACE
 from contracts.http import DecisionBody
-from contracts.ids import reply_id
 from conversations.queries import shown_history
-from gateway.chat import resume_run
-from gateway.chat.admitted_request import AdmittedRequest, within_run_limits
-from gateway.chat.client_history import MAX_NAME, ClientHistory, Texts, as_shown, check_name
-from gateway.chat.launch_run import RUN_REFUSALS
-from gateway.chat.run_request import Reason, RunRequest, Verdict
-from gateway.chat.start import start
-from gateway.http.problem_responses import invalid
-from gateway.openapi.described import described, event_of
-from gateway.protocols.agent_address import CONVERSATION_ID, SECURITY, check_agent, has_key
+from gateway.access.checks import admitted_of, may_chat_with_agent
+from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import invalid
+from gateway.protocols.agent_address import AGENT_SECURITY, AgentName
 from gateway.protocols.ai_sdk import wire
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
+from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
+from gateway.protocols.client_history import (
+    MAX_NAME,
+    ClientHistory,
+    MessageBuilder,
+    check_name,
+    place_in_conversation,
+)
 from gateway.runs.event_stream import EventStream
+from gateway.runs.resume_run import start_or_resume_run
+from gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind
 
 Inputs = dict[str, dict[str, Any]]
 
@@ -100,7 +104,6 @@ ChatData = Annotated[
         description="As `useChat` sends it. Fields that are not named here are passed over.",
         examples=[
             Example(
-                id="question",
                 summary="A question",
                 value={
                     "id": "chat-7",
@@ -126,12 +129,12 @@ def name_of(body: UiChat) -> str | None:
     return None if body.id is None else check_name("id", body.id)
 
 
-def history_of(body: UiChat, max_message_bytes: int | None) -> ClientHistory:
-    """What the client shows; `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413."""
-    texts = Texts()
+def history_of(body: UiChat, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+    """Read what the client shows; `max_bytes` bounds a message. Raises Refusal: 400, 413."""
+    texts = MessageBuilder()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
-    return texts.history_for("messages", max_message_bytes)
+    return texts.history("messages", max_bytes)
 
 
 def verdicts_of(body: UiChat) -> tuple[Verdict, ...]:
@@ -142,61 +145,53 @@ def verdicts_of(body: UiChat) -> tuple[Verdict, ...]:
     return tuple(verdict for part in parts if (verdict := part.verdict(inputs)) is not None)
 
 
-def _read(message: UiMessage, place: str, texts: Texts) -> None:
+def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
     """What our tools did is in the conversation, or, of another one, is left out."""
     if any(part.type == "file" for part in message.parts):
         raise invalid(f"{place}.parts", "Only text can be read here, not files.")
     said = [part.text for part in message.parts if part.type == "text"]
     match message.role:
         case "system":
-            texts.instruct("\n".join(said))
+            texts.system("\n".join(said))
         case "user":
-            texts.say("\n".join(said))
+            texts.user("\n".join(said))
         case "assistant":
-            texts.answer("".join(said))
+            texts.assistant("".join(said))
         case _:
             raise invalid(f"{place}.role", "This must be system, user or assistant.")
 
 
-VERSION = (b"x-vercel-ai-ui-message-stream", b"v1")
-STREAM_HEADERS = {
-    **CONVERSATION_ID,
-    "X-Vercel-Ai-Ui-Message-Stream": {"schema": {"const": "v1"}, "description": "The form of the stream."},
+_ANY_CHUNK: Any = wire.AnyChunk
+CHUNKS = {
+    200: ResponseSpec(
+        _ANY_CHUNK, description="The chunks.", media_type="text/event-stream", generate_examples=False
+    )
 }
-CONTENT = {"text/event-stream": event_of(*wire.CHUNKS)}
-_METADATA = {"conversationId": CONVERSATION, "traceId": TRACE}
-_EXAMPLE = (
-    wire.Start(
-        message_id=reply_id(TRACE), message_metadata={"conversationId": CONVERSATION, "traceId": TRACE}
-    ),
-    wire.StartStep(),
-    wire.TextStart(id="1"),
-    wire.TextDelta(id="1", delta="It has shipped."),
-    wire.TextEnd(id="1"),
-    wire.FinishStep(),
-    wire.Finish(finish_reason="stop", message_metadata={"usage": {"totalTokens": 469}}),
-)
-EXAMPLE = b"".join(map(json.encode_sse, _EXAMPLE)).decode()
 
 
-async def _run_request(request: AdmittedRequest, body: UiChat) -> RunRequest:
-    """Under the chat's id its conversation is the one whose texts are those shown; without one, none is.
+async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
+    """Build what the body asks for.
 
-    What was decided in the last message is of a run that waits, whatever else is shown.
+    Under the chat's id its conversation is the one whose texts are those shown; without one, none is.
+    Decisions in the last message are about a run that waits, whatever else is shown.
 
     Raises Refusal, DatabaseUnavailable.
     """
-    account_id, limit = request.auth.account_id, request.auth.plan.max_message_bytes
+    account_id, agent_id = request.auth.account_id, admitted_of(request).agent_id
     name, verdicts = name_of(body), verdicts_of(body)
-    asked = partial(RunRequest, form="ai_sdk", agent_id=request.agent_id, streamed=True)
+    run_request = RunRequest(form="ai_sdk", agent_id=agent_id, view=ViewKind(outputs=True))
     if verdicts:
-        return asked(verdicts=verdicts)
-    given = await request.in_turn(partial(history_of, body, limit))
-    requested = asked(outputs=True, unlisted=name is None)
+        return replace(run_request, verdicts=verdicts)
+    shown = history_of(body, max_message_bytes(request))
     if name is None:
-        return await as_shown(request, requested, given, None, None)
-    hash_of = partial(shown_history.named_hash_of, account_id, request.agent_id, name)
-    return await as_shown(request, requested, given, name, hash_of)
+        return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
+    hash_of = partial(shown_history.named_hash_of, account_id, agent_id, name)
+    return await place_in_conversation(request, run_request, shown, name, hash_of)
+
+
+def add_stream_headers(request: JsonRequest, conversation_id: str) -> None:
+    request.context.add_header("x-vercel-ai-ui-message-stream", "v1")
+    request.context.add_header("x-conversation-id", conversation_id)
 
 
 @post(
@@ -205,25 +200,21 @@ async def _run_request(request: AdmittedRequest, body: UiChat) -> RunRequest:
     media_type="text/event-stream",
     operation_id="chatWithUi",
     summary="Send a chat, get its next message as a UI message stream.",
-    description="For `useChat`. See docs/integrate/ai-sdk.md for what is ignored and what is refused.",
-    response_description="The message is saved, and these are the chunks of its reply. The last is `[DONE]`, "
-    "after `finish`; or an `error`.",
-    request_class=AdmittedRequest,
-    guards=[has_key, within_run_limits],
-    before_request=check_agent,
-    security=SECURITY,
+    responses=CHUNKS,
+    guards=[may_chat_with_agent],
+    security=AGENT_SECURITY,
     tags=["ai-sdk"],
 )
-@described(
-    *RUN_REFUSALS,
-    *resume_run.REFUSALS,
-    content=CONTENT,
-    headers=STREAM_HEADERS,
-    examples={"text": EXAMPLE},
-)
-async def chat(request: AdmittedRequest, data: ChatData) -> EventStream:
-    started = await start(request, await _run_request(request, data))
+async def chat_with_ui(
+    request: JsonRequest,
+    agent: AgentName,  # noqa: ARG001 - read by the guard
+    data: ChatData,
+) -> EventStream:
+    """For `useChat`. The message is saved when the answer begins; the last chunk is `[DONE]`, after `finish`,
+    or an `error`. See docs/integrate/ai-sdk.md for what is ignored and what is refused.
+    """
+    started = await start_or_resume_run(request, await _run_request(request, data))
     claim, run = started.claim, started.run
-    request.exchange.headers += (VERSION, (b"x-conversation-id", claim.conversation_id.encode()))
+    add_stream_headers(request, claim.conversation_id)
     chunks = AiSdkChunks(claim.trace_id, claim.conversation_id, started.after_pause)
     return EventStream(run, lambda: chunks.encode(run.take()))

@@ -7,8 +7,8 @@ import msgspec
 
 from contracts import errors, ids, updates
 from contracts import wire as json
-from contracts.values import Cut, Source
-from gateway.http.problem_responses import Refusal, headers_of
+from contracts.values import Cut
+from gateway.http.refusals import Refusal, RequestIds, WordedRefusal
 from gateway.protocols.ai_sdk import wire
 from gateway.runs.after_pause import AfterPause
 
@@ -97,17 +97,9 @@ def _sent(*chunks: wire.Chunk) -> bytes:
     return b"".join(map(json.encode_sse, chunks))
 
 
-def _source(source: Source) -> wire.SourceUrl:
-    return wire.SourceUrl(source_id=source.id, url=source.url, title=source.title)
-
-
-def refusal_words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """A refusal for a client that shows people the complete body (`gateway.http.problem_responses.Words`).
-
-    So it is one line: our code, a colon, and a sentence.
-    """
-    data = f"{refusal.row.code}: {refusal.detail}".encode()
-    return headers_of(refusal, b"text/plain", data), data
+def ai_sdk_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+    """Word a refusal as one line, our code and a sentence: the client shows people the complete body."""
+    return WordedRefusal(media_type="text/plain", body=f"{refusal.row.code}: {refusal.detail}".encode())
 
 
 def _failure(broken: updates.Broken) -> wire.Error:

@@ -127,9 +127,20 @@ class Error(Chunk, frozen=True, kw_only=True, tag="error"):
     error_text: str
 
 
-CHUNKS: tuple[type[Chunk], ...] = (
-    *(Start, StartStep, SourceUrl, TextStart, TextDelta, TextEnd),
-    *(ToolInputAvailable, DataElicitation, ToolApprovalRequest),
-    *(ToolOutputAvailable, ToolOutputError, ToolOutputDenied),
-    *(FinishStep, Finish, Error),
+AnyChunk = (
+    Start
+    | StartStep
+    | SourceUrl
+    | TextStart
+    | TextDelta
+    | TextEnd
+    | ToolInputAvailable
+    | DataElicitation
+    | ToolApprovalRequest
+    | ToolOutputAvailable
+    | ToolOutputError
+    | ToolOutputDenied
+    | FinishStep
+    | Finish
+    | Error
 )

@@ -4,7 +4,6 @@ Calls of tools that ran elsewhere, and what these returned, are sent to the mode
 of them, and cannot call those tools itself.
 """
 
-import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -15,9 +14,8 @@ from msgspec import Meta
 
 from contracts import wire
 from contracts.examples import AGENT
-from gateway.chat.client_history import Texts
-from gateway.http import strict_json
-from gateway.http.problem_responses import invalid
+from gateway.http.refusals import invalid
+from gateway.protocols.client_history import MessageBuilder
 from gateway.protocols.openai.structured import CompletionFormat
 
 _INSTRUCTING = ("system", "developer")
@@ -65,13 +63,13 @@ class OpenAiMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-def texts_of(given: Sequence[OpenAiMessage], field: str) -> Texts:
-    """The instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`."""
+def messages_of(given: Sequence[OpenAiMessage], field: str) -> MessageBuilder:
+    """Read the instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`."""
     _check_last(given, field)
     read = _Reading()
     for index, message in enumerate(given):
         read.add(message, f"{field}[{index}]")
-    return read.texts
+    return read.messages
 
 
 def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
@@ -85,21 +83,21 @@ def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
 
 class _Reading:
     def __init__(self) -> None:
-        self.texts = Texts()
+        self.messages = MessageBuilder()
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
     def add(self, message: OpenAiMessage, place: str) -> None:
         text = _text_of(message, place)
         match message.role:
             case "system" | "developer":
-                self.texts.instruct(text)
+                self.messages.system(text)
             case "user":
-                self.texts.say(text)
+                self.messages.user(text)
             case "assistant":
-                self.texts.answer("\n".join(filter(None, (text, *self._calls(message)))))
+                self.messages.assistant("\n".join(filter(None, (text, *self._calls(message)))))
             case "tool" | "function":
                 name = self._called.get(message.tool_call_id or "") or message.name or "?"
-                self.texts.say(f"[Tool result {name}: {text}]")
+                self.messages.user(f"[Tool result {name}: {text}]")
             case _:
                 known = "This must be system, developer, user, assistant or tool."
                 raise invalid(f"{place}.role", known)
@@ -129,7 +127,6 @@ def _text_of(message: OpenAiMessage, place: str) -> str:
     return "\n".join(texts)
 
 
-_OF_THE_ANSWER = ("stream", "stream_options", "background")
 NULL = {"type": "null"}
 PASSED_OVER = "As OpenAI's. Fields that are not named here are passed over."
 
@@ -179,7 +176,6 @@ CompletionData = Annotated[
         description=PASSED_OVER,
         examples=[
             Example(
-                id="question",
                 summary="A question",
                 value={
                     "model": AGENT,
@@ -194,23 +190,13 @@ CompletionData = Annotated[
 def check_fit(body: ChatCompletion) -> None:
     """Raises Refusal: 400 for what the caller would miss in the answer."""
     if body.n not in (None, 1):
-        raise invalid("n", "An agent gives one answer: n must be 1.")
+        raise invalid("n", "`n` must be 1.")
     if body.logprobs or body.top_logprobs:
         raise invalid("logprobs", "Log probabilities are not available.")
     check_tool_choice("tool_choice", body.tool_choice)
     check_tool_choice("function_call", body.function_call)
     if body.modalities not in (None, (), ("text",)):
         raise invalid("modalities", "An agent answers in text.")
-
-
-def hash_of(data: bytes) -> str:
-    """Of every field, known or not: an SDK sends the same bytes again."""
-    fields = sorted(strict_json.object_of(data).items())
-    digest = hashlib.sha256()
-    for name, raw in fields:
-        if name not in _OF_THE_ANSWER:
-            digest.update(wire.encode((name, len(raw))) + bytes(raw))
-    return digest.hexdigest()
 
 
 def check_tool_choice(name: str, value: Any) -> None:

@@ -3,51 +3,43 @@
 from typing import Annotated
 
 from litestar import get
-from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
-from contracts.examples import AGENT
 from directory.agent_names import NamedAgent, agent_of, named_agents
-from gateway.access.account_bounds import within_reads_at_once
-from gateway.access.admission import within_read_rate
-from gateway.gateway_request import GatewayRequest
-from gateway.http.problem_responses import Refusal
-from gateway.openapi.described import described
+from gateway.access.checks import may_read_as_openai
+from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import Refusal
+from gateway.protocols.openai.openai_headers import BEARER
 from gateway.protocols.openai.wire import Model, ModelList
+from gateway.services import services_of
 
-_EXAMPLE = Model(id="Shop assistant", created=1795253400, name="Shop assistant")
-_ModelName = Annotated[
-    str,
-    PathParameter(
-        description="The agent's id, or a name that it alone has.", examples=[Example(value=AGENT)]
-    ),
-]
+ModelName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
 
 
 @get(
-    "/models",
+    "/openai/v1/models",
     operation_id="listModels",
     summary="List the account's agents.",
-    response_description="The enabled agents of the account.",
-    guards=[within_read_rate, within_reads_at_once],
+    guards=[may_read_as_openai],
+    security=[BEARER],
+    tags=["openai"],
 )
-@described(examples={"one": ModelList(data=(_EXAMPLE,))})
-async def list_models(request: GatewayRequest) -> ModelList:
-    agents = await named_agents(request.services.pool, request.auth.account_id)
+async def list_models(request: JsonRequest) -> ModelList:
+    agents = await named_agents(services_of(request).pool, request.auth.account_id)
     return ModelList(data=tuple(map(_model, agents)))
 
 
 @get(
-    "/models/{model:str}",
+    "/openai/v1/models/{model:str}",
     operation_id="getModel",
     summary="Get one of them.",
-    response_description="The agent.",
-    guards=[within_read_rate],
+    guards=[may_read_as_openai],
+    security=[BEARER],
+    tags=["openai"],
 )
-@described("agent_not_found", examples={"one": _EXAMPLE})
-async def get_model(request: GatewayRequest, model: _ModelName) -> Model:
-    """One, by what may stand in `model`. Raises Refusal."""
-    agent = agent_of(await named_agents(request.services.pool, request.auth.account_id), model)
+async def get_model(request: JsonRequest, model: ModelName) -> Model:
+    agents = await named_agents(services_of(request).pool, request.auth.account_id)
+    agent = agent_of(agents, model)
     if agent is None:
         raise Refusal("agent_not_found")
     return _model(agent)
@@ -55,3 +47,9 @@ async def get_model(request: GatewayRequest, model: _ModelName) -> Model:
 
 def _model(agent: NamedAgent) -> Model:
     return Model(id=agent.called, created=agent.created, name=agent.name)
+
+
+models_in_azure = (
+    get("/openai/models", guards=[may_read_as_openai], include_in_schema=False)(list_models.fn),
+    get("/openai/models/{model:str}", guards=[may_read_as_openai], include_in_schema=False)(get_model.fn),
+)

@@ -1,54 +1,50 @@
-"""Headers of the OpenAI API: the key, the key for the conversation, the count of tries, tasks."""
+"""What OpenAI's clients say outside the body: the agent as a model, the conversation, tasks of Open WebUI."""
 
 import re
 
-from gateway.chat.client_history import ClientHistory, check_name
-from gateway.http.exchange import Exchange
-from gateway.http.problem_responses import invalid
-from gateway.openapi.described import parameter
+from litestar.datastructures import Headers
 
-_NAMES = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
-_KEY = re.compile(rb"[!-~]{1,255}\Z")
-_COUNT = b"x-stainless-retry-count"
-_NUMBER = re.compile(rb"[0-9]{1,4}\Z")
+from gateway.access.access_services import access_of
+from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import Refusal, invalid
+from gateway.protocols.client_history import ClientHistory, check_name
+
+BEARER = {"bearer": list[str]()}
+"""The security requirement of operations that take the key as a bearer token (OpenAPI)."""
+
+_CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
+_KEY = re.compile(r"[!-~]{1,255}\Z")
+_TASK_HEADER = "X-OpenWebUI-Task"
+# The templates of Open WebUI 0.12 (`config.py`) begin and end alike: for titles, tags, follow-ups, queries.
+_TASK_BEGIN, _TASK_END = "### Task:", "</chat_history>"
 
 
-def conversation_key_of(exchange: Exchange) -> str | None:
-    """The caller's own name for the conversation; None without one. Raises Refusal: 400."""
-    for name in _NAMES:
-        values = exchange.header(name.lower().encode())
-        if values:
-            if len(values) > 1 or not _KEY.match(values[0]):
-                raise invalid(name, "This header is sent once, with 1 to 255 characters of visible ASCII.")
-            return check_name(name, values[0].decode())
+async def agent_of_model(request: JsonRequest, model: str) -> str:
+    """Return the id of the agent that `model` names. Raises Refusal: 404; DatabaseUnavailable."""
+    agent_id = await access_of(request).agent_names.called(request.auth.account_id, model)
+    if agent_id is None:
+        raise Refusal("agent_not_found")
+    return agent_id
+
+
+def conversation_key_of(headers: Headers) -> str | None:
+    """Return the caller's own name for the conversation; None without one. Raises Refusal: 400."""
+    for name in _CONVERSATION_HEADERS:
+        value = headers.get(name)
+        if value is not None:
+            if not _KEY.match(value):
+                raise invalid(name, "This header has 1 to 255 characters of visible ASCII.")
+            return check_name(name, value)
     return None
 
 
-def tries_of(exchange: Exchange) -> int | None:
-    """How often the SDK has sent this before; None where the client does not count."""
-    values = exchange.header(_COUNT)
-    return int(values[0]) if len(values) == 1 and _NUMBER.match(values[0]) else None
+def is_open_webui_task(headers: Headers, shown: ClientHistory) -> bool:
+    """Return True if the client asks about a conversation, and not in one.
 
-
-_HEADER = "X-OpenWebUI-Task"
-TASK = parameter(
-    "header",
-    _HEADER,
-    "If not empty, the request is a task of Open WebUI's, such as title_generation: it is answered without "
-    "tools and knowledge, in a conversation that no list has.",
-)
-# The templates of Open WebUI 0.12 (`config.py`) begin and end alike: for titles, tags, follow-ups, queries.
-_BEGINS, _ENDS = "### Task:", "</chat_history>"
-
-
-def is_open_webui_task(exchange: Exchange, shown: ClientHistory) -> bool:
-    """Whether the client asks about a conversation, and not in one.
-
-    By the header; without it by the form of the prompt: a person who writes such a message gets an answer
-    without tools, which is harmless.
+    By the header X-OpenWebUI-Task; without it by the form of the prompt: a person who writes such a message
+    gets an answer without tools, which is harmless.
     """
-    values = exchange.header(_HEADER.lower().encode())
-    if values:
-        return any(value.strip() for value in values)
+    if _TASK_HEADER in headers:
+        return bool(headers[_TASK_HEADER].strip())
     text = shown.message.strip()
-    return not shown.history and text.startswith(_BEGINS) and text.endswith(_ENDS)
+    return not shown.history and text.startswith(_TASK_BEGIN) and text.endswith(_TASK_END)

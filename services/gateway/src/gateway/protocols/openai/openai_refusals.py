@@ -7,10 +7,9 @@ import msgspec
 
 from contracts import errors, wire
 from contracts.values import ApprovalNeeded
-from gateway.http.problem_responses import Refusal, headers_of
+from gateway.http.refusals import Refusal, RequestIds, WordedRefusal
 from gateway.protocols.openai.wire import ErrorObject, OpenAIError
 
-_NO_USE = (b"x-should-retry", b"false")
 # Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
 # run whose model calls were paid for, and which the orchestrator tried again where that helps
 # (`provider_error`, `output_invalid`); the rest wait for something that no retry brings.
@@ -33,27 +32,29 @@ _ADVICE = {
     "agent_not_found": "No agent has this id, or alone has this name: see GET /openai/v1/models.",
     "conversation_not_found": "The conversation was deleted just now: send the request again.",
     "approval_pending": "Decide about the tool call by GET /v1/approvals, then send the request again.",
-    "invalid_request": "Mend the field that `param` names.",
+    "invalid_request": "Fix the field named in `param`.",
     "context_too_long": "Show less of the conversation.",
     "internal_error": "Try again; name the answer's X-Trace-Id when you ask.",
 }
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """As `gateway.problems.Words`."""
+def openai_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+    """Word a refusal as OpenAI does."""
     param = refusal.fields[0].field if refusal.fields else None
     if refusal.row.code == "agent_not_found":
         param = "model"
-    own = refusal.detail == refusal.row.advice
-    message = _ADVICE.get(refusal.row.code, refusal.detail) if own else refusal.detail
-    data = wire.encode(OpenAIError(error=_problem(refusal.row, message, param, refusal.approvals)))
-    headers = headers_of(refusal, b"application/json", data)
-    return [*headers, _NO_USE] if _is_final(refusal.row) else headers, data
+    has_own_detail = refusal.detail != refusal.row.advice
+    message = refusal.detail if has_own_detail else _ADVICE.get(refusal.row.code, refusal.detail)
+    return WordedRefusal(
+        media_type="application/json",
+        body=wire.encode(OpenAIError(error=_problem(refusal.row, message, param, refusal.approvals))),
+        headers={"x-should-retry": "false"} if _is_final(refusal.row) else {},
+    )
 
 
 def event(code: str, message: str, approvals: tuple[ApprovalNeeded, ...] = ()) -> OpenAIError:
-    """The last event of a stream that failed. A code that the table does not hold must not reach a caller."""
+    """Build the last event of a stream that failed. The code must be one of the table of errors."""
     row = errors.error(code)
     return OpenAIError(error=_problem(row, message or row.title, None, approvals))
 

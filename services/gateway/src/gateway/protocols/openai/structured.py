@@ -14,7 +14,7 @@ from contracts import wire
 from contracts.admin_errors import Invalid
 from directory.agents import load_agent
 from directory.output_schema import check_output_schema
-from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.refusals import Refusal, invalid
 from runtime.postgres import Pool
 
 MAX_BYTES = 16 * 1024

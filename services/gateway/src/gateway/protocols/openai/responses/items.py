@@ -7,14 +7,14 @@ import msgspec
 
 from contracts import wire
 from contracts.http import DecisionBody
-from gateway.chat.run_request import Reason, Verdict
-from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.refusals import Refusal, invalid
 from gateway.protocols.openai.completion_body import (
     OpenAiFunction,
     OpenAiMessage,
     OpenAiPart,
     OpenAiToolCall,
 )
+from gateway.runs.run_request import Reason, Verdict
 
 _ANSWER = "mcp_approval_response"
 _OURS = (
@@ -101,8 +101,8 @@ def _verdict(item: InputItem, place: str) -> Verdict:
     return Verdict(approval_id=item.approval_request_id or "", body=decision)
 
 
-def messages_of(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[OpenAiMessage, ...]:
-    """The same, in order; they stand in the body from place `first` on. Raises Refusal."""
+def as_messages(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[OpenAiMessage, ...]:
+    """Return the items as messages, in order; they begin in the body at place `first`. Raises Refusal."""
     if isinstance(given, str):
         return (OpenAiMessage(role="user", content=given),)
     read = (_message(item, f"input[{index}]") for index, item in enumerate(given, start=first))

@@ -13,12 +13,14 @@ from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.event_store.log import Log
 from conversations.queries.find_run import FoundRun
 from directory.caller import Caller
-from gateway.chat.run_request import Fork
-from gateway.gateway_services import GatewayServices
-from gateway.http.problem_responses import Refusal, invalid
-from gateway.http.strict_json import MAX_BODY_BYTES
+from gateway.access.access_services import access_of
+from gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
+from gateway.http.refusals import Refusal, invalid
 from gateway.runs.after_pause import AfterPause, PausePoint
-from gateway.traces.owned_run import run_of
+from gateway.runs.owned_run import find_owned_run
+from gateway.runs.run_request import Fork
+from gateway.services import services_of
+from runtime.postgres import Pool
 
 _PAGE = 200
 _RESPONSE = re.compile(r"resp_([0-9a-f]{32})(?:_([1-9][0-9]{0,8})(?:_([1-9][0-9]?))?)?\Z")
@@ -62,13 +64,13 @@ def shown_id(conversation_id: str) -> str:
     return f"conv_{conversation_id.replace('-', '')}"
 
 
-async def found_response(services: GatewayServices, caller: Caller, given: str) -> tuple[Named, FoundRun]:
-    """What a response is, and its run or request in line. Raises Refusal: 404; DatabaseUnavailable."""
+async def find_response(pool: Pool, caller: Caller, given: str) -> tuple[Named, FoundRun]:
+    """Find a response, and its run or queued request. Raises Refusal: 404; DatabaseUnavailable."""
     named = named_by(given)
     if named is None:
         raise no_such_response()
     try:
-        return named, await run_of(services, caller, named.trace_id)
+        return named, await find_owned_run(pool, caller, named.trace_id)
     except Refusal:
         raise no_such_response() from None
 
@@ -100,22 +102,21 @@ def in_conversation(given: str) -> ConversationPlace:
     return ConversationPlace(conversation_id="-".join(found.groups()))
 
 
-async def place_after(
-    services: GatewayServices, caller: Caller, previous: str, unknown: Refusal
-) -> ConversationPlace:
+async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> ConversationPlace:
     """After a response: in its conversation, or in a fork of it where that has gone on since.
 
     After one without a reply it would be half a run: then a new one begins with the texts.
 
     Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
     """
+    services, caller = services_of(request), request.auth
     try:
-        named, found = await found_response(services, caller, previous)
+        named, found = await find_response(services.pool, caller, previous)
     except Refusal:
         raise unknown from None
     if found.begun_at is None:
         raise Refusal("conversation_busy")
-    async with services.account_bounds.reading(caller):
+    async with access_of(request).account_bounds.reading(caller):
         since = await _folded(services.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
         run, *later = since.runs
         if run.state == "running" and not run.pending:

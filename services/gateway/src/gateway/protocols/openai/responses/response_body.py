@@ -8,18 +8,18 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 
 from contracts.examples import AGENT
-from gateway.chat.client_history import ClientHistory
-from gateway.http.problem_responses import invalid
+from gateway.http.refusals import invalid
+from gateway.protocols.client_history import ClientHistory
 from gateway.protocols.openai.completion_body import (
     NULL,
     PASSED_OVER,
     ModelName,
     ToolChoice,
     check_tool_choice,
+    messages_of,
     one_of,
-    texts_of,
 )
-from gateway.protocols.openai.responses.items import InputItem, messages_of
+from gateway.protocols.openai.responses.items import InputItem, as_messages
 from gateway.protocols.openai.structured import TextFormat
 
 
@@ -64,7 +64,6 @@ ResponseData = Annotated[
         description=PASSED_OVER,
         examples=[
             Example(
-                id="question",
                 summary="A question",
                 value={"model": AGENT, "input": "Where is my order ORD-1001?"},
             )
@@ -74,15 +73,15 @@ ResponseData = Annotated[
 
 
 def history_of(
-    body: CreateResponse, new: str | tuple[InputItem, ...], first: int, max_message_bytes: int | None
+    body: CreateResponse, new: str | tuple[InputItem, ...], first: int, max_message_bytes: int
 ) -> ClientHistory:
-    """What the client shows: the items `new`, which stand in the body from place `first` on.
+    """Read what the client shows: the items `new`, which begin in the body at place `first`.
 
-    `max_message_bytes` is the plan's own bound. Raises Refusal: 400, 413.
+    Raises Refusal: 400, 413.
     """
-    texts = texts_of(messages_of(new, first), "input")
-    texts.instruct(body.instructions or "")
-    shown = texts.history_for("input", max_message_bytes)
+    messages = messages_of(as_messages(new, first), "input")
+    messages.system(body.instructions or "")
+    shown = messages.history("input", max_message_bytes)
     goes_on = first or body.conversation is not None or body.previous_response_id is not None
     if goes_on and any(each.role == "assistant" for each in shown.history):
         raise invalid("input", "To go on with a conversation, send only what is new.")
@@ -97,4 +96,4 @@ def check_fit(body: CreateResponse) -> None:
     if body.prompt is not None:
         raise invalid("prompt", "There are no stored prompts here: an agent has its own.")
     if body.conversation is not None and body.previous_response_id is not None:
-        raise invalid("previous_response_id", "This cannot stand next to conversation.")
+        raise invalid("previous_response_id", "Send either `conversation` or `previous_response_id`.")

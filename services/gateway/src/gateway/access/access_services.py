@@ -1,0 +1,40 @@
+"""What the checks of requests work with, shared by all requests of a gateway."""
+
+import asyncio
+from typing import Literal
+
+import msgspec
+
+from directory.agent_names import AgentNames
+from directory.caller import Callers
+from gateway.access.account_bounds import AccountBounds
+from gateway.access.storage import StorageBounds
+from gateway.access.wrong_keys import KeyChecks, WrongKeys
+from gateway.http.peers import Network
+from gateway.http.request_context import Connection
+from limits import Limiter
+from runtime.postgres import Pool
+
+
+class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
+    """`stream_form` is the form of streams whose request does not choose one. `stop` is set when the process
+    is to end.
+    """
+
+    pool: Pool
+    callers: Callers
+    agent_names: AgentNames
+    wrong_keys: WrongKeys
+    key_checks: KeyChecks
+    trusted_proxies: tuple[Network, ...]
+    limiter: Limiter
+    storage: StorageBounds
+    account_bounds: AccountBounds
+    stream_form: Literal[1, 2]
+    stop: asyncio.Event
+
+
+def access_of(connection: Connection) -> AccessServices:
+    access = connection.app.state.access
+    assert isinstance(access, AccessServices)
+    return access

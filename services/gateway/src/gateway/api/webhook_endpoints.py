@@ -1,0 +1,117 @@
+"""The webhook endpoints of an account."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import delete, get, patch, post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg, JSONBody
+
+from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
+from gateway.access.checks import may_act
+from gateway.access.keys import KEY
+from gateway.api.webhook_input import EndpointId, check_address, sealer_of
+from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
+from gateway.http.json_request import JsonRequest
+from gateway.services import services_of
+from webhooks import endpoints
+
+_NEW = {"url": "https://hooks.example.com/agents", "events": ["run.completed", "run.failed"]}
+NewEndpointData = Annotated[
+    NewEndpoint, BodyKwarg(examples=[Example(summary="An endpoint for runs", value=_NEW)])
+]
+
+
+class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of endpoints, in the order in which they were made."""
+
+    data: tuple[Endpoint, ...]
+    next_cursor: NextCursor
+
+
+@post(
+    "/v1/webhook_endpoints",
+    status_code=201,
+    operation_id="createWebhookEndpoint",
+    summary="Create an endpoint, which receives what happens from now on.",
+    guards=[may_act],
+    security=[KEY],
+    tags=["webhooks"],
+)
+async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
+    """Its secret is shown this once."""
+    await check_address(request, data.url)
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    return await endpoints.create(pool, sealer_of(request), account_id, data)
+
+
+@get(
+    "/v1/webhook_endpoints",
+    operation_id="listWebhookEndpoints",
+    summary="List the endpoints, in the order in which they were made.",
+    guards=[may_act],
+    security=[KEY],
+    tags=["webhooks"],
+)
+async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    rows = await endpoints.page(pool, account_id, after=position_of(cursor, str), limit=limit + 1)
+    more = rows[limit - 1].id if len(rows) > limit else None
+    return EndpointPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
+
+
+@get(
+    "/v1/webhook_endpoints/{endpoint_id:str}",
+    operation_id="getWebhookEndpoint",
+    summary="Get one endpoint.",
+    guards=[may_act],
+    security=[KEY],
+    tags=["webhooks"],
+)
+async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
+    return await endpoints.get(services_of(request).pool, request.auth.account_id, endpoint_id)
+
+
+@patch(
+    "/v1/webhook_endpoints/{endpoint_id:str}",
+    operation_id="updateWebhookEndpoint",
+    summary="Change an endpoint; disable or enable it.",
+    guards=[may_act],
+    security=[KEY],
+    tags=["webhooks"],
+)
+async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointChanges]) -> Endpoint:
+    """Enabled again, it gets what happened while it was disabled."""
+    if data.url is not msgspec.UNSET:
+        await check_address(request, data.url)
+    return await endpoints.change(services_of(request).pool, request.auth.account_id, endpoint_id, data)
+
+
+@delete(
+    "/v1/webhook_endpoints/{endpoint_id:str}",
+    operation_id="deleteWebhookEndpoint",
+    summary="Delete an endpoint, with its deliveries.",
+    guards=[may_act],
+    security=[KEY],
+    tags=["webhooks"],
+)
+async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
+    await endpoints.delete(services_of(request).pool, request.auth.account_id, endpoint_id)
+
+
+@post(
+    "/v1/webhook_endpoints/{endpoint_id:str}/rotate_secret",
+    status_code=200,
+    operation_id="rotateWebhookSecret",
+    summary="Give an endpoint a new secret, which is shown this once.",
+    guards=[may_act],
+    security=[KEY],
+    tags=["webhooks"],
+)
+async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
+    """For a day each delivery is signed with both, so that receivers can be changed meanwhile."""
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    return await endpoints.rotate_secret(pool, sealer_of(request), account_id, endpoint_id)
+
+
+HANDLERS = (create, list_of_account, get_one, update, remove, rotate)

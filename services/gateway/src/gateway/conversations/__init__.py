@@ -1,1 +1,0 @@
-"""/v1/conversations: conversations are read back, described, forked and deleted."""

@@ -1,0 +1,33 @@
+"""The handlers of all protocols, and the form that refusals have at their addresses."""
+
+from gateway.http.refusals import Words, problem_words
+from gateway.protocols import chat
+from gateway.protocols.ag_ui.ag_ui_events import ag_ui_words
+from gateway.protocols.ag_ui.run import run_agent
+from gateway.protocols.ai_sdk.ai_sdk_chat import chat_with_ui
+from gateway.protocols.ai_sdk.reconnect import reconnect
+from gateway.protocols.ai_sdk.ui_message_chunks import ai_sdk_words
+from gateway.protocols.openai.completions import complete, complete_in_azure
+from gateway.protocols.openai.model_list import get_model, list_models, models_in_azure
+from gateway.protocols.openai.openai_refusals import openai_words
+from gateway.protocols.openai.responses.create import create_in_azure, create_response
+from gateway.protocols.openai.responses.retrieve import (
+    cancel_response,
+    responses_in_azure,
+    retrieve_response,
+)
+
+HANDLERS = (
+    *chat.HANDLERS,
+    *(complete, list_models, get_model, create_response, retrieve_response, cancel_response),
+    *(*complete_in_azure, *models_in_azure, create_in_azure, *responses_in_azure),
+    *(chat_with_ui, reconnect),
+    run_agent,
+)
+
+_WORDS = (("/openai/", openai_words), ("/ai-sdk/", ai_sdk_words), ("/ag-ui/", ag_ui_words))
+
+
+def words_at(path: str) -> Words:
+    """Return the form of refusals at a path, whether there is a handler or not: also for 404 and 405."""
+    return next((words for prefix, words in _WORDS if path.startswith(prefix)), problem_words)

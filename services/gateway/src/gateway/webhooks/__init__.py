@@ -1,1 +1,0 @@
-"""/v1/webhook_endpoints: an account's endpoints (`routes`), their deliveries, tests and replays."""
