@@ -54,7 +54,7 @@ async def hooking(
 ) -> AsyncIterator[GatewayProcess]:
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
-    hurry = {"webhooks.delivery_handlers.TEST_SECONDS": 0.5}
+    hurry = {"api.webhook_deliveries.TEST_SECONDS": 0.5}
     async with gateway_process(tmp_path_factory.mktemp("gateway"), environ | own, hurry) as process:
         yield process
 
