@@ -1,4 +1,4 @@
 """Which request has a run, when it is sent more than once.
 
-- `idempotency`: by a key of the caller; `tries`: by all that a counted try says
+- `idempotency`: by a key of the caller
 """

@@ -30,12 +30,9 @@ CREATE TABLE idempotency_keys (
     publication integer NOT NULL,
     claimed_until timestamptz NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    tried text,
-    kept_until timestamptz,
     PRIMARY KEY (account_id, key)
 );
 CREATE INDEX idempotency_keys_age_idx ON idempotency_keys (created_at);
-CREATE INDEX idempotency_keys_kept_until_idx ON idempotency_keys (kept_until) WHERE kept_until IS NOT NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency_keys TO agentchat_service;
 """
 
@@ -170,7 +167,7 @@ async def give_up(pool: Pool, claim: Claim, *, refused: bool) -> None:
 
 
 async def forget_old_keys(pool: Pool) -> None:
-    """Delete the keys that are older than a day, and the claims of old `tries`, some thousand at a time.
+    """Delete the keys that are older than a day, some thousand at a time.
 
     Raises DatabaseUnavailable.
     """
@@ -239,6 +236,5 @@ DELETE FROM idempotency_keys WHERE account_id = %s AND key = %s AND trace_id = %
 _FORGET = """
 DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM idempotency_keys
-     WHERE created_at <= clock_timestamp() - make_interval(hours => %s)
-        OR kept_until <= clock_timestamp() LIMIT %s))
+     WHERE created_at <= clock_timestamp() - make_interval(hours => %s) LIMIT %s))
 """

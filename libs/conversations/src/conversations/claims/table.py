@@ -1,7 +1,7 @@
 """The table of claims as the gateways write it: what is written at the same moment goes to Postgres together.
 
-Most claims are of keys that nobody has used, and most tries are answered without another: so these share
-statements and commits. What is found instead, and who may take it over, is asked for each alone.
+Most claims are of keys that nobody has used, so these share statements and commits. What is found
+instead, and who may take it over, is asked for each alone.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from runtime.postgres import Pool
 class NewClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A row to be: `key_hash` has 64 hexadecimal digits and is of the account too.
 
-    `seconds` are for its request to be accepted. What is `tried` is forgotten after `kept_seconds`.
+    `seconds` are for its request to be accepted.
     """
 
     account_id: str
@@ -25,21 +25,6 @@ class NewClaim(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     conversation_id: str
     seconds: float
-    tried: str | None = None
-    kept_seconds: float | None = None
-
-
-class AnsweredTry(msgspec.Struct, frozen=True):
-    """The row of a try whose caller has the whole answer of its run, and how long it is kept from now on.
-
-    A later try's is kept `later_seconds`, for its first one, which may yet come.
-    """
-
-    account_id: str
-    key_hash: str
-    trace_id: str
-    kept_seconds: float
-    later_seconds: float
 
 
 class Claims:
@@ -49,9 +34,7 @@ class Claims:
         self.pool = pool
         # Where the connection broke, the claim may have been made: repeated, it would find its own row.
         insert = Form(_INSERT, _parameters, _times, repeatable=False)
-        answered = Form(_ANSWERED, _parameters, _nothing, durable=False)
         self._insert: BatchedStatement[NewClaim, str | None] = BatchedStatement(pool, insert)
-        self._answered: BatchedStatement[AnsweredTry, None] = BatchedStatement(pool, answered)
 
     async def insert(self, claim: NewClaim) -> str | None:
         """The time by the clock of Postgres once it is on disk; None where the key has a row.
@@ -60,24 +43,12 @@ class Claims:
         """
         return await self._insert.call(claim)
 
-    async def answered(self, answered: AnsweredTry) -> None:
-        """No try comes after this one. Raises DatabaseUnavailable.
-
-        If it is lost, equal requests are kept apart for longer.
-        """
-        await self._answered.call(answered)
-
     async def aclose(self) -> None:
         await self._insert.aclose()
-        await self._answered.aclose()
 
 
-def _parameters(batch: Sequence[NewClaim | AnsweredTry]) -> Sequence[object]:
+def _parameters(batch: Sequence[NewClaim]) -> Sequence[object]:
     return [list(column) for column in zip(*map(msgspec.structs.astuple, batch), strict=True)]
-
-
-def _nothing(batch: Sequence[AnsweredTry], _: Rows) -> Sequence[None]:
-    return [None] * len(batch)
 
 
 def _times(batch: Sequence[NewClaim], rows: Rows) -> Sequence[str | None]:
@@ -89,26 +60,12 @@ def _times(batch: Sequence[NewClaim], rows: Rows) -> Sequence[str | None]:
 # In the order of their keys, so that two gateways do not wait for each other.
 _INSERT = f"""
 INSERT INTO idempotency_keys
-       (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until,
-        tried, kept_until)
+       (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until)
 SELECT account_id, key, request_hash, trace_id, conversation_id, 1,
-       clock_timestamp() + make_interval(secs => seconds),
-       tried, clock_timestamp() + make_interval(secs => kept)
-  FROM unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::text[], %b::float8[],
-              %b::text[], %b::float8[]) WITH ORDINALITY
-       AS claims (account_id, key, request_hash, trace_id, conversation_id, seconds, tried, kept, place)
+       clock_timestamp() + make_interval(secs => seconds)
+  FROM unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::text[], %b::float8[]) WITH ORDINALITY
+       AS claims (account_id, key, request_hash, trace_id, conversation_id, seconds, place)
  ORDER BY key, place
     ON CONFLICT (account_id, key) DO NOTHING
 RETURNING key, {NOW.as_string()}
 """.encode()  # noqa: S608 - a clock
-
-_ANSWERED = b"""
-UPDATE idempotency_keys kept
-   SET tried = CASE tried WHEN 'later' THEN 'later' ELSE 'answered' END,
-       kept_until = clock_timestamp() + make_interval(
-           secs => CASE tried WHEN 'later' THEN answered.later ELSE answered.seconds END)
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::float8[], %b::float8[])
-       AS answered (account_id, key, trace_id, seconds, later)
- WHERE kept.account_id = answered.account_id AND kept.key = answered.key
-   AND kept.trace_id = answered.trace_id AND kept.tried <> 'several'
-"""
