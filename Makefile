@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover evals bench bench-counts dist lock clean
+.PHONY: help setup run test test-slow check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover bench bench-counts dist lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,11 +78,6 @@ step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (S
 failover: $(READY) ## kill and replace Postgres and leaders of NATS under load (ROUNDS=, STREAMS=)
 	@for way in synchronous asynchronous none nats; do \
 	  $(BIN)/python -m tests.chaos.run failover --way $$way --rounds $(or $(ROUNDS),3) --streams $(or $(STREAMS),12) --seed $(or $(SEED),1) || exit; done
-
-RUNS := 1000
-evals: $(READY) ## RUNS= recorded runs done again by the version that answered: none may differ; planted regressions
-	@$(BIN)/python -m tests.evals.same_version --runs $(RUNS)
-	@$(BIN)/python -m tests.evals.planted_regressions
 
 TESTS ?= tests/system tests/deploy/test_rehearsal.py
 rehearse: $(READY) ## build the image, and run the system tests with every service in a container of it (TESTS=; root)

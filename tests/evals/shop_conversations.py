@@ -11,13 +11,14 @@ import msgspec
 
 from bus import Bus
 from conversations.event_store.log import Log
-from evals.case_file import writing_cases
+from evals.cases import write_cases
 from evals.collecting import CaseReader, agent_of
-from evals.redaction_rules import ready
+from evals.redaction import Redactor
 from evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file
 from ops import demo
 from ops.environment import Environment
-from runtime.postgres import Pool
+from runtime.postgres import Pool, open_pool
+from tests.harness import RunningStack
 from tests.system.calling import Caller
 
 _SECONDS = 60.0
@@ -148,8 +149,22 @@ async def suite_of(pool: Pool, bus: Bus, folder: Path, agent_id: str, conversati
     folder.mkdir(parents=True)  # noqa: ASYNC240 - of a test
     write_file(folder / SETTINGS, f"agent: {agent.agent_id}\naccount: {account_id}\n".encode())
     write_agent(folder, agent)
-    reader = CaseReader(pool, bus.rpc, agent, ready((), folder))
-    with writing_cases(folder / CASES) as file:
-        for trace_id, conversation_id in sorted(runs):
-            file.add(await reader.read(conversation_id, trace_id))
+    reader = CaseReader(pool, bus.rpc, agent, Redactor(()))
+    write_cases(folder / CASES, [await reader.read(each, trace_id) for trace_id, each in runs])
     return read_suite(folder)
+
+
+async def record_suites(stack: RunningStack, http: httpx.AsyncClient, folder: Path, runs: int) -> list[Suite]:
+    """Converse until each kind has its share of so many runs; a suite of each kind."""
+    found, suites = stack.environment, []
+    made = await speakers(found, http)
+    async with (
+        open_pool(found.database_url, role=None) as pool,
+        Bus.connect(found.nats_url, name="tests") as bus,
+    ):
+        for name, speaker in made.items():
+            conversations = []
+            while speaker.runs < max(1, runs // len(made)):
+                conversations.append(await speaker.converse())
+            suites.append(await suite_of(pool, bus, folder / name, speaker.caller.agent_id, conversations))
+    return suites

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import pytest
@@ -18,9 +18,7 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.queries.find_run import load_run
-from evals.case_file import case_line, read_cases
-from evals.cases import Case, Feedback
-from evals.recorded_run import conversation_of, run_of_case
+from evals.cases import Case, case_line, read_cases
 from evals.suite import read_suite
 from runtime.postgres import Pool, open_pool
 from tests.admin_cli.conftest import SECRET_KEY, Done
@@ -57,9 +55,7 @@ class ShopLog(NamedTuple):
 
 
 def cases_of(folder: Path) -> list[Case]:
-    found = list(read_cases(read_suite(folder).cases))
-    assert all(isinstance(each, Case) for each in found)
-    return [each for each in found if isinstance(each, Case)]
+    return read_cases(read_suite(folder).cases)
 
 
 @pytest.fixture(scope="module")
@@ -148,14 +144,13 @@ def test_a_case_is_its_run_up_to_its_end(shop: ShopLog, tmp_path: Path) -> None:
             found = await load_run(pool, case.id)
             assert found is not None
             conversation_id, recorded_run = found
-            entries = await log.rows(conversation_id, until_version=case.origin.version)
-            assert case.origin.hash == entries[-1].sha256
-            assert case.origin.account_id == shop.account
-            conversation = conversation_of(case)
-            assert conversation.version == case.origin.version == len(case.events)
+            entries = await log.rows(conversation_id, until_version=len(case.events))
+            assert (case.account_id, case.conversation_id) == (shop.account, conversation_id)
+            conversation, run = case.conversation_and_run()
+            assert conversation.version == len(case.events)
             assert conversation.runs[-1].trace_id == case.id
             if not case.redacted:
-                assert msgspec.structs.replace(run_of_case(case), version=0) == msgspec.structs.replace(
+                assert msgspec.structs.replace(run, version=0) == msgspec.structs.replace(
                     recorded_run, version=0
                 )
                 assert [bytes(each) for each in case.events] == [entry.state for entry in entries]
@@ -175,7 +170,7 @@ def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, t
     assert case.id == FAILED
     assert case.message == "I am person1@example.com, where is it?"
     assert case.redacted == ("email", "phone")
-    (call,) = run_of_case(case).rounds[0].calls
+    (call,) = case.run().rounds[0].calls
     assert call.input == {"email": "person1@example.com"}
     assert call.output == '{"email":"person1@example.com","phone":"[phone 1]"}'
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -187,7 +182,7 @@ def test_what_leaves_the_log_is_redacted_from_the_first_time_on(shop: ShopLog, t
 def test_feedback_is_in_the_case_and_not_in_its_events(shop: ShopLog, tmp_path: Path) -> None:
     (case,) = shop.collected(tmp_path, "--rating", "bad")
 
-    assert case.feedback == (Feedback(score=-0.5, comment="person1@example.com waits"),)
+    assert case.feedback == -0.5
     assert case.slices["rating"] == "bad"
     assert case.slices["length"] == "1"
     assert b"feedback_given" not in b"".join(bytes(each) for each in case.events)
@@ -231,9 +226,9 @@ def test_a_sample_keeps_what_is_rare(shop: ShopLog, tmp_path: Path) -> None:
     assert [case.id for case in other] != [case.id for case in cases]
 
 
-def test_collecting_again_keeps_what_is_there_and_the_owners_checks(shop: ShopLog, tmp_path: Path) -> None:
+def test_collecting_again_keeps_the_owners_evaluators(shop: ShopLog, tmp_path: Path) -> None:
     (german,) = shop.collected(tmp_path, "--text", "Bestellung")
-    checked = msgspec.structs.replace(german, checks={"contains": {"text": "unterwegs"}})
+    checked = msgspec.structs.replace(german, evaluators=({"Contains": {"value": "unterwegs"}},))
     read_suite(tmp_path).cases.write_bytes(case_line(checked))
     settings = tmp_path / "suite.yaml"
     settings.write_text(settings.read_text() + "  - {name: wait, pattern: waited}\n")
@@ -242,8 +237,8 @@ def test_collecting_again_keeps_what_is_there_and_the_owners_checks(shop: ShopLo
     ignored.write_text("report.html\n")
 
     cases = shop.collected(tmp_path, "--text", "darauf")
-    assert [case.id for case in cases if case.checks] == [german.id]
-    assert cases[0].checks == checked.checks
+    assert [case.id for case in cases if case.evaluators] == [german.id]
+    assert cases[0].evaluators == checked.evaluators
 
     more = shop.collected(tmp_path, "--text", "waited", "--sample", "5")
     assert len(more) == 6
@@ -253,7 +248,7 @@ def test_collecting_again_keeps_what_is_there_and_the_owners_checks(shop: ShopLo
 
     alone = shop.collected(tmp_path, "--text", "Bestellung", "--replace")
     assert [case.id for case in alone] == [german.id]
-    assert not alone[0].checks
+    assert not alone[0].evaluators
     assert ignored.read_text() == "report.html\n"
 
 
@@ -295,8 +290,8 @@ def test_what_cannot_be_a_case_is_named_and_nothing_is_added(
         (["collect", "-o", "{}", "--agent", "a", "--end", "lost"], "--end: 'lost' is none of"),
         (["collect", "-o", "{}", "--agent", "a", "--cost", "1"], "--cost needs --prices"),
         (["collect", "-o", "{}", "--agent", "a", "--from", "soon"], "--from: 'soon' is no time"),
-        (["add", "{}", FAILED], "is no suite: it has no suite.yaml"),
-        (["sync", "{}"], "is no suite: it has no suite.yaml"),
+        (["add", "{}", FAILED], "is not a suite (no suite.yaml)"),
+        (["sync", "{}"], "is not a suite (no suite.yaml)"),
     ],
 )
 def test_a_wrong_command_writes_nothing(
@@ -335,19 +330,17 @@ def test_tools_are_listed_or_nothing_is_collected(shop: ShopLog, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sync_takes_out_what_was_erased_and_names_what_is_not_the_logs(shop: ShopLog, tmp_path: Path) -> None:
-    """Conversations of its own: one is erased."""
-
+def test_sync_removes_cases_whose_conversations_were_deleted(shop: ShopLog, tmp_path: Path) -> None:
     async def more(_: Pool, store: ConversationStore) -> list[str]:
         return [
             await _append(store, shop.account, shop.agent, *given.turn(f"sync{each}", f"Sync {each}", "Yes."))
-            for each in range(5)
+            for each in range(3)
         ]
 
     conversations = shop.work(more)
     shop.commands.project()
     cases = shop.collected(tmp_path, "--text", "Sync")
-    assert len(cases) == 5
+    assert len(cases) == 3
     assert shop("sync", tmp_path).code == 0
     assert cases_of(tmp_path) == cases
 
@@ -356,33 +349,7 @@ def test_sync_takes_out_what_was_erased_and_names_what_is_not_the_logs(shop: Sho
         await store.append(thread, [msgspec.structs.replace(given.ERASED, account_id=shop.account)])
 
     shop.work(erase)
-    by_id = {case.origin.conversation_id: case for case in cases}
-    erased, changed, foreign, unknown, damaged = (by_id[each] for each in conversations)
-
-    def moved(case: Case, **origin: Any) -> Case:
-        return msgspec.structs.replace(case, origin=msgspec.structs.replace(case.origin, **origin))
-
-    lines = {
-        erased.id: case_line(erased),
-        changed.id: case_line(moved(changed, hash="00" * 32)),
-        foreign.id: case_line(moved(foreign, account_id=shop.other_account)),
-        unknown.id: case_line(moved(unknown, conversation_id=new_id())),
-        damaged.id: case_line(damaged).replace(b"Sync", b"Sunk"),
-    }
-    path = read_suite(tmp_path).cases
-    path.write_bytes(b"".join(lines[each] for each in sorted(lines)))
-
-    done = shop("sync", tmp_path, "--json")
-
-    assert done.code == 1
-    found = json.loads(done.out)
-    assert found["removed"] == 1
-    assert {each["case_id"]: each["state"] for each in found["cases"]} == {
-        erased.id: "erased",
-        changed.id: "changed",
-        foreign.id: "other_account",
-        unknown.id: "unknown",
-        damaged.id: "damaged",
-    }
-    del lines[erased.id]
-    assert path.read_bytes() == b"".join(lines[each] for each in sorted(lines))
+    done = shop("sync", tmp_path)
+    assert done.code == 0
+    assert "1 case removed, 2 left" in done.err
+    assert cases_of(tmp_path) == [each for each in cases if each.conversation_id != conversations[0]]

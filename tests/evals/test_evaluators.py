@@ -1,143 +1,162 @@
-"""The evaluators that need no model: what passes each, and what does not."""
+"""What each evaluator says of a reply, by pydantic-evals itself."""
 
 from typing import Any
 
 import pytest
+from pydantic_ai.models.test import TestModel
+from pydantic_evals import Case, Dataset, increment_eval_metric, set_eval_attribute
+from pydantic_evals.evaluators import Evaluator, LLMJudge
 
 from contracts.replay_messages import AskedTool
 from evals.errors import UnfitSuite
-from evals.judging.evaluator_registry import KINDS, evaluators_of
-from tests.evals.done_again import call, case, judged, result
+from evals.evaluators import (
+    AtMost,
+    CaseInput,
+    CitedSources,
+    Facts,
+    JsonSchema,
+    Language,
+    Length,
+    NotContains,
+    Phrases,
+    RecordedRun,
+    Regex,
+    ToolCalls,
+    are_alike,
+)
+from evals.running import parse_evaluators
+from tests.evals.made_cases import call
 
-_ORDER = call("get_order", order_id="ORD-1")
-_SEARCH = call("search", query="warm winter boots")
-_GERMAN, _ENGLISH = "Ihre Bestellung wurde gestern versandt.", "Your order was shipped yesterday."
+_SENT = "Your order ORD-1001 was sent on 2 May, see [1]."
+
+
+async def value_of(
+    evaluator: Evaluator,
+    output: str = "",
+    expected: str = "",
+    *,
+    made: tuple[AskedTool, ...] = (),
+    recorded: tuple[AskedTool, ...] = (),
+    passages: int = 0,
+) -> tuple[float, str | None]:
+    """The value and its reason."""
+
+    def task(_: CaseInput) -> str:
+        set_eval_attribute("calls", list(made))
+        increment_eval_metric("tokens", 150)
+        return output
+
+    metadata = RecordedRun(calls=list(recorded), passages=passages, tokens=100)
+    case = Case(name="c", inputs=CaseInput("c", "Where?"), expected_output=expected, metadata=metadata)
+    dataset = Dataset(name="tests", cases=[case], evaluators=[evaluator])
+    (found,) = (await dataset.evaluate(task, progress=False)).cases
+    assert not found.evaluator_failures, found.evaluator_failures[0].error_message
+    (result,) = {**found.scores, **found.assertions}.values()
+    return float(result.value), result.reason
 
 
 @pytest.mark.parametrize(
-    ("settings", "given", "value"),
+    ("evaluator", "output", "expected", "value"),
     [
-        ({"name": "equal"}, {"after": "Sent. ", "before": "Sent."}, 1),
-        ({"name": "equal"}, {"after": "Sent!", "before": "Sent."}, 0),
-        ({"name": "equal", "text": "SENT", "ignore_case": True}, {"after": "sent"}, 1),
-        ({"name": "contains", "text": "order"}, {"after": "Your ORDER"}, 1),
-        ({"name": "contains", "texts": ["order", "thanks"]}, {"after": "Your order"}, 0),
-        ({"name": "contains", "text": "order", "ignore_case": False}, {"after": "Your ORDER"}, 0),
-        ({"name": "not_contains", "text": "refund"}, {"after": "A Refund"}, 0),
-        ({"name": "not_contains", "text": "refund"}, {"after": "Sent"}, 1),
-        ({"name": "regex", "pattern": r"ORD-\d+"}, {"after": "ORD-12"}, 1),
-        ({"name": "regex", "pattern": r"ORD-\d+", "absent": True}, {"after": "ORD-12"}, 0),
-        ({"name": "json_schema", "schema": {"required": ["a"]}}, {"after": '{"a": 1}'}, 1),
-        ({"name": "json_schema", "schema": {"required": ["a"]}}, {"after": '{"b": 1}'}, 0),
-        ({"name": "json_schema", "schema": {}}, {"after": "no JSON"}, 0),
-        ({"name": "language"}, {"after": _ENGLISH, "before": _GERMAN}, 0),
-        ({"name": "language"}, {"after": "ORD-1: 24", "before": _GERMAN}, 1),
-        ({"name": "language", "code": "de"}, {"after": _GERMAN, "before": _ENGLISH}, 1),
-        ({"name": "length", "at_most": 5}, {"after": "123456"}, 0),
-        ({"name": "length", "at_least": 5, "at_most": 6}, {"after": "123456"}, 1),
-        ({"name": "length", "at_most_times": 2}, {"after": "12345", "before": "12"}, 0),
-        ({"name": "length", "at_least_times": 0.5}, {"after": "1", "before": "12"}, 1),
-        ({"name": "overlap"}, {"after": "a b c", "before": "c b a"}, 1),
-        ({"name": "facts"}, {"after": "On 3 May [1].", "before": "ORD-12, 3.50 [2]"}, 1 / 3),
-        ({"name": "facts"}, {"after": "In 2 days: ORD-12", "before": "1. ORD-12\n2. no number"}, 1),
-        ({"name": "overlap", "at_least": 0.9}, {"after": "a b c", "before": "a b d"}, 0),
-        ({"name": "sources"}, {"after": "So [1].", "before": "So [2]."}, 1),
-        ({"name": "sources"}, {"after": "So.", "before": "So [2]."}, 0),
-        ({"name": "sources"}, {"after": "So [7].", "before": "So [2]."}, 0),
-        ({"name": "sources", "cited": "same"}, {"after": "So [1].", "before": "So [2]."}, 0),
-        ({"name": "sources", "cited": 2}, {"after": "So [1] [2].", "before": "So."}, 1),
-        ({"name": "cost", "at_most": 1.5}, {}, 0),
-        ({"name": "cost", "at_most_times": 2}, {}, 1),
-        ({"name": "seconds", "at_most_times": 1.2}, {}, 0),
-        ({"name": "tokens", "at_most": 300}, {}, 1),
+        (Language(), "Ihre Bestellung ist unterwegs.", "Your order is on its way.", 0),
+        (Language(code="de"), "Ihre Bestellung ist unterwegs.", "Your order is on its way.", 1),
+        (Language(), "ORD-1001", "Your order is on its way.", 1),
+        (Facts(), "It was sent on 2 May: ORD-1001.", _SENT, 1),
+        (Facts(), "It was sent on 2 May.", _SENT, 0.5),
+        (Facts(), "1. It was sent [2]", "Nothing has a digit.", 1),
+        (CitedSources(), "It was sent.", _SENT, 0),
+        (CitedSources(), "It was sent [1].", _SENT, 1),
+        (CitedSources(), "It was sent [3].", _SENT, 0),
+        (CitedSources(at_least=2), "See [1] and [2].", "", 1),
+        (NotContains(values=["STOP", "sorry"]), "I am SORRY.", "", 0),
+        (NotContains(values=["STOP"]), "Go on.", "", 1),
+        (Regex(pattern=r"ORD-\d+"), _SENT, "", 1),
+        (Regex(pattern=r"ORD-\d+", absent=True), _SENT, "", 0),
+        (JsonSchema(schema={"type": "object", "required": ["a"]}), '{"a": 1}', "", 1),
+        (JsonSchema(schema={"type": "object", "required": ["a"]}), "{}", "", 0),
+        (JsonSchema(schema={"type": "object"}), "no JSON", "", 0),
+        (Length(at_most=3), "four", "", 0),
+        (Length(at_least_times=0.5, at_most_times=2), "four", "three", 1),
+        (AtMost(figure="tokens", value=150), "", "", 1),
+        (AtMost(figure="tokens", times=1.2), "", "", 0),
     ],
 )
-async def test_an_evaluator_gives_a_run_its_value(
-    settings: dict[str, Any], given: dict[str, Any], value: float
+async def test_value_of_a_reply(evaluator: Evaluator, output: str, expected: str, value: float) -> None:
+    found, reason = await value_of(evaluator, output, expected, passages=2)
+    assert found == value
+    assert (reason is None) is (value == 1)
+
+
+_FIND, _PAY = call("find", query="red mug, please"), call("pay", amount=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "recorded", "made", "value"),
+    [
+        ({}, (_FIND, _PAY), (_PAY, _FIND), 1),
+        ({}, (_FIND,), (call("find", query="a red mug"),), 1),
+        ({"arguments": "exact"}, (_FIND,), (call("find", query="a red mug"),), 0),
+        ({"arguments": "ignored"}, (_FIND,), (call("find", query="tent"),), 1),
+        ({}, (_FIND, _PAY), (_FIND,), 2 / 3),
+        ({}, (_FIND,), (_FIND, _PAY), 2 / 3),
+        ({"recorded": "subset"}, (_FIND,), (_FIND, _PAY), 1),
+        ({"recorded": "ignored"}, (_FIND,), (), 1),
+        ({"forbidden": ["pay"]}, (_PAY,), (_PAY,), 0),
+        ({"expected": [{"name": "pay", "arguments": {"amount": 3}}]}, (_PAY,), (_PAY,), 1),
+        ({"recorded": "ignored", "expected": [{"name": "pay", "arguments": {"amount": 4}}]}, (), (_PAY,), 0),
+    ],
+)
+async def test_value_of_tool_calls(
+    options: dict[str, Any], recorded: tuple[AskedTool, ...], made: tuple[AskedTool, ...], value: float
 ) -> None:
-    (found,) = await judged([(case(passages=3), (result(**given),))], settings)
-    score = found.again[0].score(settings["name"])
-    assert score is not None
-    assert score.value == pytest.approx(value)
-    assert bool(score.reason) is (value < 1)
+    found, _ = await value_of(ToolCalls(**options), recorded=recorded, made=made)
+    assert found == pytest.approx(value)
 
 
-_WARM = call("search", query="boots for winter, warm")
-_ONE_THEN_OTHER, _OTHER_THEN_ONE = [call("a", 1), call("b", 2)], [call("a", 2), call("b", 1)]
-_EXPECTED = {"name": "get_order", "arguments": {"order_id": "ORD-1"}}
+async def test_phrases_of_nine_in_ten_replies_are_a_rule() -> None:
+    phrases = Phrases()
+    phrases.learn([f"Sent on {number} May {number}. Anything else for you?" for number in range(9)] + ["No."])
+    assert (await value_of(phrases, "Well. Anything else for you?"))[0] == 1
+    value, reason = await value_of(phrases, "Well.")
+    assert value == 0
+    assert reason is not None
+    assert "anything else for" in reason
+    few = Phrases()
+    few.learn(["Anything else for you?"] * 20)
+    assert (await value_of(few, "Well."))[0] == 1, "one reply, repeated, is no rule"
 
 
-@pytest.mark.parametrize(
-    ("options", "recorded", "calls", "value"),
-    [
-        ({}, [_ORDER], [_ORDER], 1),
-        ({}, [_ORDER], [call("get_order")], 0),
-        ({}, [_ORDER], [call("get_order", order_id="ORD-2")], 0),
-        ({}, [_ORDER], [_ORDER, _SEARCH], 2 / 3),
-        ({}, [_SEARCH], [_WARM], 1),
-        ({}, _ONE_THEN_OTHER, _OTHER_THEN_ONE, 1),
-        ({"arguments": "exact"}, [_SEARCH], [_WARM], 0),
-        ({"arguments": "ignored"}, [_SEARCH], [call("search")], 1),
-        ({"recorded": "subset"}, [_ORDER], [_ORDER, _SEARCH], 1),
-        ({"recorded": "subset"}, [_ORDER], [], 0),
-        ({"ordered": True}, _ONE_THEN_OTHER, _OTHER_THEN_ONE, 0.5),
-        ({"ordered": True}, [call("a"), call("b")], [call("b"), call("a")], 1),
-        ({"forbidden": ["cancel"]}, [call("cancel")], [call("cancel")], 0),
-        ({"recorded": "ignored", "expected": [_EXPECTED]}, [], [call("get_order", order_id="ORD-1", x=1)], 1),
-        ({"recorded": "ignored", "expected": [_EXPECTED]}, [], [call("get_order")], 0),
-    ],
-)
-async def test_tool_calls_are_compared(
-    options: dict[str, Any], recorded: list[AskedTool], calls: list[AskedTool], value: float
-) -> None:
-    done = [(case(), (result(calls=calls, recorded_calls=recorded),))]
-    (found,) = await judged(done, {"name": "tool_calls", **options})
-    score = found.again[0].score("tool_calls")
-    assert score is not None
-    assert score.value == pytest.approx(value)
-    assert bool(score.reason) is (value < 1)
+def test_texts_of_several_words_are_alike_if_they_share_half() -> None:
+    assert are_alike({"a": ["find red mug", 1]}, {"a": ["find a mug", 1.0]})
+    assert not are_alike({"a": "mug"}, {"a": "cup"})
+    assert not are_alike({"a": 1}, {"a": 1, "b": 2})
 
 
-async def test_the_recorded_run_passes_whatever_compares_with_it() -> None:
-    names = ("equal", "language", "overlap", "sources", "tool_calls", "facts", "phrases")
-    done = [(case(passages=3), (result(after="Gone.", before=f"{_GERMAN} [2]", calls=[_ORDER]),))]
-    (found,) = await judged(done, *({"name": each} for each in names))
-    assert found.recorded is not None
-    assert {each.evaluator: each.value for each in found.recorded.scores} == dict.fromkeys(
-        ("completed", *names), 1
-    )
+async def test_a_model_judges_by_a_rubric() -> None:
+    verdict = TestModel(custom_output_args={"reason": "rude", "pass": False, "score": 0.0})
+    judge = LLMJudge(rubric="The reply is polite.", model=verdict)
+    assert (await value_of(judge, "No!")) == (0.0, "rude")
+
+
+def test_evaluators_are_read_as_pydantic_evals_has_them() -> None:
+    given = ["Facts", {"ToolCalls": {"forbidden": ["pay"]}}, {"Contains": {"value": "Bye"}}]
+    facts, calls, contains = parse_evaluators(given, "suite.yaml", "evaluators")
+    assert isinstance(facts, Facts)
+    assert calls.forbidden == ["pay"]
+    assert contains.value == "Bye"
 
 
 @pytest.mark.parametrize(
-    ("settings", "reason"),
+    ("given", "told"),
     [
-        ({"name": "contain"}, "no evaluator is called 'contain'; there are contains, cost, equal, "),
-        ({"name": "contains", "txt": "a"}, "contains has no option 'txt'; it has label, text, texts"),
-        ({"name": "contains"}, "Expected one of `text` and `texts`"),
-        ({"name": "contains", "text": ""}, "Expected `str` of length >= 1 - at `$.text`"),
-        ({"name": "regex", "pattern": "("}, "`pattern` is not a regular expression"),
-        ({"name": "json_schema", "schema": {"type": 3}}, "`schema` is not a JSON Schema"),
-        ({"name": "cost"}, "Expected `at_most` or `at_most_times`"),
-        ({"name": "length"}, "Expected `at_least`"),
-        ({"name": "rubric"}, "missing required field `rubric`"),
-        ({"name": "rubric", "rubric": "Kind", "ask": 1}, "rubric has no option 'ask'"),
-        ({"name": "language", "code": "german"}, "`code` is none of am, ar, az, "),
-        ({"name": "language", "label": "completed"}, "no evaluator can be called 'completed'"),
+        ("Nope", "'Nope' is not in the provided"),
+        ({"Length": {"atmost": 1}}, "unexpected keyword argument 'atmost'"),
+        ({"Regex": {"pattern": "("}}, "is not a regular expression"),
+        ({"Language": {"code": "xx"}}, "`code` is none of"),
+        ({"AtMost": {"figure": "tokens"}}, "`value` or `times` is needed"),
     ],
 )
-def test_what_is_not_known_is_refused_with_what_is(settings: dict[str, Any], reason: str) -> None:
-    with pytest.raises(UnfitSuite) as refused:
-        evaluators_of([settings])
-    assert str(refused.value).startswith("suite.yaml: evaluators[0]: ")
-    assert reason in str(refused.value)
-
-
-def test_two_of_one_kind_need_labels() -> None:
-    one, other = {"name": "contains", "text": "a"}, {"name": "contains", "text": "b"}
-    with pytest.raises(UnfitSuite, match="2 are called 'contains'; give each a label"):
-        evaluators_of([one, other])
-    assert len(evaluators_of([one, other | {"label": "says b"}])) == 2
-
-
-def test_every_evaluator_says_what_it_does() -> None:
-    assert all(kind.__doc__ and len(kind.__doc__) > 20 for kind in KINDS.values())
+def test_unfit_evaluators_are_refused(given: Any, told: str) -> None:
+    with pytest.raises(UnfitSuite, match=r"^suite.yaml: evaluators: ") as refused:
+        parse_evaluators([given], "suite.yaml", "evaluators")
+    assert told in str(refused.value)

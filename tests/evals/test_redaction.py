@@ -3,23 +3,18 @@
 import json
 import re
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given as drawn_from
-from hypothesis import strategies as st
 
 from contracts import events, wire
 from contracts.values import Decider, ShownMessage, Source, Usage
-from conversations.aggregate.conversation import Conversation
+from conversations.aggregate.conversation import Conversation, Run
 from conversations.event_store import mapper
-from evals.cases import Case, Feedback, Origin
-from evals.errors import SuiteError, UnfitSuite
-from evals.recorded_run import conversation_of, run_of_case
-from evals.redacted_case import redacted
-from evals.redaction_rules import ReadyRules, ready
+from evals.cases import Case
+from evals.errors import UnfitSuite
+from evals.redaction import Redactor
 from evals.suite import RedactionRule
 from tests.conversations import given
 from tests.evals.made_cases import RUNS, history_case
@@ -30,15 +25,24 @@ GREEK = re.compile("[\u0391-\u03a9]")
 SECRETS = RedactionRule(name="secret", pattern=f"{SECRET}|ΗΘΙΚΛΜ")
 
 
-def rules(*given_rules: RedactionRule, folder: Path = Path()) -> ReadyRules:
-    return ready(given_rules, folder)
+def redacted(case: Case, *rules: RedactionRule) -> Case:
+    return Redactor(rules).redacted(case)
+
+
+def conversation_of(case: Case) -> Conversation:
+    return case.conversation_and_run()[0]
+
+
+def run_of_case(case: Case) -> Run:
+    return case.run()
 
 
 def case_of(*stored: events.Event, **more: Any) -> Case:
     """Of the run that ends with the last event."""
     return Case(
         id=stored[-1].trace_id,
-        origin=Origin(account_id="a", conversation_id="c", trace_id="t", version=len(stored), hash=""),
+        account_id="a",
+        conversation_id="c",
         agent_id="agent-1",
         agent_version=3,
         events=tuple(msgspec.Raw(mapper.state_of(each)) for each in stored),
@@ -57,7 +61,7 @@ def run_with(text: str, *middle: events.Event) -> Case:
 @pytest.mark.parametrize("name", RUNS)
 def test_without_rules_a_case_keeps_its_bytes(name: str) -> None:
     case = history_case(name)
-    assert redacted(case, rules()) is case
+    assert redacted(case) is case
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -66,15 +70,11 @@ def test_a_redacted_case_evolves_to_its_recorded_run(name: str, pattern: str) ->
     case = history_case(name)
     before, after = (
         conversation_of(case),
-        conversation_of(redacted(case, rules(RedactionRule(pattern=pattern)))),
+        conversation_of(redacted(case, RedactionRule(pattern=pattern))),
     )
 
     assert _outline(after) == _outline(before)
     assert after.runs[-1].trace_id == case.id
-    for was, run in zip(before.runs, after.runs, strict=True):
-        if was.reply is not None and was.reply.content == was.text:
-            assert run.reply is not None
-            assert run.reply.content == run.text
 
 
 def _outline(conversation: Conversation) -> list[Any]:
@@ -98,7 +98,7 @@ def _outline(conversation: Conversation) -> list[Any]:
 @pytest.mark.parametrize("name", RUNS)
 def test_equal_tool_calls_stay_equal_and_others_stay_others(name: str) -> None:
     case = history_case(name)
-    hidden = redacted(case, rules(RedactionRule(pattern="ORD-[0-9]+|[A-Z]{3,}-[0-9]+")))
+    hidden = redacted(case, RedactionRule(pattern="ORD-[0-9]+|[A-Z]{3,}-[0-9]+"))
 
     def inputs(of: Case) -> list[bytes]:
         return [wire.encode_canonical(call.input) for each in run_of_case(of).rounds for call in each.calls]
@@ -113,7 +113,7 @@ def test_equal_tool_calls_stay_equal_and_others_stay_others(name: str) -> None:
 def test_a_case_of_which_nothing_is_redacted_keeps_its_bytes(name: str) -> None:
     """What was thought and what its provider alone reads too."""
     case = history_case(name)
-    assert redacted(case, rules(SECRETS)) is case
+    assert redacted(case, SECRETS) is case
 
 
 def test_a_value_that_was_only_thought_is_not_left() -> None:
@@ -122,53 +122,10 @@ def test_a_value_that_was_only_thought_is_not_left() -> None:
         "Who?", given.replied([thought, {"type": "text", "text": "Ada."}], stop_reason="end_turn")
     )
 
-    found = redacted(case, rules(SECRETS))
+    found = redacted(case, SECRETS)
 
     assert found.redacted == ("secret",)
     assert not GREEK.search(b"".join(bytes(each) for each in found.events).decode())
-
-
-@drawn_from(data=st.data())
-def test_a_reply_is_redacted_wherever_it_was_cut(data: st.DataObject) -> None:
-    """Into rounds, blocks and frames: no letter of a value is left, and the parts make up the reply."""
-    plain = st.sampled_from(["", "a ", "to you", "ORD-1 "])
-    text = "".join(data.draw(st.lists(st.one_of(plain, st.just(SECRET)), min_size=1, max_size=5)))
-    rounds = _cut(data, text)
-    stored: list[events.Event] = []
-    for number, part in enumerate(rounds, start=1):
-        ends = sorted({*data.draw(st.lists(st.integers(1, max(1, len(part))))), len(part)})
-        cuts = tuple(end for end in ends if 0 < end <= len(part))
-        stored.append(events.Delta(trace_id=given.trace(), at=given.AT, round=number, text=part, cuts=cuts))
-        blocks = [{"type": "text", "text": each} for each in _cut(data, part)]
-        stored.append(given.replied(blocks, number=number, stop_reason="end_turn"))
-    offset = data.draw(st.integers(0, len(text)))
-    case = case_of(
-        *(given.began(), given.asked(), given.started(), *stored, given.started(attempt=2, offset=offset)),
-        *given.answered(text),
-    )
-
-    hidden = redacted(case, rules(SECRETS))
-
-    found = texts_of(hidden)
-    assert not GREEK.search(json.dumps(found, ensure_ascii=False))
-    deltas = [each for each in found if each["type"] == "delta.v1"]
-    blocks_text = "".join(
-        block["text"] for each in found if each["type"] == "model_replied.v1" for block in each["blocks"]
-    )
-    reply = next(each for each in found if each["type"] == "message_saved.v1" and each["role"] == "assistant")
-    assert "".join(each["text"] for each in deltas) == blocks_text == reply["content"]
-    assert reply["content"].count("[secret 1]") == text.count(SECRET)
-    for each in deltas:
-        assert each["cuts"] == sorted(set(each["cuts"]))
-        assert each["cuts"][-1:] == ([len(each["text"])] if each["text"] else [])
-    taken_up = next(each for each in found if each.get("attempt") == 2)
-    assert 0 <= taken_up["offset"] <= len(reply["content"])
-    assert hidden.redacted == (("secret",) if SECRET in text else ())
-
-
-def _cut(data: st.DataObject, text: str) -> list[str]:
-    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=3)))
-    return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
 
 
 def test_no_field_of_any_event_is_passed_over() -> None:
@@ -247,16 +204,14 @@ def test_no_field_of_any_event_is_passed_over() -> None:
         given.returned("call-1", json.dumps(nested)),
         events.RunFailed(**common, code="provider_error", message=text, usage=usage),
         passages={"s": f"It is\n{SECRET} who asks."},
-        feedback=(Feedback(score=-1, label=text, comment=text),),
     )
 
-    hidden = redacted(case, rules(SECRETS))
+    hidden = redacted(case, SECRETS)
 
     left = json.dumps([*texts_of(hidden), msgspec.to_builtins(hidden.passages)], ensure_ascii=False)
-    left += json.dumps(msgspec.to_builtins(hidden.feedback), ensure_ascii=False)
     assert not GREEK.search(left)
     for opaque in ("signature", "request_state", "provider_data", "shown_sha256", "citations"):
-        assert opaque not in left
+        assert not re.search(f'"{opaque}": (?!null)', left)
     for each in hidden.events:
         mapper.event_in(bytes(each))
 
@@ -268,7 +223,7 @@ def test_a_value_has_one_placeholder_in_a_case_and_another_value_another() -> No
         "I am ada@a.example", *given.wanted([given.use("1", **call)]), given.returned("1", output)
     )
 
-    hidden = run_of_case(redacted(case, rules(email)))
+    hidden = run_of_case(redacted(case, email))
 
     (made,) = hidden.rounds[0].calls
     assert hidden.user_text == "I am person1@x.example"
@@ -322,7 +277,7 @@ def test_the_values_of_a_field_are_hidden_in_all_texts(field: str, hidden: list[
     )
     rule = RedactionRule(field=field)
 
-    found = redacted(case, rules(rule))
+    found = redacted(case, rule)
 
     left = b"".join(bytes(each) for each in found.events).decode().lower()
     gone = {name for name, value in values.items() if value.lower() not in left}
@@ -333,9 +288,7 @@ def test_the_values_of_a_field_are_hidden_in_all_texts(field: str, hidden: list[
 
 def test_a_short_value_of_a_field_is_hidden_at_its_place_alone() -> None:
     case = run_with("I want 3 of 3", *given.wanted([given.use("1", quantity=3, to="Li", vip=True)]))
-    found = redacted(
-        case, rules(*(RedactionRule(field=f"get_order.input.{each}") for each in ("quantity", "vip")))
-    )
+    found = redacted(case, *(RedactionRule(field=f"get_order.input.{each}") for each in ("quantity", "vip")))
 
     run = run_of_case(found)
     assert run.user_text == "I want 3 of 3"
@@ -350,70 +303,21 @@ def test_values_that_overlap_are_hidden_as_one() -> None:
     )
     case = run_with("My card 1234 plus and 99, card 1234 plus")
 
-    assert run_of_case(redacted(case, rules(one, two))).user_text == "My [n 1] and [n 2], [n 1]"
-    assert redacted(case, rules(one, two)).redacted == ("n", "card")
-
-
-def test_what_a_part_shows_alone_is_hidden_in_the_reply_too() -> None:
-    """Four digits are a value where no fifth follows: it does, in the next round."""
-    rounds: list[events.Event] = [*given.said("It is 1234", number=1), *given.said("5 metres", number=2)]
-    case = case_of(
-        given.began(), given.asked(), given.started(), *rounds, *given.answered("It is 12345 metres")
-    )
-
-    run = run_of_case(redacted(case, rules(RedactionRule(name="pin", pattern=r"\b\d{4}\b"))))
-
-    assert [each.text for each in run.rounds] == ["It is [pin 1]", "5 metres"]
-    assert run.reply is not None
-    assert run.reply.content == run.text
-
-
-def test_a_question_is_shown_as_it_is_in_the_case() -> None:
-    """Also where it is what the reply is, which is redacted as a whole of its parts."""
-    rounds: list[events.Event] = [*given.said("It is 1234", number=1), *given.said("5 metres", number=2)]
-    text = "It is 12345 metres"
-    began: list[events.Event] = [given.began(), given.asked(text=text), given.started()]
-    found = redacted(
-        case_of(*began, *rounds, *given.answered(text), message=text),
-        rules(RedactionRule(name="pin", pattern=r"\b\d{4}\b")),
-    )
-    assert run_of_case(found).user_text == found.message == text
-
-
-def test_a_function_of_ones_own_finds_values(tmp_path: Path) -> None:
-    (tmp_path / "own_rules.py").write_text(
-        "def names(text):\n    at = text.find('Ada')\n    return [] if at < 0 else [(at, at + 3)]\n"
-    )
-    found = redacted(run_with("I am Ada"), rules(RedactionRule(function="own_rules:names"), folder=tmp_path))
-
-    assert run_of_case(found).user_text == "I am [names 1]"
-    assert found.redacted == ("own_rules:names",)
-
-
-@pytest.mark.parametrize("body", ["return [(0, 99)]", "return 1 / 0", "return ['Ada']"])
-def test_where_a_function_fails_nothing_is_made(body: str, tmp_path: Path) -> None:
-    (tmp_path / "failing_rules.py").write_text(f"def names(text):\n    {body}\n")
-    own = rules(RedactionRule(function="failing_rules:names"), folder=tmp_path)
-
-    with pytest.raises(SuiteError, match="the function failing_rules:names"):
-        redacted(run_with("I am Ada"), own)
+    assert run_of_case(redacted(case, one, two)).user_text == "My [n 1] and [n 2], [n 1]"
+    assert redacted(case, one, two).redacted == ("n", "card")
 
 
 @pytest.mark.parametrize(
     ("rule", "named"),
     [
-        (RedactionRule(pattern="("), "redact[0]: pattern: not a regular expression"),
+        (RedactionRule(pattern="("), "redact[0]: missing )"),
         (RedactionRule(field="email"), "redact[0]: 'email' is no field"),
         (RedactionRule(field="get_order.inputs.email"), "redact[0]: 'get_order.inputs.email' is no field"),
-        (RedactionRule(function="json"), "redact[0]: function: 'json' is not module:name"),
-        (RedactionRule(function="json:nothing"), "redact[0]: function: json:nothing cannot be used"),
-        (RedactionRule(function="no_such_module:f"), "redact[0]: function: no_such_module:f cannot be used"),
-        (RedactionRule(function="json:__name__"), "redact[0]: function: json:__name__ cannot be used"),
     ],
 )
 def test_a_rule_that_cannot_be_used_is_named(rule: RedactionRule, named: str) -> None:
     with pytest.raises(UnfitSuite) as raised:
-        rules(rule)
+        Redactor([rule])
     assert str(raised.value).startswith(f"suite.yaml: {named}")
 
 
@@ -424,8 +328,18 @@ def test_what_waits_for_a_person_names_the_call_as_it_is_shown() -> None:
     called = msgspec.structs.replace(called, input={"id": SECRET})
     case = run_with("Cancel", reply, called, waits, decided, given.returned("call"))
 
-    (call,) = run_of_case(redacted(case, rules(SECRETS))).rounds[0].calls
+    (call,) = run_of_case(redacted(case, SECRETS)).rounds[0].calls
     digest = call.approvals[0].requested.input_sha256
 
     assert call.input == {"id": "[secret 1]"}
     assert digest == sha256(wire.encode_canonical(call.input)).hexdigest()
+
+
+def test_a_value_that_goes_on_in_the_next_block_is_not_left() -> None:
+    parts = (f"It is {SECRET[:3]}", f"{SECRET[3:]}.")
+    blocks = [{"type": "text", "text": each} for each in parts]
+    case = run_with("Who?", given.replied(blocks, number=1, stop_reason="end_turn"))
+    found = redacted(case, SECRETS)
+    assert not GREEK.search(b"".join(bytes(each) for each in found.events).decode())
+    (reply,) = [each for each in texts_of(found) if each["type"] == "model_replied.v1"]
+    assert reply["blocks"] == [{"type": "text", "text": "It is [secret 1]."}]

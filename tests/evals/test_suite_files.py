@@ -1,205 +1,105 @@
-"""A suite's files: what is read is what was written, and what is wrong is named by its place."""
+"""A suite's files: what is wrong with one is named, and half of one is never there."""
 
-import json
+import os
 import stat
-import tracemalloc
-from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from evals.case_file import DamagedCase, case_line, read_cases, writing_cases
-from evals.cases import Case
-from evals.errors import UnfitSuite
-from evals.recorded_run import run_of_case
-from evals.suite import AGENT, SETTINGS, read_settings, read_suite
-from tests.evals.made_cases import RUNS, history_case, made_suite
+from evals.cases import case_line, merged, read_cases, write_cases
+from evals.errors import NotACase, UnfitSuite
+from evals.suite import SETTINGS, new_settings, read_suite, replacing, settings_in
+from tests.evals.made_cases import RUNS, cases, history_case, made_suite
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_case_holds_its_run_as_it_was_recorded(name: str, tmp_path: Path) -> None:
+def test_a_case_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
     case = history_case(name)
-
-    (read,) = read_cases(made_suite(tmp_path, [case]).cases)
-
-    assert isinstance(read, Case)
-    assert msgspec.structs.replace(read, sha256="") == case
-    assert [bytes(each) for each in read.events] == [bytes(each) for each in case.events]
-    assert run_of_case(read).trace_id == case.id
+    suite = made_suite(tmp_path / "suite", [case])
+    assert read_cases(suite.cases) == [case]
+    assert case.run().trace_id == case.id
 
 
-def test_a_suite_is_read_as_it_was_written(tmp_path: Path) -> None:
-    suite = made_suite(
-        tmp_path / "suite",
-        settings="""
-evaluators:
-  - name: contains
-    text: ORD-1001
-  - name: judge
-    rubric: It is polite.
-thresholds: {equal: 0.9}
-budget: {money: 2.5, tokens: 100000}
-repeats: 3
-concurrency: 8
-rate: 2
-tools: {unrecorded: live, harmless: [get_order]}
-judge: {provider: openai, model: gpt-x}
-redact:
-  - {name: email, pattern: '\\S+@\\S+', replacement: 'person{n}@example.com'}
-  - field: get_order.input.email
-  - function: rules:find_names
-baseline: main.jsonl
-""",
-    )
-
-    settings = suite.settings
-
-    assert settings.evaluators[1] == {"name": "judge", "rubric": "It is polite."}
-    assert settings.budget.tokens == 100_000
-    assert settings.rate == 2.0
-    assert settings.tools.harmless == ("get_order",)
-    assert [rule.label for rule in settings.redact] == ["email", "get_order.input.email", "rules:find_names"]
-    assert suite.agent.settings.system_prompt == "Be kind."
-    assert stat.S_IMODE(suite.cases.stat().st_mode) == 0o600
+def test_cases_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    given = cases(4)
+    suite = made_suite(tmp_path / "suite", reversed(given))
+    assert [each.id for each in read_cases(suite.cases)] == [each.id for each in given]
 
 
-def test_the_settings_in_the_documentation_are_read(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs/analyse/evals.md").read_text()
-    (tmp_path / SETTINGS).write_text("agent: " + page.partition("```yaml\nagent: ")[2].partition("```")[0])
+def test_a_case_that_is_collected_again_keeps_its_evaluators() -> None:
+    one, two = cases(2)
+    own = msgspec.structs.replace(one, evaluators=({"Contains": {"value": "Bye"}},), message="before")
+    found = {each.id: each for each in merged([own], [one, two])}
+    assert found[one.id].evaluators == own.evaluators
+    assert found[one.id].message == one.message
+    assert found[two.id] == two
 
-    assert read_settings(tmp_path).redact[0].label == "email"
+
+def test_a_case_without_its_run_is_named() -> None:
+    (case,) = cases(1)
+    with pytest.raises(NotACase, match="hold no such run that has ended"):
+        msgspec.structs.replace(case, id="f" * 32).run()
+    broken = msgspec.structs.replace(case, events=(msgspec.Raw(b'{"type":"no_such.v9"}'),))
+    with pytest.raises(NotACase, match="cannot be read"):
+        broken.run()
+
+
+def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
+    suite = made_suite(tmp_path / "suite", cases(2))
+    suite.cases.write_bytes(suite.cases.read_bytes() + b'{"id":"x"}\n')
+    with pytest.raises(UnfitSuite, match=r"cases.jsonl: line 3: Object missing required field"):
+        read_cases(suite.cases)
 
 
 @pytest.mark.parametrize(
-    ("added", "named"),
+    ("settings", "told"),
     [
-        ("repeats: often", "repeats: Expected `int`, got `str`"),
         ("repeats: 0", "repeats: Expected `int` >= 1"),
-        ("tools: {unrecorded: maybe}", "tools.unrecorded: Invalid enum value 'maybe'"),
-        ("budget: {money: -1}", "budget.money: Expected `float` > 0.0"),
-        ("redact: [{name: x}]", "redact[0]: Expected one of `pattern`, `field` and `function`"),
-        ("redact: [{pattern: a, field: b}]", "redact[0]: Expected one of"),
-        ("judge: {provider: acme}", "judge: Expected `provider` to be one of anthropic, openai"),
-        ("evaluators: [{text: x}]", "Expected `evaluators[0]` to have a `name`"),
-        ("evaluators: equal", "evaluators: Expected `array`"),
-        ("evaluator: []", "unknown field `evaluator`"),
-        ("redact: [", "not YAML: while parsing"),
+        ("tools: {unrecorded: live}", "contains unknown field `tools`"),
+        ("redact: [{function: 'rules:find'}]", "redact[0]: Object contains unknown field `function`"),
+        ("redact: [{name: a}]", "redact[0]: Expected either `pattern` or `field`"),
+        ("thresholds: {Facts: {drop: 2}}", "Expected `float` <= 1.0"),
+        ("thresholds: {not_run: no}", "Expected `float`"),
+        ("budget: {tokens: 0}", "budget.tokens: Expected `int` >= 1"),
+        ("[", "not YAML"),
     ],
 )
-def test_what_is_wrong_in_the_settings_is_named_by_its_field(added: str, named: str, tmp_path: Path) -> None:
-    (tmp_path / SETTINGS).write_text(f"agent: a\naccount: b\n{added}\n")
-
-    with pytest.raises(UnfitSuite) as raised:
-        read_settings(tmp_path)
-
-    assert str(raised.value).startswith(f"{SETTINGS}: ")
-    assert named in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_a_wrong_setting_is_named(settings: str, told: str) -> None:
+    with pytest.raises(UnfitSuite) as refused:
+        settings_in(f"agent: g\naccount: a\n{settings}".encode())
+    assert str(refused.value).startswith(f"{SETTINGS}: ")
+    assert told in str(refused.value)
 
 
-def test_a_file_that_is_missing_or_does_not_fit_is_named(tmp_path: Path) -> None:
-    suite = made_suite(tmp_path)
-    suite.cases.unlink()
-    with pytest.raises(UnfitSuite, match=r"cases\.jsonl: cannot be read"):
-        list(read_cases(suite.cases))
-
-    (tmp_path / AGENT).write_text('{"agent_id": 1}')
-    with pytest.raises(UnfitSuite, match=r"agent\.json: agent_id: Expected `str`"):
-        read_suite(tmp_path)
-
-    made_suite(tmp_path)
-    (tmp_path / SETTINGS).write_text("agent: agent-2\naccount: account-1")
-    with pytest.raises(UnfitSuite, match=r"agent\.json: is agent agent-1 .* suite\.yaml names another one"):
-        read_suite(tmp_path)
-
-    (tmp_path / SETTINGS).unlink()
-    with pytest.raises(UnfitSuite, match=r"suite\.yaml: cannot be read"):
-        read_suite(tmp_path)
+def test_a_new_suite_has_rules_that_find_what_most_logs_have() -> None:
+    found = settings_in(new_settings("g", "a"))
+    assert [each.label for each in found.redact] == ["email", "phone", "card", "iban"]
 
 
-@given(data=st.data())
-def test_a_case_whose_bytes_were_changed_is_damaged(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    line = case_line(history_case("first_release"))
-    place = data.draw(st.integers(0, len(line) - 2))
-    byte = data.draw(st.integers(32, 126).filter(lambda each: each != line[place]))
-    path = tmp_path_factory.mktemp("case") / "cases.jsonl"
-    path.write_bytes(line[:place] + bytes([byte]) + line[place + 1 :])
-
-    (read,) = read_cases(path)
-
-    assert isinstance(read, DamagedCase)
-    assert str(read).startswith("cases.jsonl line 1: ")
+def test_the_agent_of_another_suite_is_refused(tmp_path: Path) -> None:
+    suite = made_suite(tmp_path / "suite")
+    (suite.folder / SETTINGS).write_text("agent: other\naccount: account-1\n")
+    with pytest.raises(UnfitSuite, match="names another one: collect again"):
+        read_suite(suite.folder)
 
 
-def test_each_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    cases = sorted((history_case(name) for name in ("shop", "sources", "failed")), key=lambda each: each.id)
-    lines = [case_line(each) for each in cases]
-    edited = lines[1].replace(b'"slices":{"end":"completed"}', b'"slices":{"end":"cancelled"}')
-    assert edited != lines[1]
-    path = tmp_path / "cases.jsonl"
-    path.write_bytes(b"".join([lines[0], edited, lines[0], b"[]\n", lines[2], lines[2][:-40]]))
-
-    read = list(read_cases(path))
-
-    assert [each.id for each in read if isinstance(each, Case)] == [cases[0].id, cases[2].id]
-    assert [str(each) for each in read if isinstance(each, DamagedCase)] == [
-        f"cases.jsonl line 2: case {cases[1].id}: its bytes do not fit its sha256: they were changed",
-        f"cases.jsonl line 3: case {cases[0].id}: it comes after case {cases[0].id}: "
-        "the file is in the order of ids, each once",
-        "cases.jsonl line 4: it does not end with its sha256",
-        "cases.jsonl line 6: the line is cut short",
-    ]
-
-
-def test_a_line_of_another_release_fits_its_hash(tmp_path: Path) -> None:
-    """One with a member that this release does not know, and without one that it has."""
-    body = json.loads(case_line(history_case("shop")))
-    del body["sha256"], body["redacted"]
-    prefix = json.dumps({"mood": "good"} | body).encode().removesuffix(b"}")
-    digest = sha256(prefix + b"}").hexdigest()
-    path = tmp_path / "cases.jsonl"
-    path.write_bytes(prefix + f',"sha256":"{digest}"}}\r\n'.encode())
-
-    (read,) = read_cases(path)
-
-    assert isinstance(read, Case)
-    assert read.redacted == ()
-
-
-def test_writing_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    suite = made_suite(tmp_path, [history_case("shop")])
+def test_half_a_file_is_never_there(tmp_path: Path) -> None:
+    suite = made_suite(tmp_path / "suite", cases(1))
     before = suite.cases.read_bytes()
 
-    def cases() -> Iterator[Case]:
-        yield history_case("sources")
-        raise ZeroDivisionError
+    def fail_halfway() -> None:
+        with replacing(suite.cases) as file:
+            file.write(b"half")
+            raise RuntimeError
 
-    with pytest.raises(ZeroDivisionError), writing_cases(suite.cases) as file:
-        list(map(file.add, cases()))
+    with pytest.raises(RuntimeError):
+        fail_halfway()
+    assert suite.cases.read_bytes() == before == case_line(cases(1)[0])
+    assert not [each for each in suite.folder.iterdir() if each.name.endswith(".partial")]
+    assert stat.S_IMODE(os.stat(suite.cases).st_mode) == 0o600
 
-    assert suite.cases.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.json", "cases.jsonl", "suite.yaml"]
 
-
-def test_ten_thousand_cases_are_read_one_at_a_time(tmp_path: Path) -> None:
-    case = history_case("first_release")
-    path = tmp_path / "cases.jsonl"
-    with writing_cases(path) as file:
-        for number in range(10_000):
-            file.add(msgspec.structs.replace(case, id=f"{number:032x}"))
-
-    tracemalloc.start()
-    try:
-        read = sum(isinstance(each, Case) for each in read_cases(path))
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-
-    assert read == 10_000
-    assert most < 2 * 1024 * 1024
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnfitSuite, match=r"cases.jsonl: cannot be written"):
+        write_cases(tmp_path / "nowhere" / "cases.jsonl", [])

@@ -7,9 +7,7 @@ from pathlib import Path
 import msgspec
 from typer.testing import CliRunner
 
-from evals.case_file import read_cases
-from evals.cases import Case
-from evals.recorded_run import run_of_case
+from evals.cases import Case, read_cases
 from evals.results import CaseResult
 from evals.suite import read_suite
 from ops.main import app
@@ -30,9 +28,8 @@ async def collected(stack: RunningStack, folder: Path, agent_id: str, words: str
     async with asyncio.timeout(30):
         while True:
             await evals(stack, "collect", "-o", str(folder), "--agent", agent_id, "--text", words)
-            if found := list(read_cases(read_suite(folder).cases)):
+            if found := read_cases(read_suite(folder).cases):
                 (case,) = found
-                assert isinstance(case, Case)
                 return case
 
 
@@ -47,7 +44,7 @@ async def test_a_redacted_case_has_the_tools_of_its_agent_and_is_run_as_it_was(
     assert case.slices["tools"] == "find_customer,track_shipment"
     (offered,) = [each for each in case.offered if each.name == "find_customer"]
     assert offered.input_schema["properties"]
-    inputs = {call.name: call.input for each in run_of_case(case).rounds for call in each.calls}
+    inputs = {call.name: call.input for each in case.run().rounds for call in each.calls}
     assert inputs["find_customer"] == {"query": "person1@example.com"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "suite").iterdir())
     assert b"zebra@" not in written
@@ -68,7 +65,7 @@ async def test_a_case_has_the_passages_that_its_run_found(
     agent_id = stack.environment.retrieval_agent_id
     case = await collected(stack, tmp_path / "suite", agent_id, "zebra blanket")
 
-    sources = run_of_case(case).sources
+    sources = case.run().sources
     assert sources
     assert set(case.passages) == {source.id for source in sources}
     assert any(len(case.passages[source.id]) > len(source.snippet) for source in sources)

@@ -1,16 +1,20 @@
 """`agentchat eval run` on the running stack: what answered then answers the same, and is paid for once."""
 
+import asyncio
+import os
 from pathlib import Path
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from evals.suite import Suite
+from evals.results import CaseResult
+from evals.suite import RESULTS, Suite, read_lines
+from experiments.text_diff import unified
 from ops.errors import StackError
 from ops.main import app
 from tests.evals.made_cases import made_suite
-from tests.evals.same_version import described, differing, record, run_suite
+from tests.evals.shop_conversations import record_suites
 from tests.harness import RunningStack
 
 
@@ -19,40 +23,67 @@ async def suites(
     stack: RunningStack, http: httpx.AsyncClient, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Suite]:
     """A conversation of each kind: tools and approvals by both providers, retrieval, summaries."""
-    return await record(stack, http, tmp_path_factory.mktemp("suites"), runs=5, at_once=1)
+    return await record_suites(stack, http, tmp_path_factory.mktemp("suites"), runs=5)
+
+
+async def run_suite(stack: RunningStack, suite: Suite, *arguments: str) -> tuple[int, list[CaseResult], str]:
+    """Exit code, results and messages of `agentchat eval run`."""
+    kept: dict[str, str | None] = dict.fromkeys(name for name in os.environ if name.startswith("AGENTCHAT_"))
+    environ = kept | {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
+    given = ["eval", "run", str(suite.folder), *arguments]
+    done = await asyncio.to_thread(CliRunner().invoke, app, given, env=environ)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, read_lines(suite.folder / RESULTS, CaseResult), done.stderr
+
+
+def differing(results: list[CaseResult]) -> list[str]:
+    """Those that are not what was recorded, and how they differ."""
+    return [
+        f"{each.case_id} {each.outcome} {each.detail}\n"
+        + ("" if each.compared is None else unified(each.compared.before, each.compared.after))
+        for each in results
+        if each.compared is None or each.compared.diverges
+    ]
 
 
 async def test_the_version_that_answered_differs_nowhere_and_is_paid_for_once(
     stack: RunningStack, suites: list[Suite]
 ) -> None:
-    environ, runs = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}, 0
+    runs = 0
     for suite in suites:
-        code, results, told = await run_suite(suite, environ)
+        code, results, told = await run_suite(stack, suite)
+        assert not differing(results), "\n".join(differing(results))
         assert code == 0, told
-        assert not differing(results), "\n".join(map(described, differing(results)))
         runs += len(results)
     assert runs >= 12
-    code, again, told = await run_suite(suites[-1], environ)
-    assert (code, "0 runs to pay for" in told) == (0, True)
-    assert all(each.cached for each in again)
-    assert [each.compared for each in again] == [each.compared for each in results]
+    code, again, told = await run_suite(stack, suites[-1])
+    assert (code, "some 0 tokens to pay for" in told) == (0, True)
+    assert again == results
+
+
+async def test_the_suites_own_agent_answers_where_nobody_has_it(
+    stack: RunningStack, suites: list[Suite]
+) -> None:
+    """It is stored for the run alone; answers that were paid for are kept for it too."""
+    suite = suites[0]
+    code, results, told = await run_suite(stack, suite, "--from-file", "--fresh")
+    assert (code, differing(results)) == (0, []), told
 
 
 async def test_another_model_is_found_to_differ(stack: RunningStack, suites: list[Suite]) -> None:
-    environ = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
-    _, results, _ = await run_suite(suites[0], environ, "--model", "demo-load")
+    _, results, _ = await run_suite(stack, suites[0], "--model", "demo-load")
     assert differing(results)
-    code, results, _ = await run_suite(suites[0], environ, "--model", "no-such-model")
+    code, results, _ = await run_suite(stack, suites[0], "--model", "no-such-model")
     assert (code, {each.outcome for each in results}) == (1, {"failed"})
 
 
 async def test_a_broken_prompt_is_a_regression_and_the_pull_request_is_told_why(
     stack: RunningStack, suites: list[Suite], tmp_path: Path
 ) -> None:
-    environ = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
     prompt, comment = tmp_path / "prompt.txt", tmp_path / "comment.md"
     prompt.write_text('You are the assistant of the demo shop. Reply only with "NO".')
-    code, _, told = await run_suite(suites[0], environ, "--prompt", str(prompt), "--markdown", str(comment))
+    code, _, told = await run_suite(stack, suites[0], "--prompt", str(prompt), "--markdown", str(comment))
     assert (code, "regression" in told) == (1, True)
     assert "❌ Regression" in comment.read_text()
     assert "+NO" in comment.read_text()
@@ -61,18 +92,15 @@ async def test_a_broken_prompt_is_a_regression_and_the_pull_request_is_told_why(
 def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, stack: RunningStack) -> None:
     suite = made_suite(tmp_path / "suite")
     found = stack.environment
-    kept = {"AGENTCHAT_RUN_DIR": str(stack.folder.path), "ANTHROPIC_API_KEY": None}
+    kept = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
     for arguments, told in (
         ((), "account account-1 has no agent agent-1, or it is disabled"),
         (("--agent", found.agent_id), f"account account-1 has no agent {found.agent_id}"),
         (("--agent-version", "7"), "account account-1 has no agent agent-1, or no version 7 of it"),
-        (("--embedded",), "ANTHROPIC_API_KEY is not set"),
-        (("--embedded", "--agent", found.agent_id), "leave --agent and --agent-version out"),
-        (("--embedded", "--provider", "acme"), "provider: must be one of anthropic, openai"),
-        (("--embedded", "--model", " "), "model: is blank"),
+        (("--from-file", "--agent", found.agent_id), "leave --agent and --agent-version out"),
+        (("--model", " "), "--model is blank"),
         (("--prompt", str(tmp_path)), "cannot be read"),
         (("--prices", str(tmp_path / "none")), "cannot be read"),
-        (("--embedded", "--money", "1"), "ANTHROPIC_API_KEY is not set"),
     ):
         done = CliRunner().invoke(app, ["eval", "run", str(suite.folder), *arguments], env=kept)
         assert isinstance(done.exception, StackError), (arguments, done.output)

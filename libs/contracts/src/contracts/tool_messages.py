@@ -38,9 +38,6 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
 
     `leg` counts the attempts of the call before this one, each of which requested input: `responses` are to
     all of those, and `request_state` is what the server gave with the last.
-
-    `no_run`: it is of a rerun, and `trace_id` names no run that could have ended. A tool-runner of release
-    0.9.0 refuses such a call as one of a run that is over.
     """
 
     trace_id: str
@@ -57,7 +54,6 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     leg: int = 0
     responses: tuple[InputResponse, ...] = ()
     request_state: str | None = None
-    no_run: bool = False
 
     @property
     def leg_id(self) -> str:

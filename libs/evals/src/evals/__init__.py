@@ -1,11 +1,12 @@
-"""Recorded runs as a regression suite: files, run again with another version of an agent, and judged.
+"""Recorded runs as a regression suite: collected to files, redacted, answered again, judged and compared.
 
-- `suite`: `suite.yaml` and its files; `case_file`: the cases, a line each
-- `cases`: one recorded run with all that is needed to do it again; `recorded_run`: what it holds
-- `results`: what a case came to
-- `questions`: a case as a question for the orchestrators
-- `running`: the cases done again; `answer_cache`, `spending`: what was paid for; `overrides`: another version
-- `asking`: a text put to a model, for judges
-- `judging`: evaluators, and what they say of each try; `language`: of a text
-- `verdict`: whether a run of a suite is worse than what was recorded, or than a baseline; `reports`: of it
+The modules in the order in which data moves:
+
+- `suite`, `cases`: the files of a suite
+- `choosing`, `collecting`, `redaction`: from the log to cases
+- `running`: the cases answered again and judged, by `pydantic-evals`; `evaluators`: what judges them
+- `statistics`, `verdict`: what got worse
+- `reports`: for CI and for a pull request
+
+Only `running` and `evaluators` import `pydantic-evals`, which takes seconds and 40 MB: no service does.
 """

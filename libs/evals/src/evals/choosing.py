@@ -1,5 +1,8 @@
-"""Which recorded runs become cases: those that fit a filter, each with its kind."""
+"""Which recorded runs become cases: those that fit a filter, each with its kind, and a sample of them."""
 
+import hashlib
+import heapq
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -84,13 +87,8 @@ class CandidateRuns:
             rating=_SCORES[wanted.rating] if wanted.rating else None,
         )
 
-    @property
-    def was_cut(self) -> bool:
-        """Whether there may be more."""
-        return self.looked_through == MOST
-
     async def read(self) -> AsyncIterator[CandidateRun]:
-        """Raises DatabaseUnavailable."""
+        """Yield the runs. Raises DatabaseUnavailable."""
         async for conversation_id, words in self._conversations():
             self.looked_through += 1
             try:
@@ -103,7 +101,7 @@ class CandidateRuns:
                 yield CandidateRun(conversation_id=conversation_id, trace_id=run.trace_id, slices=slices)
 
     async def _conversations(self) -> AsyncIterator[tuple[str, str | None]]:
-        """With the words that a run of each must have."""
+        """Yield conversations, with the words that a run of each must have."""
         wanted = self._wanted
         if wanted.tool is None and wanted.text is None:
             for each in await sample_conversations(
@@ -132,7 +130,7 @@ class CandidateRuns:
             before = page[-1].id
 
     def _words_of(self, found: FoundConversation) -> str | None:
-        """None where all of its runs are meant: the text is in its title, or is an id."""
+        """Return None where all runs are meant: the text is in the title, or is an id."""
         hit = found.hit
         return None if hit is None or hit.message_id is None else self._wanted.text
 
@@ -156,8 +154,30 @@ class CandidateRuns:
             yield run
 
 
+def sampled(candidates: Sequence[CandidateRun], size: int, seed: int) -> list[CandidateRun]:
+    """Choose a sample that keeps what is rare: of each kind of run an equal share, of a rare kind all.
+
+    The same ones for the same seed. Where there are more kinds than are wanted, one of some.
+    """
+
+    def rank(text: str) -> bytes:
+        return hashlib.sha256(f"{seed}\n{text}".encode()).digest()
+
+    kinds: dict[tuple[str, ...], list[CandidateRun]] = defaultdict(list)
+    for each in candidates:
+        kinds[each.stratum].append(each)
+    chosen: list[CandidateRun] = []
+    by_size = sorted(kinds, key=lambda kind: (len(kinds[kind]), rank(repr(kind))))
+    if len(kinds) > size:
+        by_size = heapq.nsmallest(size, kinds, key=lambda kind: rank(repr(kind)))
+    for place, kind in enumerate(by_size):
+        share = (size - len(chosen)) // (len(by_size) - place)
+        chosen += heapq.nsmallest(share, kinds[kind], key=lambda each: rank(each.trace_id))
+    return chosen
+
+
 def slices_of(conversation: Conversation, run: Run) -> dict[str, str]:
-    """What kind of run it is. `length` is the number of messages that the user had sent by then."""
+    """Tell what kind of run it is. `length` is the number of messages that the user had sent by then."""
     sent = [each.content for each in conversation.seed if each.role == "user"]
     sent += [each.user_text for each in conversation.runs[: conversation.runs.index(run) + 1]]
     return {
@@ -177,12 +197,14 @@ def _language_of(sent: Sequence[str]) -> str:
 
 
 def rating_of(run: Run) -> Rating | Literal["none", "neutral"]:
+    """Return what people said of the reply."""
     if run.rating is None:
         return "none"
     return "bad" if run.rating < 0 else "good" if run.rating > 0 else "neutral"
 
 
 def tools_of(run: Run) -> set[str]:
+    """Return the names of the tools that it called."""
     return {call.name for each in run.rounds for call in each.calls}
 
 

@@ -1,7 +1,6 @@
 """Runs out of the log as cases, redacted before they leave."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -13,20 +12,18 @@ from conversations.aggregate.conversation import Run, fold
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry, in_thread_if_large
 from directory.agents import AgentConfig, AgentSettings, load_agent
-from evals.case_file import MOST_LINE_BYTES, case_line
-from evals.cases import Case, Feedback, Origin
+from evals.cases import MOST_BYTES, Case, case_line
 from evals.choosing import slices_of
 from evals.errors import NotACase, SuiteError, ToolsNotListed
-from evals.redacted_case import redacted
-from evals.redaction_rules import ReadyRules, ready
+from evals.redaction import Redactor
 from evals.suite import SuiteAgent, new_settings, settings_in
 from knowledge.search.search import load_passages
 from runtime.postgres import Pool
 
 
 async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | None = None) -> SuiteAgent:
-    """The agent as it is now, or a version of it, without secrets: not its key, nor the headers of its tool
-    servers, nor what their addresses have after a `?`. Raises SuiteError where there is none,
+    """Load the agent as it is now, or a version of it, without secrets: not its key, nor the headers of its
+    tool servers, nor what their addresses have after a `?`. Raises SuiteError where there is none,
     DatabaseUnavailable.
     """
     found = await load_agent(pool, account_id, agent_id, version)
@@ -47,36 +44,34 @@ async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | No
 async def line_for_new_suite(
     pool: Pool, rpc: Rpc | None, run: Run, account_id: str, conversation_id: str
 ) -> bytes:
-    """A run as a line of `cases.jsonl`, redacted by the rules that a new suite of its agent has.
+    """Write a run as a line of `cases.jsonl`, redacted by the rules that a new suite of its agent has.
 
     Raises SuiteError, BusUnavailable, DatabaseUnavailable.
     """
     agent = await agent_of(pool, account_id, run.agent_id)
-    rules = ready(settings_in(new_settings(run.agent_id, account_id)).redact, Path())
-    return case_line(await CaseReader(pool, rpc, agent, rules).read(conversation_id, run.trace_id))
+    redactor = Redactor(settings_in(new_settings(run.agent_id, account_id)).redact)
+    return case_line(await CaseReader(pool, rpc, agent, redactor).read(conversation_id, run.trace_id))
 
 
 class CaseReader:
     """Reads runs of the agent's account. The tools of each version of an agent are listed once, by a
-    tool-runner; a run whose agent is not there any more has those of `agent`. Every call raises
-    DatabaseUnavailable.
+    tool-runner; a run whose agent is not there any more has those of `agent`.
     """
 
-    def __init__(self, pool: Pool, rpc: Rpc | None, agent: SuiteAgent, rules: ReadyRules) -> None:
+    def __init__(self, pool: Pool, rpc: Rpc | None, agent: SuiteAgent, redactor: Redactor) -> None:
         self._pool = pool
         self._log = Log(pool)
         self._rpc = rpc
         self._agent = agent
-        self._account_id = agent.account_id
-        self._rules = rules
+        self._redactor = redactor
         self._agents: dict[tuple[str, int], tuple[AgentConfig | None, tuple[ToolSpec, ...]]] = {}
 
     async def read(self, conversation_id: str, trace_id: str) -> Case:
-        """Raises NotACase, ToolsNotListed, BusUnavailable, and SuiteError of a rule's function."""
+        """Read one run. Raises NotACase, ToolsNotListed, BusUnavailable, DatabaseUnavailable."""
         entries = await self._log.rows(conversation_id)
         if not entries:
             raise NotACase(trace_id, "its conversation was erased")
-        if sum(len(entry.state) for entry in entries) > MOST_LINE_BYTES // 2:
+        if sum(len(entry.state) for entry in entries) > MOST_BYTES:
             raise NotACase(trace_id, "its conversation is too large for a case")
         try:
             conversation = await in_thread_if_large(
@@ -85,14 +80,15 @@ class CaseReader:
         except UnreadableEvent as error:
             raise NotACase(trace_id, f"its conversation cannot be read: {error}") from None
         run, end = conversation.run(trace_id), _end_of(entries, trace_id)
-        if conversation.account_id != self._account_id:
+        if conversation.account_id != self._agent.account_id:
             raise NotACase(trace_id, "it is another account's")
         if run is None or end is None:
             raise NotACase(trace_id, "it has not ended")
         config, offered = await self._agent_of(run)
         case = Case(
             id=trace_id,
-            origin=self._origin(entries[end - 1], trace_id),
+            account_id=self._agent.account_id,
+            conversation_id=conversation_id,
             agent_id=run.agent_id,
             agent_version=run.agent_version,
             message=run.user_text,
@@ -100,35 +96,24 @@ class CaseReader:
             passages=await self._passages(config, run),
             offered=offered,
             slices=slices_of(conversation, run),
-            feedback=tuple(
-                Feedback(score=each.score, label=each.label, comment=each.comment) for each in run.feedback
-            ),
+            feedback=run.rating,
         )
-        return await in_thread_if_large(lambda _: redacted(case, self._rules), entries)
-
-    def _origin(self, last: LogEntry, trace_id: str) -> Origin:
-        return Origin(
-            account_id=self._account_id,
-            conversation_id=last.conversation_id,
-            trace_id=trace_id,
-            version=last.version,
-            hash=last.sha256,
-        )
+        return await in_thread_if_large(lambda _: self._redactor.redacted(case), entries)
 
     async def _passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
-        """Of a source that is not there any more, its snippet."""
+        """Load the full texts; of a source that is not there any more, its snippet."""
         if not run.sources:
             return {}
         if config is None or config.retrieval is None:
             return {source.id: source.snippet for source in run.sources}
         base = config.retrieval.knowledge_base_id
-        found = await load_passages(self._pool, self._account_id, base, run.sources)
+        found = await load_passages(self._pool, self._agent.account_id, base, run.sources)
         return {passage.source.id: passage.text for passage in found}
 
     async def _agent_of(self, run: Run) -> tuple[AgentConfig | None, tuple[ToolSpec, ...]]:
         place = (run.agent_id, run.agent_version)
         if place not in self._agents:
-            config = await load_agent(self._pool, self._account_id, *place)
+            config = await load_agent(self._pool, self._agent.account_id, *place)
             self._agents[place] = config, await self._offered(config)
         return self._agents[place]
 
@@ -138,12 +123,8 @@ class CaseReader:
             return ()
         if self._rpc is None:
             raise ToolsNotListed(f"the tools of agent {settings.name} are listed over NATS")
-        agent_id, version = (
-            (self._agent.agent_id, self._agent.version)
-            if config is None
-            else (config.agent_id, config.version)
-        )
-        listed = await list_tools(self._rpc, self._account_id, agent_id, version)
+        known = config or self._agent
+        listed = await list_tools(self._rpc, self._agent.account_id, known.agent_id, known.version)
         if listed.unavailable:
             missing = ", ".join(f"{each.server}: {each.reason}" for each in listed.unavailable)
             raise ToolsNotListed(f"the tools of agent {settings.name} cannot be listed ({missing})")
@@ -151,7 +132,7 @@ class CaseReader:
 
 
 def _end_of(entries: Sequence[LogEntry], trace_id: str) -> int | None:
-    """How many there are up to the run's end."""
+    """Count the events up to the run's end."""
     for count, entry in enumerate(entries, start=1):
         if isinstance(entry.event, events.RunEnd) and entry.event.trace_id == trace_id:
             return count

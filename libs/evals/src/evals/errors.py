@@ -1,10 +1,9 @@
 """What is wrong with a suite; the text of each is one line.
 
 SuiteError
-├── UnfitSuite       a file of it is missing, or is not what it should be
-├── QuestionTooLarge a case, or a text for a judge, is more than the bus carries
-├── NotACase         a run that cannot be a case
-└── ToolsNotListed   nobody says which tools an agent has
+├── UnfitSuite      a file of it is missing, or is not what it should be
+├── NotACase        a run that cannot be a case
+└── ToolsNotListed  an agent's tools cannot be listed now
 """
 
 
@@ -18,10 +17,6 @@ class UnfitSuite(SuiteError):  # noqa: N818 - a state of the file
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
         self.file = file
-
-
-class QuestionTooLarge(SuiteError):  # noqa: N818 - a state of the question
-    """What is to be asked of an orchestrator is more than the bus carries; the text says how much."""
 
 
 class NotACase(SuiteError):  # noqa: N818 - a state of the run

@@ -17,23 +17,24 @@ LANGUAGES = (
     *("lt", "lv", "mk", "ml", "mr", "ms", "my", "ne", "nl", "no", "pa", "pl", "pt", "ro", "ru", "si"),
     *("sk", "sl", "sq", "sr", "sv", "sw", "ta", "te", "th", "tl", "tr", "uk", "ur", "vi", "zh"),
 )
-"""Of the 137 that the model knows. The others are mostly neighbours of these (Afrikaans, Galician, Occitan),
-which leave a short question in Dutch or Spanish without a language, or take it.
+"""The model knows 137. Most of the others are neighbours of these (Afrikaans, Galician, Occitan) and take
+short questions in Dutch or Spanish.
 """
 _CLOSE = (frozenset({"da", "no"}), frozenset({"hr", "sr"}), frozenset({"id", "ms"}))
 """Languages that a few sentences do not tell apart."""
 
 
 def language_of(text: str) -> str:
-    """One of LANGUAGES (ISO 639), or UNDETERMINED where the text is too short or has no words. 0.1 ms a
-    sentence; the first call loads the model, which takes a second.
+    """Return one of LANGUAGES (ISO 639), or UNDETERMINED where the text is too short or has no words.
+
+    It takes 0.1 ms a sentence; the first call loads the model, which takes a second.
     """
     code, _ = _identifier().classify(text[:_MOST_CHARACTERS])
     return UNDETERMINED if code == _NO_LANGUAGE else str(code)
 
 
 def are_same(one: str, other: str) -> bool:
-    """Whether two codes stand for one language, as far as texts tell."""
+    """Return True if two codes stand for one language, as far as texts tell."""
     return one == other or any({one, other} <= close for close in _CLOSE)
 
 

@@ -1,31 +1,35 @@
-"""What a case came to when it was done again. A line of a run's `results.jsonl`."""
+"""What a case came to when it was answered again. A line of a run's `results.jsonl`."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
 from experiments.comparison import ComparedRun
 
-CaseOutcome = Literal["completed", "failed", "diverged", "not_run", "damaged", "erased"]
-"""`failed`: the new run ended in an error. `diverged`: it asked for what was never recorded, and the suite
-says stop. `not_run`: nothing is known of it (no worker, a provider that refused, the budget). `damaged`:
-the case does not fit its hash. Only `completed` is ever a pass.
+COMPLETED = "completed"
+"""The evaluator that always judges: whether the run completed."""
+
+CaseOutcome = Literal["completed", "failed", "diverged", "not_run", "erased"]
+"""`failed`: the new run ended in an error. `diverged`: it called a tool in a way that was never recorded.
+`not_run`: nothing is known of it (no worker, a provider that refused, the budget).
 """
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One try at one case; `attempt` counts from 1.
+    """`outcome` is the worst of all tries of which anything is known, with its `detail`.
 
-    `compared` is there where something is known of it. `diverged_at` says the place ("round 2: get_order
-    {...}"). `simulated` are the tool calls that a model answered. `cached`: it was paid for by an
-    earlier run.
+    `before` are the values of the recorded run by evaluator, `after` those of the tries (means), from 0 to 1.
+    `reasons` say why a value is not 1, `failures` why an evaluator could not judge. `compared` is the try
+    that is least like the recorded run.
     """
 
     case_id: str
-    attempt: int
     outcome: CaseOutcome
-    detail: str | None = None
+    slices: Mapping[str, str] = {}
+    detail: str = ""
+    before: Mapping[str, float] = {}
+    after: Mapping[str, float] = {}
+    reasons: Mapping[str, str] = {}
+    failures: Mapping[str, str] = {}
     compared: ComparedRun | None = None
-    diverged_at: str | None = None
-    simulated: tuple[str, ...] = ()
-    cached: bool = False

@@ -1,219 +1,408 @@
-"""The cases of a suite done again by another version of an agent: some at a time, each answer kept.
+"""The cases of a suite answered again by another version of an agent, and judged by pydantic-evals.
 
-A case is in memory while it is under way, so that a suite may have any number of them.
+The same dataset is evaluated twice: by a task that gives the recorded run, and by one that asks the
+orchestrators. Answers are kept in the suite's folder, by what was asked, and paid for once.
 """
 
-import asyncio
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
+from pydantic import ValidationError
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import infer_model
+from pydantic_evals import Case as DatasetCase
+from pydantic_evals import Dataset, increment_eval_metric, set_eval_attribute
+from pydantic_evals.evaluators import LLMJudge
+from pydantic_evals.evaluators.llm_as_a_judge import set_default_judge_model
+from pydantic_evals.reporting import EvaluationReport
 
-from contracts.replay_messages import AskedTool, WhatIfAnswered
+from bus import BusUnavailable, MessageTooLarge
+from contracts import wire
+from contracts.replay_messages import WhatIf, WhatIfAnswered
+from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run
-from conversations.errors import UnreadableEvent
-from evals.answer_cache import AnswerCache
-from evals.case_file import DamagedCase
+from directory.agents import AgentSettings
 from evals.cases import Case
-from evals.errors import QuestionTooLarge
-from evals.questions import answer_to, question_of
-from evals.recorded_run import run_of_case
-from evals.results import CaseOutcome, CaseResult
-from evals.spending import Spending
-from evals.suite import SuiteAgent, SuiteTools
-from experiments.chosen_runs import ChosenRun, chosen_run
-from experiments.comparison import call_line, compared
+from evals.errors import UnfitSuite
+from evals.evaluators import DEFAULTS, OWN, CaseInput, Phrases, RecordedRun
+from evals.results import COMPLETED, CaseOutcome, CaseResult
+from evals.suite import CASES, SETTINGS, Suite, SuiteAgent, write_file
+from experiments.comparison import ComparedRun, compared, recorded_figures, recorded_output
+from experiments.prices import Prices
 from experiments.reruns import Reruns
 
-_REFUSED = frozenset(
-    {"http_401", "http_402", "http_403", "connection", "address", "no_key", "key_unreadable"}
-)
-"""Of failures that say nothing of the version: the provider was not reached, or took no call."""
+CACHE = ".eval-cache"
+_MOST_EARLIER = 8_000
+"""Characters of earlier messages that a judge is shown."""
+_NOT_OF_THE_VERSION = frozenset({"http_401", "http_402", "http_403", "connection", "address"})
 _HOPELESS = frozenset({"no_key", "key_unreadable", "unknown_provider", "agent_not_found"})
-"""Of failures, by kind or code, that every case would have."""
-_UNAVAILABLE_IN_A_ROW = 10
-_AHEAD = 16
-"""Times the concurrency: so many results wait at most for that of an earlier case."""
+"""Failures, by kind or code, that say nothing of the version; the latter are those of every case."""
 
-Known = Callable[[Case], Awaitable[bool]]
+Judged = Dataset[CaseInput, str, RecordedRun]
+Report = EvaluationReport[CaseInput, str, RecordedRun]
 
 
-class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers, and how. `account_id` is that of the suite's cases. `rate` counts starts in a second,
-    `seconds` bound one run.
-    """
+class Answering(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers: a stored version, with another model or prompt if given. `seconds` bound one run."""
 
     agent: SuiteAgent
-    account_id: str
-    tools: SuiteTools = SuiteTools()
-    repeats: int = 1
-    concurrency: int = 4
-    rate: float | None = None
+    model: str | None = None
+    system_prompt: str | None = None
     seconds: float = 120.0
+
+    @property
+    def answering_model(self) -> str:
+        return self.model or self.agent.settings.model
+
+
+class NotCompleted(Exception):  # noqa: N818 - an outcome of a task
+    """A run that did not complete has no reply to judge."""
 
 
 class SuiteRun:
-    """One run of a suite; `outcomes` counts its results, `cached` those that had been paid for. `first` has
-    the first result of each outcome.
-    """
+    """One run of a suite. `tokens` and `money` were spent, `cached` answers had been paid for before."""
 
     def __init__(
-        self, reruns: Reruns, plan: RunPlan, cache: AnswerCache, spending: Spending, is_erased: Known | None
+        self,
+        suite: Suite,
+        cases: Sequence[Case],
+        answering: Answering,
+        reruns: Reruns,
+        prices: Prices,
+        *,
+        repeats: int,
+        fresh: bool = False,
+        erased: frozenset[str] = frozenset(),
     ) -> None:
-        self.outcomes: Counter[CaseOutcome] = Counter()
-        self.first: dict[CaseOutcome, CaseResult] = {}
+        """`erased` are ids of conversations that were deleted. Raises UnfitSuite, NotACase."""
+        self.tokens = 0
+        self.money = 0.0
         self.cached = 0
-        self.spending = spending
+        self.prices = prices
+        self._suite = suite
+        self._cases = {each.id: each for each in cases}
+        self._answering = answering
         self._reruns = reruns
-        self._plan = plan
-        self._cache = cache
-        self._is_erased = is_erased
+        self._repeats = repeats
+        self._fresh = fresh
+        self._erased = erased
         self._stopped: str | None = None
-        self._unavailable = 0
-        self._next_start = 0.0
+        self._recorded: dict[str, Run] = {}
+        self._tries: dict[str, list[ComparedRun]] = defaultdict(list)
+        self._outcomes: dict[str, list[tuple[CaseOutcome, str]]] = defaultdict(list)
+        self._begun: dict[str, int] = defaultdict(int)
+        self._dataset = self._made_dataset()
+        if any(isinstance(each, LLMJudge) for each in self._dataset.evaluators):
+            _choose_judge(suite.settings.judge)
+        if suite.settings.budget.money is not None and answering.answering_model not in prices.models:
+            missing = f"budget.money needs a price table that has {answering.answering_model} (--prices)"
+            raise UnfitSuite(SETTINGS, missing)
 
-    async def results(self, cases: Iterable[Case | DamagedCase]) -> AsyncGenerator[CaseResult, None]:
-        """A result for each attempt at each case, in their order. What cannot be run is among them.
-
-        Close it with `contextlib.aclosing`: what is under way then ends by itself at the orchestrators.
-        Raises BusUnavailable where no orchestrator ever answers, UnfitSuite.
-        """
-        ordered: deque[asyncio.Task[CaseResult]] = deque()
-        under_way: set[asyncio.Task[CaseResult]] = set()
-        most = self._plan.concurrency
-        try:
-            for case, attempt in self._attempts(cases):
-                while under_way and (
-                    len(under_way) >= most or len(ordered) >= _AHEAD * most or not self.spending.lasts
-                ):
-                    _, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                    while ordered and ordered[0].done():
-                        yield ordered.popleft().result()
-                if not self.spending.lasts:
-                    self._stopped = self._stopped or "the budget of the run is spent"
-                task = asyncio.create_task(self._counted(case, attempt))
-                ordered.append(task)
-                under_way.add(task)
-            while ordered:
-                yield await ordered.popleft()
-        finally:
-            for task in ordered:
-                task.cancel()
-            await asyncio.gather(*ordered, return_exceptions=True)
-
-    def expected(self, cases: Iterable[Case | DamagedCase]) -> Iterator[ChosenRun]:
-        """What is to be paid for, as it was recorded: once for each attempt that is not cached."""
-        for case, attempt in self._attempts(cases):
-            if isinstance(case, Case) and self._cache.find(case, attempt) is None:
-                try:
-                    yield chosen_run(case.origin.conversation_id, run_of_case(case))
-                except (UnreadableEvent, LookupError):
-                    continue
-
-    def _attempts(self, cases: Iterable[Case | DamagedCase]) -> Iterator[tuple[Case | DamagedCase, int]]:
-        for case in cases:
-            for attempt in range(1, (1 if isinstance(case, DamagedCase) else self._plan.repeats) + 1):
-                yield case, attempt
-
-    async def _counted(self, case: Case | DamagedCase, attempt: int) -> CaseResult:
-        if isinstance(case, DamagedCase):
-            result = _unrun(case.case_id or f"line {case.line}", attempt, "damaged", str(case))
-        else:
-            result = await self._one(case, attempt)
-        self.outcomes[result.outcome] += 1
-        self.first.setdefault(result.outcome, result)
-        self.cached += result.cached
-        return result
-
-    async def _one(self, case: Case, attempt: int) -> CaseResult:
-        if case.origin.account_id != self._plan.account_id:
-            return _unrun(case.id, attempt, "damaged", f"it is of account {case.origin.account_id}")
-        try:
-            recorded = run_of_case(case)
-        except (UnreadableEvent, LookupError) as error:
-            return _unrun(case.id, attempt, "damaged", str(error))
-        if self._is_erased is not None and await self._is_erased(case):
-            return _unrun(
-                case.id, attempt, "erased", "its conversation was deleted; run `agentchat eval sync`"
+    async def run(self, *, judge_recorded: bool, progress: bool = False) -> list[CaseResult]:
+        """Answer and judge every case; `judge_recorded` is needed to compare with the recorded runs."""
+        most = self._suite.settings.concurrency
+        before: Mapping[str, dict[str, float]] = {}
+        if judge_recorded:
+            recorded = await self._dataset.evaluate(
+                self._give_recorded, name="recorded", progress=False, max_concurrency=most
             )
-        answer = self._cache.find(case, attempt)
+            before, _, _ = _scores(recorded)
+        answered = await self._dataset.evaluate(
+            self._answer, name="answered", progress=progress, max_concurrency=most, repeat=self._repeats
+        )
+        after, reasons, failures = _scores(answered)
+        return [
+            self._result(case, before.get(case.id, {}), after, reasons, failures)
+            for case in self._cases.values()
+        ]
+
+    def expected_tokens(self) -> int:
+        """Estimate what is to be paid for by what the runs took when they were recorded."""
+        return sum(
+            self._recorded[case.id].usage.total
+            for case in self._cases.values()
+            for attempt in range(1, self._repeats + 1)
+            if self._find(case, attempt) is None
+        )
+
+    def _made_dataset(self) -> Judged:
+        made: list[DatasetCase[CaseInput, str, RecordedRun]] = []
+        for case in self._cases.values():
+            conversation, run = case.conversation_and_run()
+            self._recorded[case.id] = run
+            figures = recorded_figures(run, self.prices)
+            made.append(
+                DatasetCase(
+                    name=case.id,
+                    inputs=CaseInput(case.id, case.message, _earlier(conversation.runs, case.id)),
+                    expected_output=recorded_output(run).content,
+                    metadata=RecordedRun(
+                        calls=list(recorded_output(run).calls),
+                        passages=len(case.passages),
+                        tokens=figures.tokens,
+                        seconds=figures.seconds,
+                        cost=figures.cost,
+                    ),
+                    evaluators=tuple(parse_evaluators(case.evaluators, CASES, f"case {case.id}")),
+                )
+            )
+        settings = self._suite.settings.evaluators
+        evaluators = (
+            parse_evaluators(settings, SETTINGS, "evaluators") if settings else [each() for each in DEFAULTS]
+        )
+        replies = [
+            each.expected_output or "" for each in made if self._recorded[each.name or ""].state == COMPLETED
+        ]
+        for each in evaluators:
+            if isinstance(each, Phrases):
+                each.learn(replies)
+        return Judged(name="suite", cases=made, evaluators=evaluators)
+
+    async def _give_recorded(self, inputs: CaseInput) -> str:
+        run = self._recorded[inputs.case_id]
+        if run.state != COMPLETED:
+            raise NotCompleted(run.state)
+        output, figures = recorded_output(run), recorded_figures(run, self.prices)
+        _tell(list(output.calls), figures.tokens, figures.seconds, figures.cost)
+        return output.content
+
+    async def _answer(self, inputs: CaseInput) -> str:
+        case = self._cases[inputs.case_id]
+        self._begun[case.id] += 1
+        answer, outcome, detail = await self._answered(case, self._begun[case.id])
+        self._outcomes[case.id].append((outcome, detail))
         if answer is not None:
-            return msgspec.structs.replace(self._result(case, attempt, recorded, answer), cached=True)
+            run = compared(case.conversation_id, self._recorded[case.id], answer, self.prices)
+            self._tries[case.id].append(run)
+            figures = run.replayed
+            _tell(list(run.after.calls), figures.tokens, figures.seconds, figures.cost)
+        if outcome != "completed" or answer is None:
+            raise NotCompleted(f"{outcome}: {detail}")
+        return answer.content
+
+    async def _answered(self, case: Case, attempt: int) -> tuple[WhatIfAnswered | None, CaseOutcome, str]:
+        if case.account_id != self._suite.settings.account:
+            return None, "not_run", f"it is of account {case.account_id}"
+        if case.conversation_id in self._erased:
+            return None, "erased", "its conversation was deleted; run `agentchat eval sync`"
+        kept = self._find(case, attempt)
+        if kept is not None:
+            self.cached += 1
+            return kept, *_outcome(kept)
+        if self._stopped is None and not self._has_budget():
+            self._stopped = "the budget of the run is spent"
         if self._stopped is not None:
-            return _unrun(case.id, attempt, "not_run", self._stopped)
-        reserved = self.spending.reserve(self._plan.agent.settings.model, recorded.usage)
+            return None, "not_run", self._stopped
         try:
-            await self._pace()
-            question = question_of(case, self._plan.agent, self._plan.tools, self._plan.seconds)
-            answer = await answer_to(self._reruns, question)
-        except QuestionTooLarge as error:
-            return _unrun(case.id, attempt, "not_run", str(error))
-        finally:
-            self.spending.release(reserved)
-        self.spending.add(answer.model or self._plan.agent.settings.model, answer.usage)
-        self._note(answer)
-        result = self._result(case, attempt, recorded, answer)
-        if result.outcome in ("completed", "failed", "diverged"):
-            self._cache.store(case, attempt, answer)
-        return result
+            answer = await self._reruns.answer(self._question(case))
+        except MessageTooLarge as error:
+            return None, "not_run", str(error)
+        except BusUnavailable as error:
+            self._stopped = f"no orchestrator answers: {error}"
+            return None, "not_run", self._stopped
+        self.tokens += answer.usage.total
+        self.money += self.prices.cost(answer.model or self._answering.answering_model, answer.usage) or 0.0
+        outcome, detail = _outcome(answer)
+        if {answer.kind, answer.code} & _HOPELESS:
+            self._stopped = detail
+        if outcome == "not_run":
+            return None, outcome, detail
+        self._keep(case, attempt, answer)
+        return answer, outcome, detail
 
-    async def _pace(self) -> None:
-        if self._plan.rate is None:
-            return
-        loop = asyncio.get_running_loop()
-        start = max(loop.time(), self._next_start)
-        self._next_start = start + 1 / self._plan.rate
-        await asyncio.sleep(start - loop.time())
+    def _question(self, case: Case) -> WhatIf:
+        agent = self._answering.agent
+        return WhatIf(
+            account_id=agent.account_id,
+            agent_id=agent.agent_id,
+            agent_version=agent.version,
+            conversation_id=case.conversation_id,
+            trace_id=case.id,
+            model=self._answering.model,
+            system_prompt=self._answering.system_prompt,
+            seconds=self._answering.seconds,
+            record=case.events,
+            passages=case.passages,
+            offered=offered_to(agent.settings, case.offered),
+        )
 
-    def _note(self, answer: WhatIfAnswered) -> None:
-        """Stop where every case would fare alike."""
-        self._unavailable = self._unavailable + 1 if answer.outcome == "unavailable" else 0
-        if answer.kind in _HOPELESS or answer.code in _HOPELESS:
-            self._stopped = self._stopped or answer.detail
-        elif self._unavailable >= _UNAVAILABLE_IN_A_ROW:
-            self._stopped = self._stopped or f"no orchestrator answers any more: {answer.detail}"
+    def _has_budget(self) -> bool:
+        budget = self._suite.settings.budget
+        return (budget.tokens is None or self.tokens < budget.tokens) and (
+            budget.money is None or self.money < budget.money
+        )
 
-    def _result(self, case: Case, attempt: int, recorded: Run, answer: WhatIfAnswered) -> CaseResult:
-        outcome = _outcome(answer)
-        if outcome in ("not_run", "damaged"):
-            return _unrun(case.id, attempt, outcome, answer.detail or answer.code or answer.outcome)
+    def _find(self, case: Case, attempt: int) -> WhatIfAnswered | None:
+        if self._fresh:
+            return None
+        try:
+            return msgspec.json.decode(self._kept_at(case, attempt).read_bytes(), type=WhatIfAnswered)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _keep(self, case: Case, attempt: int, answer: WhatIfAnswered) -> None:
+        path = self._kept_at(case, attempt)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(self._suite.folder / CACHE / ".gitignore", b"*\n")
+        write_file(path, msgspec.json.encode(answer))
+
+    def _kept_at(self, case: Case, attempt: int) -> Path:
+        """Name a file by all that was asked, but for what changes no answer."""
+        asked = msgspec.structs.replace(case, slices={}, feedback=None, evaluators=(), redacted=())
+        settings = msgspec.to_builtins(self._answering.agent.settings)
+        for server in settings["mcp_servers"]:
+            server["url"] = ""  # nobody calls it, and its port is another one in each installation
+        settings |= {"model": self._answering.answering_model}
+        if self._answering.system_prompt is not None:
+            settings |= {"system_prompt": self._answering.system_prompt}
+        question = [msgspec.json.encode(asked).decode(), settings, attempt]
+        name = hashlib.sha256(wire.encode_canonical({"question": question})).hexdigest()
+        return self._suite.folder / CACHE / name[:2] / f"{name[2:]}.json"
+
+    def _result(
+        self,
+        case: Case,
+        before: dict[str, float],
+        after: Mapping[str, dict[str, float]],
+        reasons: Mapping[str, dict[str, str]],
+        failures: Mapping[str, dict[str, str]],
+    ) -> CaseResult:
+        tries, outcomes = self._tries[case.id], self._outcomes[case.id]
+        known = [outcome for outcome, _ in outcomes if outcome not in ("not_run", "erased")]
+        scores = dict(after.get(case.id, {}))
+        recorded = dict(before)
+        if known:
+            scores[COMPLETED] = known.count("completed") / len(known)
+            recorded[COMPLETED] = float(self._recorded[case.id].state == COMPLETED)
+        outcome, detail = min(outcomes, key=lambda each: _WORST_FIRST.index(each[0]))
+        shown = min(tries, key=lambda each: (each.outcome == "completed", each.alike), default=None)
+        told = dict(reasons.get(case.id, {}))
+        if outcome != "completed":
+            told[COMPLETED] = f"{outcome}: {detail}"
         return CaseResult(
             case_id=case.id,
-            attempt=attempt,
+            slices=case.slices,
             outcome=outcome,
-            detail=answer.detail,
-            compared=compared(case.origin.conversation_id, recorded, answer, self.spending.prices),
-            diverged_at=_place(answer),
-            simulated=tuple(call_line(call) for call in answer.calls if call.simulated),
+            detail=detail,
+            before=recorded,
+            after=scores,
+            reasons=told,
+            failures=failures.get(case.id, {}),
+            compared=shown,
         )
 
 
-def _outcome(answer: WhatIfAnswered) -> CaseOutcome:
+_WORST_FIRST: tuple[CaseOutcome, ...] = ("erased", "diverged", "failed", "completed", "not_run")
+
+
+def parse_evaluators(given: Iterable[Any], file: str, place: str) -> list[Any]:
+    """Read evaluators as datasets of pydantic-evals have them. Raises UnfitSuite."""
+    specs = list(given)
+    if not specs:
+        return []
+    try:
+        data = {"name": "suite", "cases": [], "evaluators": specs}
+        found = Dataset[Any, Any, Any].from_dict(data, custom_evaluator_types=OWN)
+    except ExceptionGroup as errors:
+        raise UnfitSuite(file, f"{place}: {_line(errors.exceptions[0])}") from None
+    except (ValidationError, ValueError, TypeError) as error:
+        raise UnfitSuite(file, f"{place}: {_line(error)}") from None
+    return list(found.evaluators)
+
+
+def _choose_judge(model: str | None) -> None:
+    """Raises UnfitSuite where there is no model, or no key for it."""
+    if model is None:
+        raise UnfitSuite(SETTINGS, "judge: LLMJudge needs a model, such as anthropic:claude-sonnet-4-5")
+    try:
+        set_default_judge_model(infer_model(model))
+    except (UserError, ValueError, ImportError) as error:
+        raise UnfitSuite(SETTINGS, f"judge: {_line(error)}") from None
+
+
+def _line(error: BaseException) -> str:
+    cause = error.__cause__
+    text = f"{error}: {cause}" if cause is not None else str(error)
+    return " ".join(text.split())[:500]
+
+
+def offered_to(settings: AgentSettings, collected: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Keep the tools that were offered then and that the settings' servers still let the agent use.
+
+    A tool that only the new settings have is not known here, and not offered.
+    """
+    servers = {server.name: server for server in settings.mcp_servers if not server.disabled}
+    return tuple(
+        spec
+        for spec in collected
+        if (server := servers.get(spec.server)) is not None
+        and (server.allowed_tools is None or spec.tool in server.allowed_tools)
+    )
+
+
+def _outcome(answer: WhatIfAnswered) -> tuple[CaseOutcome, str]:
+    detail = answer.detail or answer.code or ""
     match answer.outcome:
         case "completed":
-            return "completed"
-        case "not_found":
-            return "damaged"
-        case "unavailable":
-            return "not_run"
-        case _ if answer.diverged is not None:
-            return "diverged"
+            return "completed", ""
+        case "diverged":
+            return "diverged", detail
+        case "failed" if not answer.transient and not {answer.kind, answer.code} & (
+            _NOT_OF_THE_VERSION | _HOPELESS
+        ):
+            return "failed", detail
         case _:
-            refused = answer.transient or {answer.kind, answer.code} & (_REFUSED | _HOPELESS)
-            return "not_run" if refused else "failed"
+            return "not_run", detail or answer.outcome
 
 
-def _place(answer: WhatIfAnswered) -> str | None:
-    """`round 2: get_order {"id":"A-1"}; recorded: get_order {"id":"A-2"}`."""
-    if answer.diverged is None:
-        return None
-    place, nearest = _called(answer.diverged.call), answer.diverged.nearest
-    return place if nearest is None else f"{place}; recorded in {_called(nearest)}"
+def _tell(calls: list[Any], tokens: float, seconds: float, cost: float | None) -> None:
+    """Tell the evaluators of a task what its run did."""
+    set_eval_attribute("calls", calls)
+    increment_eval_metric("tokens", tokens)
+    increment_eval_metric("seconds", seconds)
+    if cost is not None:
+        increment_eval_metric("cost", cost)
 
 
-def _called(call: AskedTool) -> str:
-    return f"round {call.round}: {call_line(call)}"
+def _earlier(runs: Sequence[Run], trace_id: str) -> list[str]:
+    """What was said before, for judges: the newest messages that fit."""
+    said: list[str] = []
+    for run in runs:
+        if run.trace_id == trace_id:
+            break
+        said += [f"user: {run.user_text}", f"assistant: {recorded_output(run).content}"]
+    kept, left = [], _MOST_EARLIER
+    for each in reversed(said):
+        left -= len(each)
+        if left < 0:
+            break
+        kept.append(each)
+    return kept[::-1]
 
 
-def _unrun(case_id: str, attempt: int, outcome: CaseOutcome, detail: str) -> CaseResult:
-    return CaseResult(case_id=case_id, attempt=attempt, outcome=outcome, detail=detail)
+_ByCase = dict[str, dict[str, Any]]
+
+
+def _scores(report: Report) -> tuple[_ByCase, _ByCase, _ByCase]:
+    """Read means over the tries, reasons and failures by case and evaluator."""
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    reasons: _ByCase = defaultdict(dict)
+    failures: _ByCase = defaultdict(dict)
+    for each in report.cases:
+        case_id = each.source_case_name or each.name
+        for name, result in {**each.scores, **each.assertions}.items():
+            values[case_id][name].append(float(result.value))
+            if result.reason and result.value != 1:
+                reasons[case_id][name] = result.reason
+        for failure in each.evaluator_failures:
+            failures[case_id][failure.name] = " ".join(failure.error_message.split())[:500]
+    means = {
+        case_id: {name: sum(found) / len(found) for name, found in by_name.items()}
+        for case_id, by_name in values.items()
+    }
+    return means, reasons, failures

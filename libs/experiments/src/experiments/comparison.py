@@ -35,8 +35,8 @@ class RunOutput(msgspec.Struct, frozen=True, kw_only=True):
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `alike` is the share of words that the answers have in common, from 0 to 1.
 
-    `recorded_end` is how the recorded run ended. `missed` are the calls that the log held no result for; none
-    was made.
+    `recorded_end` is how the recorded run ended. `missed` is the call at which the replay stopped, as it was
+    not recorded.
     """
 
     conversation_id: str
@@ -58,8 +58,8 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def was_replayed(self) -> bool:
-        """Whether anything is known of it; a run that failed is known to."""
-        return self.outcome in ("completed", "failed")
+        """Return True if anything is known of it: also of a run that failed or diverged."""
+        return self.outcome in ("completed", "failed", "diverged")
 
     @property
     def diverges(self) -> bool:

@@ -1,7 +1,7 @@
 """`agentchat eval collect` and `agentchat eval add`: runs of the log become cases of a suite."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,13 +14,11 @@ from administration.admin import outcomes
 from contracts.admin_errors import NotFound
 from conversations.projections.feedback_table import Rating
 from conversations.queries.find_run import find_run
-from evals.case_file import writing_cases
-from evals.cases import Case
-from evals.choosing import CandidateRuns, CaseFilter
+from evals.cases import MOST, Case, merged, read_cases, write_cases
+from evals.choosing import CandidateRuns, CaseFilter, sampled
 from evals.collecting import CaseReader, agent_of
 from evals.errors import NotACase
-from evals.redaction_rules import ready
-from evals.stratified import StratifiedSample
+from evals.redaction import Redactor
 from evals.suite import (
     SETTINGS,
     Suite,
@@ -30,34 +28,26 @@ from evals.suite import (
     settings_in,
     write_agent,
     write_file,
-    write_ignored,
 )
-from experiments.chosen_runs import ENDS, MOST
+from experiments.chosen_runs import ENDS
+from experiments.chosen_runs import MOST as MOST_CONVERSATIONS
 from experiments.prices import Prices
 from ops import printing
 from ops.admin import direct
 from ops.admin.options import AsJson
 from ops.errors import RefusedError, SetupError
-from ops.evals.show_suite import SuiteFolder, print_slices, slices_as_json, suite_at, suite_errors
+from ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
 from ops.output import counted
 from ops.printing import progress
 from ops.replay.what_if_command import ends_of_option, prices_in, time_of_option
 
 
-class _Collected(msgspec.Struct, kw_only=True):
-    """The cases that were written, of so many runs that fit; by rule the number of cases that it struck."""
+class Collected(msgspec.Struct, kw_only=True):
+    """The cases that were written, of `fitting` runs."""
 
-    rules: dict[str, int]
-    cases: int = 0
+    cases: list[Case] = []
     fitting: int = 0
     left_out: list[str] = []
-    slices: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-
-    def count(self, case: Case) -> None:
-        self.cases += 1
-        self.slices.update(case.slices.items())
-        for label in case.redacted:
-            self.rules[label] += 1
 
 
 def collect(
@@ -127,28 +117,26 @@ def collect(
     if not is_there and agent is None:
         raise SetupError(f"{output} has no {SETTINGS}: name the agent whose runs are collected by --agent")
 
-    async def work(admin: Admin) -> _Collected:
+    async def work(admin: Admin) -> Collected:
         data = read_file(output / SETTINGS) if is_there else await _first_settings(admin, agent or "")
         settings = settings_in(data)
         current = await agent_of(admin.pool, settings.account, settings.agent)
         suite = Suite(folder=output, settings=settings, agent=current)
-        reader, done = _begun(admin, suite)
         fitting = replace(wanted, agent_id=wanted.agent_id or settings.agent)
         candidates = CandidateRuns(admin.pool, settings.account, fitting, prices=table, seed=seed)
-        chosen = await _chosen(candidates, sample, seed, done)
-        make_folder(output)
-        with writing_cases(suite.cases, keep=not fresh) as file, progress("collecting") as bar:
+        chosen, done = await _chosen(candidates, sample, seed)
+        reader = _reader(admin, suite)
+        with progress("collecting") as bar:
             for trace_id, conversation_id in bar.track(sorted(chosen.items())):
                 try:
-                    case = await reader.read(conversation_id, trace_id)
+                    done.cases.append(await reader.read(conversation_id, trace_id))
                 except NotACase as error:
                     done.left_out.append(str(error))
-                    continue
-                file.add(case)
-                done.count(case)
-            write_agent(output, suite.agent)
-            write_ignored(output)
-            write_file(output / SETTINGS, data)
+        make_folder(output)
+        present = [] if fresh or not suite.cases.exists() else read_cases(suite.cases)
+        write_cases(suite.cases, merged(present, done.cases))
+        write_agent(output, suite.agent)
+        write_file(output / SETTINGS, data)
         return done
 
     done = _run(work)
@@ -169,24 +157,23 @@ def add(
     """
     suite = suite_at(folder)
 
-    async def work(admin: Admin) -> _Collected:
-        reader, done = _begun(admin, suite)
-        with writing_cases(suite.cases, keep=True) as file:
-            for trace_id in sorted({each.strip().lower() for each in runs}):
-                found = await find_run(admin.pool, trace_id)
-                if found is None or found.begun_at is None:
-                    raise NotACase(trace_id, "there is no such run")
-                case = await reader.read(found.conversation_id, trace_id)
-                file.add(case)
-                done.count(case)
-                done.fitting += 1
+    async def work(admin: Admin) -> Collected:
+        reader, done = _reader(admin, suite), Collected()
+        for trace_id in sorted({each.strip().lower() for each in runs}):
+            found = await find_run(admin.pool, trace_id)
+            if found is None or found.begun_at is None:
+                raise NotACase(trace_id, "there is no such run")
+            done.cases.append(await reader.read(found.conversation_id, trace_id))
+        done.fitting = len(done.cases)
+        present = read_cases(suite.cases) if suite.cases.exists() else []
+        write_cases(suite.cases, merged(present, done.cases))
         return done
 
     _report(_run(work), as_json=as_json)
 
 
-def _run(work: Callable[[Admin], Awaitable[_Collected]]) -> _Collected:
-    async def reported(admin: Admin) -> _Collected:
+def _run(work: Callable[[Admin], Awaitable[Collected]]) -> Collected:
+    async def reported(admin: Admin) -> Collected:
         with outcomes():
             return await work(admin)
 
@@ -194,10 +181,9 @@ def _run(work: Callable[[Admin], Awaitable[_Collected]]) -> _Collected:
         return direct.run(reported, bus="if known", stopped="stopped; the suite is as it was")
 
 
-def _begun(admin: Admin, suite: Suite) -> tuple[CaseReader, _Collected]:
-    rules = ready(suite.settings.redact, suite.folder)
+def _reader(admin: Admin, suite: Suite) -> CaseReader:
     rpc = None if admin.bus is None else admin.bus.rpc
-    return CaseReader(admin.pool, rpc, suite.agent, rules), _Collected(rules=dict.fromkeys(rules.labels, 0))
+    return CaseReader(admin.pool, rpc, suite.agent, Redactor(suite.settings.redact))
 
 
 async def _first_settings(admin: Admin, agent_id: str) -> bytes:
@@ -210,33 +196,41 @@ async def _first_settings(admin: Admin, agent_id: str) -> bytes:
 
 
 async def _chosen(
-    candidates: CandidateRuns, sample: int | None, seed: int, done: _Collected
-) -> dict[str, str]:
-    """The conversations of runs, by their traces. Raises SetupError where they are too many."""
-    runs: StratifiedSample[tuple[str, ...]] = StratifiedSample(sample or MOST, seed)
+    candidates: CandidateRuns, sample: int | None, seed: int
+) -> tuple[dict[str, str], Collected]:
+    """Choose runs: conversations by traces. Raises SetupError where they are too many."""
     with progress("looking through") as bar:
         task = bar.add_task("", total=None)
+        found = []
         async for each in candidates.read():
-            runs.add(each.stratum, f"{each.trace_id} {each.conversation_id}")
+            found.append(each)
             bar.update(task, completed=candidates.looked_through)
-    done.fitting = sum(runs.seen.values())
-    done.left_out += candidates.unreadable
-    if candidates.was_cut:
-        printing.note(f"{MOST:,} conversations were looked through, and there may be more")
-    if sample is None and done.fitting > MOST:
-        raise SetupError(f"{done.fitting:,} runs fit: choose some of them by --sample")
-    return dict(each.split(" ") for each in runs.chosen())
+    done = Collected(fitting=len(found), left_out=list(candidates.unreadable))
+    if candidates.looked_through == MOST_CONVERSATIONS:
+        printing.note(f"{MOST_CONVERSATIONS:,} conversations were looked through, and there may be more")
+    if sample is None and len(found) > MOST:
+        raise SetupError(f"{len(found):,} runs fit: choose some of them by --sample")
+    chosen = sampled(found, sample or MOST, seed)
+    return {each.trace_id: each.conversation_id for each in chosen}, done
 
 
-def _report(done: _Collected, *, as_json: bool) -> None:
+def _report(done: Collected, *, as_json: bool) -> None:
+    slices = Counter(pair for each in done.cases for pair in each.slices.items())
+    ordered = sorted(slices.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1]))
     if as_json:
-        named = {name: getattr(done, name) for name in ("cases", "fitting", "left_out", "rules")}
-        printing.as_json(named | {"slices": slices_as_json(done.slices)})
+        rows = [{"slice": name, "value": value, "cases": count} for (name, value), count in ordered]
+        shown = {"cases": len(done.cases), "fitting": done.fitting, "left_out": done.left_out}
+        printing.as_json(shown | {"redacted": _struck(done.cases), "slices": rows})
     else:
-        print_slices(done.slices)
+        printing.table(
+            ("SLICE", "VALUE", "CASES"), [(name, value, count) for (name, value), count in ordered]
+        )
     for line in done.left_out:
         printing.note(line)
-    for label, cases in done.rules.items():
-        if done.cases and not cases:
-            printing.note(f"the rule {label} found nothing in any case")
-    printing.note(f"{counted(done.cases, 'case')} of {counted(done.fitting, 'run')}")
+    for label, count in _struck(done.cases).items():
+        printing.note(f"redacted by {label}: {counted(count, 'case')}")
+    printing.note(f"{counted(len(done.cases), 'case')} of {counted(done.fitting, 'run')}")
+
+
+def _struck(cases: Iterable[Case]) -> dict[str, int]:
+    return dict(Counter(label for each in cases for label in each.redacted))

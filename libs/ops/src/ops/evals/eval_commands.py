@@ -7,12 +7,9 @@ from ops.lazy_commands import lazy_group
 _FUNCTIONS = {
     "collect": "collect_command:collect",
     "add": "collect_command:add",
-    "check": "check_command:check",
     "sync": "sync_command:sync",
-    "run": "run_suite:run",
-    "show": "show_suite:show",
-    "report": "suite_report:report",
-    "baseline": "suite_report:baseline",
+    "run": "run_command:run",
+    "report": "report_command:report",
 }
 
 app = typer.Typer(

@@ -1,47 +1,35 @@
-"""`agentchat eval sync`: a suite's cases compared with the log."""
+"""`agentchat eval sync`: cases whose conversations were deleted leave the suite."""
 
-from collections import Counter
-
-from evals.case_file import remove_lines
-from evals.syncing import FINE, CaseSync, SyncedCase
+from conversations.event_store.log import Log
+from evals.cases import read_cases, write_cases
 from ops import printing
-from ops.admin.options import AsJson
 from ops.connections import run
-from ops.errors import RefusedError
-from ops.evals.show_suite import SuiteFolder, suite_at, suite_errors
+from ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
 from ops.output import counted
 from runtime.postgres import Pool
 
 
-def sync(folder: SuiteFolder, as_json: AsJson = False) -> None:
-    """Remove erased cases, and name changed ones.
+def sync(folder: SuiteFolder) -> None:
+    """Remove the cases whose conversations were deleted since.
 
-    Exit code 1: the log has another event at a case's place, or not its conversation, or it is of another
-    account, or a line is damaged. These stay, and are reported. Exit code 2: a file is no suite's.
+    Exit code 2: a file is no suite's.
     """
     suite = suite_at(folder)
-
-    async def work(_: str, pool: Pool) -> list[SyncedCase]:
-        synced = CaseSync(pool, suite.settings.account)
-        return [each async for each in synced.compare(suite.cases) if each.state != "same"]
-
     with suite_errors():
-        found = run(work)
-        erased = {each.line for each in found if each.state == "erased"}
-        if erased:
-            remove_lines(suite.cases, erased)
-    wrong = [each for each in found if each.state not in (*FINE, "erased")]
-    if as_json:
-        printing.as_json({"removed": len(erased), "cases": found})
-    for each in found:
-        removed = ": removed" if each.state == "erased" else ""
-        named = "" if each.state == "damaged" else f"case {each.case_id}: "
-        printing.note(f"{named}{each.detail}{removed}")
-    printing.note(f"{counted(len(erased), 'case')} removed, {_counted(wrong)}")
-    if wrong:
-        raise RefusedError(f"{counted(len(wrong), 'case')} of the suite are not what the log has")
+        cases = read_cases(suite.cases)
+
+    async def erased(_: str, pool: Pool) -> frozenset[str]:
+        return await erased_conversations(pool, {each.conversation_id for each in cases})
+
+    gone = run(erased)
+    kept = [each for each in cases if each.conversation_id not in gone]
+    if len(kept) < len(cases):
+        with suite_errors():
+            write_cases(suite.cases, kept)
+    printing.note(f"{counted(len(cases) - len(kept), 'case')} removed, {len(kept):,} left")
 
 
-def _counted(wrong: list[SyncedCase]) -> str:
-    states = Counter(each.state for each in wrong)
-    return ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items()) or "no other"
+async def erased_conversations(pool: Pool, conversation_ids: set[str]) -> frozenset[str]:
+    """Find the conversations that were deleted. Raises DatabaseUnavailable."""
+    log = Log(pool)
+    return frozenset([each for each in conversation_ids if (await log.newest_run(each)).erased])

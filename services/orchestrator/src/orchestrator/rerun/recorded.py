@@ -1,5 +1,6 @@
 """The ends of a run that is done again: tools and sources out of its record, and readers that are nobody."""
 
+import difflib
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,17 +8,29 @@ from typing import Any
 from msgspec.structs import replace
 
 from contracts import events, frames, wire
-from contracts.replay_messages import AskedTool
+from contracts.replay_messages import AskedTool, Divergence
 from contracts.values import Source, ToolSpec
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.rounds import Call
 from directory.agents import AgentConfig
 from knowledge.search.passages import Passage
-from orchestrator.rerun.unrecorded_calls import ToolAnswer, UnrecordedCalls
 from orchestrator.run.retrieval import Retriever
 from orchestrator.run.run_clock import RunClock
 from orchestrator.run.run_log import run_of
 from runtime.postgres import Pool
+
+_COMPARED_CHARACTERS = 2_000
+"""Of an input, where the nearest call is looked for: comparing takes the square of their number."""
+
+
+class Diverged(Exception):  # noqa: N818 - an outcome, named as such
+    """The run calls a tool in a way that was not recorded; the replay stops."""
+
+    def __init__(self, divergence: Divergence) -> None:
+        call = divergence.call
+        given = wire.encode_canonical(call.input).decode()
+        super().__init__(f"Round {call.round} calls {call.name} {given}, which was never recorded.")
+        self.divergence = divergence
 
 
 class MemoryLog:
@@ -49,13 +62,13 @@ class RecordedTools:
     """Answers calls with what the same ones came to in a recorded run: the same name, and an equal input.
 
     Each result answers one call, in the order in which they were asked for: the second of two equal calls
-    may well have had another answer. What the record lacks is left to `otherwise`.
+    may well have had another answer.
     """
 
-    def __init__(self, recorded: Run, clock: RunClock, otherwise: UnrecordedCalls) -> None:
+    def __init__(self, recorded: Run, clock: RunClock) -> None:
+        self.diverged: Divergence | None = None
         self._trace_id = recorded.trace_id
         self._clock = clock
-        self._otherwise = otherwise
         self._held: dict[tuple[str, bytes], deque[tuple[int, Call]]] = defaultdict(deque)
         for each in recorded.rounds:
             for call in each.calls:
@@ -63,22 +76,37 @@ class RecordedTools:
                     self._held[_key(call.name, call.input)].append((each.number, call))
 
     async def run(
-        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+        self,
+        round_number: int,
+        calls: tuple[Call, ...],
+        offered: Mapping[str, ToolSpec],  # noqa: ARG002 - of the tools of every run
     ) -> tuple[events.Event, ...]:
-        found = {
-            call.call_id: held.popleft()[1]
-            for call in calls
-            if (held := self._held[_key(call.name, call.input)])
-        }
-        missed = [call for call in calls if call.call_id not in found]
-        answers: dict[str, ToolAnswer] = dict(found)
-        if missed:
-            outcomes = await self._otherwise.answered(round_number, missed, offered, self._left())
-            answers |= zip((call.call_id for call in missed), outcomes, strict=True)
+        """Return the recorded results. Raises Diverged at a call that was not recorded."""
+        found: list[tuple[Call, Call]] = []
+        for call in calls:
+            held = self._held[_key(call.name, call.input)]
+            if not held:
+                asked = AskedTool(round=round_number, name=call.name, input=call.input, missed=True)
+                self.diverged = Divergence(call=asked, nearest=nearest(asked, self._left()))
+                raise Diverged(self.diverged)
+            found.append((call, held.popleft()[1]))
         return (
-            *(event for id_, call in found.items() for event in self._decisions(id_, round_number, call)),
-            *(self._returned(round_number, call.call_id, answers[call.call_id]) for call in calls),
+            *(event for call, same in found for event in self._decisions(call.call_id, round_number, same)),
+            *(self._returned(round_number, call.call_id, same) for call, same in found),
         )
+
+    def calls_of(self, run: Run) -> tuple[AskedTool, ...]:
+        """List every call of the run; the one at which it stopped is `missed`."""
+        calls = [
+            AskedTool(round=each.number, name=call.name, input=call.input)
+            for each in run.rounds
+            for call in each.calls
+        ]
+        if self.diverged is not None:
+            missed = self.diverged.call
+            same = replace(missed, missed=False)
+            calls[max(place for place, call in enumerate(calls) if call == same)] = missed
+        return tuple(calls)
 
     def recorded(self, run: Run) -> None:
         """Nothing else keeps their results."""
@@ -103,7 +131,7 @@ class RecordedTools:
             )
         ]
 
-    def _returned(self, round_number: int, call_id: str, answer: ToolAnswer) -> events.ToolReturned:
+    def _returned(self, round_number: int, call_id: str, answer: Call) -> events.ToolReturned:
         return events.ToolReturned(
             trace_id=self._trace_id,
             at=self._clock.now(),
@@ -139,6 +167,20 @@ class RecordedSources(Retriever):
         if self._texts is None:
             return await super().found_before(knowledge_base_id, sources)
         return [Passage(source, self._texts.get(source.id, source.snippet)) for source in sources]
+
+
+def nearest(asked: AskedTool, held: Sequence[AskedTool]) -> AskedTool | None:
+    """Find the call that is most like it: of the same tool where there is one, then by the input's text."""
+
+    def likeness(other: AskedTool) -> tuple[bool, float]:
+        inputs = difflib.SequenceMatcher(None, _text(asked), _text(other), autojunk=False)
+        return other.name == asked.name, inputs.ratio()
+
+    return max(held, key=likeness, default=None)
+
+
+def _text(call: AskedTool) -> str:
+    return wire.encode_canonical(call.input).decode()[:_COMPARED_CHARACTERS]
 
 
 def _key(name: str, given: dict[str, Any]) -> tuple[str, bytes]:

@@ -14,15 +14,12 @@ from conversations.aggregate.conversation import evolve_all
 from conversations.aggregate.turn import Begin, ask_again, open_turn
 from directory.agents import AgentConfig
 from directory.compaction_settings import Compaction
-from orchestrator.models import Credentials, Meter, Model, ModelFailure
+from orchestrator.models import Credentials, Model, ModelFailure
 from orchestrator.models.port import text_sha256
 from orchestrator.orchestrator_services import Parts
 from orchestrator.output.final_output import OutputSpec
-from orchestrator.rerun.live_tools import LiveTools
 from orchestrator.rerun.recorded import MemoryLog, NoReaders, RecordedSources, RecordedTools
-from orchestrator.rerun.rerun_question import Recorded, agent_of, now_of, recorded_of, searched_by
-from orchestrator.rerun.simulated_tool import SimulatedTools
-from orchestrator.rerun.unrecorded_calls import ToolActor, UnrecordedCalls
+from orchestrator.rerun.rerun_question import Recorded, agent_of, recorded_of, searched_by
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.interruption import Interruption
@@ -47,20 +44,11 @@ async def prepared(parts: Parts, question: WhatIf) -> "Rerun | None":
     searching = agent if question.record is not None else await searched_by(parts, agent, recorded.run)
     model = await parts.models.of(agent.provider)
     credentials = credentials_of(parts.agents, parts.models, agent)
-    played = Meter()
-    actor: ToolActor | None = None
-    if question.unrecorded == "simulate":
-        known = (*recorded.before.runs, recorded.run)
-        actor = SimulatedTools(agent, model, credentials, known, played)
-    elif question.unrecorded == "live":
-        actor = LiveTools(parts.bus, agent, recorded.run, await now_of(parts), question.seconds)
-    return Rerun(parts, question, recorded, agent, searching, model, credentials, actor, played)
+    return Rerun(parts, question, recorded, agent, searching, model, credentials)
 
 
 class Rerun:
-    """With all that it needs at hand. `actor` answers calls that were never recorded, `played` counts what
-    that costs; `searching` knows where the passages are.
-    """
+    """One replay, with all that it needs at hand. `searching` knows where the passages are."""
 
     def __init__(
         self,
@@ -71,17 +59,14 @@ class Rerun:
         searching: AgentConfig,
         model: Model,
         credentials: Credentials,
-        actor: ToolActor | None,
-        played: Meter,
     ) -> None:
         before, run = recorded.before, recorded.run
         self._parts = parts
         self._agent = agent
         self._question = question
-        self._played = played
         self._began = time.perf_counter()
         clock = RunClock(run.requested_at)
-        self._unrecorded = UnrecordedCalls(question.unrecorded, question.harmless, actor)
+        self._tools = RecordedTools(run, clock)
         passages = None if question.record is None else question.passages
         self._sources = RecordedSources(parts.pool, searching, run, passages)
         asked = ask_again(before, run, 1)
@@ -99,7 +84,7 @@ class Rerun:
             replies=Replies(model, agent.provider, credentials, channel, output),
             listings=parts.listings,
             histories=parts.histories,
-            tools=RecordedTools(run, clock, self._unrecorded),
+            tools=self._tools,
             channel=channel,
             clock=clock,
             cost=self._cost,
@@ -125,9 +110,9 @@ class Rerun:
             model=run.model,
             content=run.text,
             rounds=len(run.rounds),
-            calls=self._unrecorded.asked(run),
+            calls=self._tools.calls_of(run),
             sources_missed=self._sources.missed,
-            usage=run.usage + self._cost.unrecorded(run) + self._played.usage,
+            usage=run.usage + self._cost.unrecorded(run),
             ms=round((time.perf_counter() - self._began) * 1000),
         )
 

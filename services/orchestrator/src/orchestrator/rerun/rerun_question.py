@@ -2,19 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import msgspec
 from msgspec.structs import replace
 
-from contracts.replay_messages import NO_VERSION, WhatIf
+from contracts.replay_messages import WhatIf
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.event_store import mapper
 from conversations.event_store.load_budget import count_loaded
-from directory.agents import AgentConfig, AgentSettings
+from directory.agents import AgentConfig
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
-from runtime.postgres import server_time
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -50,14 +48,10 @@ def _folded(conversation_id: str, record: Sequence[msgspec.Raw]) -> Conversation
 
 
 async def agent_of(parts: Parts, question: WhatIf) -> AgentConfig:
-    """Who answers. Raises ModelFailure where there is no such agent, DatabaseUnavailable."""
-    stored = None
-    if question.agent is None or question.agent_version != NO_VERSION:
-        stored = await parts.agents.at_version(question.account_id, question.agent_id, question.agent_version)
-        if stored is None:
-            raise ModelFailure("agent_not_found", "There is no such agent, or no such version of it.")
-    agent = _inline(question, stored) if question.agent is not None else stored
-    assert agent is not None, "without a configuration of its own it is the stored one"
+    """Load the agent that answers. Raises ModelFailure if there is no such agent, DatabaseUnavailable."""
+    agent = await parts.agents.at_version(question.account_id, question.agent_id, question.agent_version)
+    if agent is None:
+        raise ModelFailure("agent_not_found", "There is no such agent, or no such version of it.")
     return replace(
         agent,
         model=question.model or agent.model,
@@ -73,28 +67,3 @@ async def searched_by(parts: Parts, agent: AgentConfig, recorded: Run) -> AgentC
     if answered_by is None or answered_by.retrieval is None:
         return agent
     return replace(agent, retrieval=answered_by.retrieval)
-
-
-async def now_of(parts: Parts) -> str:
-    """The time by Postgres' clock, ISO 8601 UTC. Raises DatabaseUnavailable."""
-    return datetime.fromtimestamp(await server_time(parts.pool), UTC).isoformat()
-
-
-def _inline(question: WhatIf, stored: AgentConfig | None) -> AgentConfig:
-    """The question's configuration. The stored version's key goes to no other place than that version's."""
-    try:
-        settings = msgspec.convert(question.agent, AgentSettings)
-    except msgspec.ValidationError as error:
-        raise ModelFailure("agent_not_found", f"The agent's configuration is none: {error}") from None
-    is_same_place = stored is not None and (stored.provider, stored.base_url) == (
-        settings.provider,
-        settings.base_url,
-    )
-    return AgentConfig(
-        **msgspec.structs.asdict(settings),
-        agent_id=question.agent_id,
-        account_id=question.account_id,
-        version=question.agent_version,
-        created_at="" if stored is None else stored.created_at,
-        sealed_key=stored.sealed_key if stored is not None and is_same_place else None,
-    )

@@ -14,8 +14,8 @@ from contracts.replay_messages import WhatIf, WhatIfAnswered
 from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
+from orchestrator.rerun.recorded import Diverged
 from orchestrator.rerun.rerun import Rerun, prepared
-from orchestrator.rerun.unrecorded_calls import Diverged
 from orchestrator.rpc.stoppable_answers import serving_stoppable
 from orchestrator.run.interruption import Interrupted, Interruption
 from orchestrator.tools.listed_tools import ToolsUnavailable
@@ -40,7 +40,7 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
                 tokens=done.usage.total,
                 ms=done.ms,
             )
-            return _fitting(replace(done, unrecorded=question.unrecorded))
+            return _fitting(done)
 
     async with serving_stoppable(parts.bus.rpc, subjects.WHAT_IF, answer):
         yield
@@ -59,7 +59,8 @@ async def answered(parts: Parts, question: WhatIf, interruption: Interruption) -
         done = _failed(rerun, failure.code, str(failure))
         return replace(done, kind=failure.kind, transient=failure.transient)
     except Diverged as diverged:
-        return replace(_failed(rerun, "diverged", str(diverged)), diverged=diverged.divergence)
+        stopped = _failed(rerun, "diverged", str(diverged))
+        return replace(stopped, outcome="diverged", diverged=diverged.divergence)
     except ToolsUnavailable:
         unlisted = _failed(rerun, "overloaded", "The agent's tools cannot be listed just now.")
         return replace(unlisted, transient=True)
@@ -89,6 +90,5 @@ def _fitting(answer: WhatIfAnswered) -> bytes:
         code="internal_error",
         detail=detail,
         usage=answer.usage,
-        unrecorded=answer.unrecorded,
     )
     return wire.encode(short)

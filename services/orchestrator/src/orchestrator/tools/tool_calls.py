@@ -56,10 +56,7 @@ class ToolInputRequired(msgspec.Struct, frozen=True):
 
 
 class RunToolCalls:
-    """The calls of `run`, as it is when an attempt at it begins. Close it when the run has ended here.
-
-    `no_run`: no log has the run.
-    """
+    """The calls of `run`, as it is when an attempt at it begins. Close it when the run has ended here."""
 
     def __init__(
         self,
@@ -71,14 +68,12 @@ class RunToolCalls:
         *,
         tool_seconds: float = TOOL_SECONDS,
         slack_seconds: float = TOOL_SLACK_SECONDS,
-        no_run: bool = False,
     ) -> None:
         self._queues = bus.queues
         self._traces = bus.traces
         self._agent = agent
         self._most_seconds = {server.name: server.max_call_seconds for server in agent.mcp_servers}
         self._trace_id = run.trace_id
-        self._no_run = no_run
         # An earlier attempt may have requested these, and they may have run.
         self._earlier = {
             call.call_id for each in run.rounds for call in each.calls if call.may_run_since[0] < run.attempt
@@ -150,7 +145,6 @@ class RunToolCalls:
                 leg=call.leg,
                 responses=call.responses,
                 request_state=call.request_state,
-                no_run=self._no_run,
             )
         failpoints.reach("orchestrator-before-tool-request")
         await self._send()

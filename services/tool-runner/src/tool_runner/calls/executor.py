@@ -65,9 +65,8 @@ class Executor:
 
         Raises ToolFailed, DatabaseUnavailable.
         """
-        run = None if request.no_run else request.trace_id
         for config in await self._agents.servers(
-            request.account_id, request.agent_id, request.agent_version, run
+            request.account_id, request.agent_id, request.agent_version, request.trace_id
         ):
             if config.name == request.server and is_allowed(config, request.tool):
                 return self._servers.get(request.account_id, config)
