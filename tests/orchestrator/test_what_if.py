@@ -166,8 +166,9 @@ async def test_what_cannot_be_replayed_is_said(working: World, tools: Toolbox) -
     working.will(fails(401, "authentication_error"))
     refused = await again(working, first)
     assert (refused.outcome, refused.code, refused.content) == ("failed", "provider_error", "")
+    called = await recorded(working, asks(_FIND), says("Yes."), mcp_servers=SHOP)
     working.will(asks(_FIND), breaks("Let me", how="hang"))
-    late = await again(working, first, seconds=0.7)
+    late = await again(working, called, seconds=0.7)
     assert (late.outcome, late.code) == ("failed", "deadline_exceeded")
     assert [call.name for call in late.calls] == ["find"]
     assert late.usage.total > 15  # of the reply that hangs too
