@@ -43,7 +43,7 @@ from ops.replay import rebuild_command
 from ops.replay.what_if_command import print_runs
 from ops.status.figures import Lag, LoggedError, QueueStatus, SystemFigures
 from ops.status.status_command import ServiceStatus, State, Status, show
-from webhooks.outbox import EndpointFigures
+from webhooks.delivery_queue import EndpointFigures
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (80, 120, None)

@@ -93,7 +93,6 @@ ROLES: dict[str, Role | None] = {
     "GET /webhooks/{endpoint_id}": Role.VIEWER,
     "POST /webhooks/{endpoint_id}/switch": Role.OPERATOR,
     "POST /webhooks/{endpoint_id}/deliveries/{delivery_id}/resend": Role.OPERATOR,
-    "POST /webhooks/{endpoint_id}/replay": Role.OPERATOR,
     "GET /audit": Role.OWNER,
     "GET /health": Role.VIEWER,
 }

@@ -14,7 +14,6 @@ from conversations.event_store.store import ConversationStore, open_store
 from conversations.leases.waiting_line import WaitingLine
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from tests.conversations.postgres_server import PostgresServer
-from webhooks.outbox import changing
 
 _CRASHES = 3
 _WRITERS = 12
@@ -103,13 +102,7 @@ async def _leave(_: str, pool: Pool) -> None:
     await WaitingLine(pool, "worker").leave("a")
 
 
-async def _change(_: str, pool: Pool) -> None:
-    async with changing(pool) as (conn, notify):
-        await conn.execute("DELETE FROM waiting_line")
-        notify("endpoint")
-
-
-@pytest.mark.parametrize("durable", [_append, _leave, _change])
+@pytest.mark.parametrize("durable", [_append, _leave])
 async def test_a_commit_that_waits_for_the_standby_holds_up_no_notification_and_no_other_append(
     frail_postgres: PostgresServer, durable: Callable[[str, Pool], Coroutine[Any, Any, None]]
 ) -> None:

@@ -11,7 +11,6 @@ from console.settings import ConsoleSettings
 from gateway.settings import Settings as GatewaySettings
 from mcp_demo.__main__ import McpDemoSettings
 from model_demo.__main__ import ModelDemoSettings
-from notifier.settings import Settings as NotifierSettings
 from ops.prepare import DatabaseSettings
 from orchestrator.settings import Settings as OrchestratorSettings
 from projector.settings import Settings as ProjectorSettings
@@ -24,7 +23,6 @@ SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "orchestrator": OrchestratorSettings,
     "tool_runner": ToolRunnerSettings,
     "projector": ProjectorSettings,
-    "notifier": NotifierSettings,
     "console": ConsoleSettings,
     "mcp_demo": McpDemoSettings,
     "model_demo": ModelDemoSettings,

@@ -155,11 +155,11 @@ async def test_a_gateway_that_is_frozen_next_to_another_is_a_process_down(rig: R
 async def test_a_process_without_processor_time_has_a_late_event_loop(rig: Rig) -> None:
     async def deprive() -> None:
         for _ in range(3):
-            with rig.stopped("notifier-1"):
+            with rig.stopped("projector-1"):
                 await asyncio.sleep(0.7)
             await asyncio.sleep(0.2)
 
-    await rig.fires("AgentchatEventLoopLate", deprive, job="notifier")
+    await rig.fires("AgentchatEventLoopLate", deprive, job="projector")
 
 
 async def test_a_provider_that_fails_is_reported_by_name_and_its_callers_get_a_5xx(rig: Rig) -> None:

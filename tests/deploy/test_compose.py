@@ -20,7 +20,6 @@ OURS = {
     "orchestrator",
     "tool-runner",
     "projector",
-    "notifier",
     "console",
 }
 

@@ -40,7 +40,6 @@ def test_each_service_has_its_own_login_at_each_server_that_it_needs(folder: Pat
         assert users.user_of(address) == user
         password = address.split("@")[0].rpartition(":")[2]
         assert f'user: "{user}", password: "{password}"' in nats
-    assert not (folder / "notifier-nats-url").exists()
 
 
 def test_certificates_are_valid_for_the_servers_names_and_pair_with_their_keys(folder: Path) -> None:

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 _NATS = ("nats-1", "nats-2", "nats-3")
-_SERVICES = ("projector", "notifier", "tool-runner", "orchestrator", "gateway")
+_SERVICES = ("projector", "tool-runner", "orchestrator", "gateway")
 _DATA = "/var/lib/postgresql/18/docker"
 _PROVISION = """
 import asyncio, pathlib

@@ -91,7 +91,7 @@ async def test_the_system_runs_from_wheels_and_answers_the_client_that_stands_al
     needed = {"anyio", "certifi", "h11", "httpcore", "httpx", "idna", "msgspec", "typing-extensions"}
     assert distributions(client) - needed == {"agentchat-client"}
     python = environment(tmp_path / "system", wheels, "agentchat")
-    assert {"agentchat", "agentchat-gateway", "agentchat-notifier"} <= distributions(python)
+    assert {"agentchat", "agentchat-gateway", "agentchat-projector"} <= distributions(python)
     folder = tmp_path / "run"
     folder.mkdir()
     async with up(python, folder) as demo:

@@ -19,7 +19,6 @@ async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStac
     twice = {f"{service}-{number}" for service in services for number in (1, 2)}
     assert set(names) == SERVERS | twice | {
         "projector-1",
-        "notifier-1",
         "console-1",
         "mcp-demo",
         "model-demo",

@@ -11,7 +11,6 @@ from console.settings import ConsoleSettings
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer
 from gateway.settings import Settings as GatewaySettings
-from notifier.settings import Settings as NotifierSettings
 from ops.demo import Demo
 from ops.environment import Environment
 from ops.folder import RunFolder
@@ -52,7 +51,7 @@ def _full(kind: Any, **others: Any) -> msgspec.Struct:
 HOLDERS = [
     *map(
         _filled,
-        (GatewaySettings, OrchestratorSettings, ProjectorSettings, NotifierSettings, ToolRunnerSettings),
+        (GatewaySettings, OrchestratorSettings, ProjectorSettings, ToolRunnerSettings),
     ),
     *map(_filled, (PrepareSettings, UpSettings, ConsoleSettings)),
     Secrets(secret_key=SECRET, api_key=SECRET),

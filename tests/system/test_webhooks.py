@@ -1,4 +1,4 @@
-"""Webhooks on the whole system: from a chat to a receiver, through a killed notifier and a wiped NATS."""
+"""Webhooks on the whole system: from a chat to a receiver, through a killed projector and a wiped NATS."""
 
 import asyncio
 import os
@@ -14,8 +14,8 @@ import pytest
 from standardwebhooks import Webhook
 
 from tests.harness import RunningStack
-from tests.notifier.receiver import Receiver, receiving
 from tests.system.calling import Caller
+from tests.webhooks.receiver import Receiver, receiving
 
 _RECEIVE = Path(__file__).parents[2] / "examples" / "webhooks" / "receive.py"
 
@@ -49,8 +49,8 @@ async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
             tested = await _call(stack, http, "GET", f"/{made['id']}/deliveries/{tested['id']}")
             await asyncio.sleep(0.1)
     assert (tested["status"], tested["attempts"][0]["status"]) == ("delivered", 204)
-    await stack.wait_ready("notifier-1")
-    stack.kill("notifier-1")
+    await stack.wait_ready("projector-1")
+    stack.kill("projector-1")
     answer = await caller.chat("How many of PRD-124 are in stock?")
     _, got = await receiver.until("/hook", 2)
     message = Webhook(made["secret"]).verify(got.body, got.headers)

@@ -18,8 +18,6 @@ from contracts.webhooks import (
     DeliveryStatus,
     EndpointChanges,
     OwnedEndpoint,
-    Replay,
-    ReplayBody,
 )
 from runtime.postgres import Connection
 from webhooks import deliveries as sent
@@ -89,22 +87,6 @@ async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
         delivery = await sent.get(admin.pool, found.account_id, found.id, delivery_id)
         return await sent.resend(
             admin.pool, found.account_id, delivery.id, note=_noting(admin, "resend", found.id)
-        )
-
-
-async def replay(admin: Admin, endpoint_id: str, body: ReplayBody) -> Replay:
-    """Have the events of a range of the log sent again. Raises NotFound, Invalid, Conflict."""
-    found, body = await get(admin, endpoint_id), checked(body)
-    if body.to < body.from_:
-        raise Invalid("to", "must not be below from")
-    with outcomes():
-        return await sent.replay(
-            admin.pool,
-            found.account_id,
-            found.id,
-            body.from_,
-            body.to,
-            note=_noting(admin, "replay", found.id),
         )
 
 

@@ -100,7 +100,6 @@ ROUTES: tuple[Route, ...] = (
     route("PATCH", _ENDPOINT, admin_webhooks.change),
     route("GET", f"{_ENDPOINT}/deliveries", admin_webhooks.deliveries),
     route("POST", f"{_ENDPOINT}/deliveries/{{delivery_id}}/resend", admin_webhooks.resend, status=202),
-    route("POST", f"{_ENDPOINT}/replay", admin_webhooks.replay, status=202),
     route("GET", "/conversations", admin_conversations.page),
     route("GET", "/conversations/search", admin_conversations.search),
     route("GET", "/conversations/deletions", admin_conversations.deletions),

@@ -48,9 +48,6 @@ PORTS = (443, 8443)
 MAX_ENDPOINTS = 50
 """Of one account."""
 
-MAX_REPLAYS = 5
-"""Of one endpoint, under way at a time."""
-
 ROTATION_SECONDS = 24 * 3600
 """A secret that was rotated signs next to the new one for so long."""
 
@@ -259,28 +256,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-Position = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-
-
 class EndpointTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which type of event the test is of."""
 
     type: EventType = "run.completed"
-
-
-class ReplayBody(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"from_": "from"}
-):
-    """The first and the last log position whose events are to be sent again."""
-
-    from_: Position
-    to: Position
-
-
-class Replay(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """A replay that has begun."""
-
-    id: str
-    endpoint_id: str
-    from_: int
-    to: int

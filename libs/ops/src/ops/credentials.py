@@ -29,7 +29,7 @@ def _pair(server: str) -> dict[str, str]:
 
 
 _REPLICATION = "agentchat_replication"
-_OTHER_SERVERS = {"gateway": ("nats", "redis"), "orchestrator": ("nats", "redis"), "notifier": ()}
+_OTHER_SERVERS = {"gateway": ("nats", "redis"), "orchestrator": ("nats", "redis")}
 """Which servers a service needs in addition to Postgres; NATS alone, where it is not listed."""
 
 
@@ -60,7 +60,6 @@ SECRETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "agentchat-orchestrator": _own("orchestrator", "database", "nats", "redis"),
         "agentchat-tool-runner": _own("tool-runner", "database", "nats"),
         "agentchat-projector": _own("projector", "database", "nats", "nats-provisioner"),
-        "agentchat-notifier": _own("notifier", "database"),
         "agentchat-console": _own("console", "database", "nats") | {"admin-token": "admin-token"},
         "agentchat-owner": _own("owner", "database"),
         "agentchat-secret-key": {"secret-key": "secret-key"},

@@ -145,11 +145,11 @@ class Services:
         return self._service("tool_runner", number, env, Rank.TOOL_RUNNER)
 
     def projector(self, number: int) -> Process:
-        return self._service("projector", number, {_PROVISIONER_URL: self._owner.nats}, Rank.PROJECTOR)
-
-    def notifier(self, number: int) -> Process:
-        env = self._keys | {"AGENTCHAT_WEBHOOK_ALLOW": self._allowed["AGENTCHAT_WEBHOOK_ALLOW"]}
-        return self._service("notifier", number, env, Rank.PROJECTOR)
+        env = self._keys | {
+            _PROVISIONER_URL: self._owner.nats,
+            "AGENTCHAT_WEBHOOK_ALLOW": self._allowed["AGENTCHAT_WEBHOOK_ALLOW"],
+        }
+        return self._service("projector", number, env, Rank.PROJECTOR)
 
     def console(self, port: int, watched: tuple[str, ...]) -> Process:
         """Describe the console, which is open to everybody on loopback and watches these services."""
@@ -171,9 +171,7 @@ class Services:
     ) -> Process:
         """Describe a service with its own logins; its health address is its probe if it has no other."""
         urls = self._logins[service]
-        env = env | {_DATABASE_URL: urls.database}
-        if service != "notifier":
-            env[_NATS_URL] = urls.nats
+        env = env | {_DATABASE_URL: urls.database, _NATS_URL: urls.nats}
         if service in _COUNTING_SERVICES:
             env[_REDIS_URL] = urls.redis
         health_port = free_port(env.get("AGENTCHAT_HOST", LOOPBACK))

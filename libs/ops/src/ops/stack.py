@@ -131,7 +131,6 @@ def describe(
         services.demo_server("mcp-demo", "AGENTCHAT_MCP_PORT", mcp_port),
         services.demo_server("model-demo", "AGENTCHAT_MODEL_PORT", model_port),
         *map(services.projector, range(1, counts.projectors + 1)),
-        services.notifier(1),
         *map(services.tool_runner, range(1, counts.tool_runners + 1)),
         *map(services.orchestrator, range(1, counts.orchestrators + 1)),
         *(services.gateway(number, port) for number, port in enumerate(gateway_ports, 1)),

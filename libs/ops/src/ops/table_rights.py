@@ -24,7 +24,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "gateway": _READ,
         "orchestrator": _APPEND,
         "projector": _READ,
-        "notifier": _READ,
     },
     "readable_conversation_events": {},  # a view for operators, by the eventsourcing library
     "log_timelines": {"projector": _READ},  # a trigger writes it
@@ -39,7 +38,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "gateway": _READ,
         "orchestrator": _READ,
         "projector": _READ,
-        "notifier": _READ,
     },
     "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     # Runs.
@@ -80,12 +78,10 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     # Webhooks.
     "webhook_endpoints": {
         "gateway": _WRITE,
-        "projector": "SELECT, UPDATE (leased_until)",  # it locks rows, which needs a right to update
-        "notifier": "SELECT, UPDATE",
+        "projector": "SELECT, UPDATE",
     },
-    "webhook_cursors": {"gateway": _APPEND, "notifier": "SELECT, UPDATE, DELETE"},
-    "webhook_deliveries": {"gateway": "SELECT, INSERT, UPDATE", "projector": _WRITE, "notifier": _WRITE},
-    "webhook_position": {"gateway": _READ, "projector": "SELECT, UPDATE", "notifier": _READ},
+    "webhook_deliveries": {"gateway": "SELECT, INSERT, UPDATE", "projector": _WRITE},
+    "webhook_position": {"gateway": _READ, "projector": "SELECT, UPDATE"},
     # Knowledge.
     "knowledge_bases": {"gateway": _WRITE, "orchestrator": _READ},
     "documents": {"gateway": _WRITE, "orchestrator": _READ},
@@ -106,7 +102,7 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
 The console reads what a gateway reads, and serves the same administration.
 """
 
-READERS: tuple[Service, ...] = ("gateway", "projector", "notifier", "console")
+READERS: tuple[Service, ...] = ("gateway", "projector", "console")
 """They follow the log, or begin a follower; operators do too."""
 
 

@@ -192,11 +192,11 @@ LAG = Gauge(
 WAITING_LINE = Gauge("agentchat_runs_in_line", "Runs that wait for an earlier one of their conversation.")
 APPROVALS = Gauge("agentchat_approvals_waiting", "Runs that wait for a person's decision.")
 
-# Notifier.
+# Webhooks, of the projector that leads.
 ATTEMPTS = Counter("agentchat_webhooks_attempts_total", "Attempts at deliveries, by outcome.", ["outcome"])
 EVENTS_BEHIND = Gauge(
     "agentchat_webhooks_events_behind",
-    "Events of the log from the oldest that an endpoint has not been sent, of the endpoint furthest behind.",
+    "Deliveries that wait for their first attempt, of endpoints that do not fail.",
     ["worker"],
 )
 ENDPOINTS_FAILING = Gauge(

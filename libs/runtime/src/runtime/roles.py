@@ -6,14 +6,13 @@ nothing, and there is no other role that it could go back to. What each may do s
 
 from typing import Literal, TypeAlias
 
-Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "notifier", "console"]
+Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "console"]
 
 SERVICES: tuple[Service, ...] = (
     "gateway",
     "orchestrator",
     "tool_runner",
     "projector",
-    "notifier",
     "console",
 )
 

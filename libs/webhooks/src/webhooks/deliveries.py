@@ -1,4 +1,4 @@
-"""An account's deliveries: listed, and sent again: one, a range of the log, or a test."""
+"""An account's deliveries: listed, and sent again, or sent as a test."""
 
 import re
 from typing import Any, LiteralString
@@ -9,7 +9,6 @@ from contracts.admin_errors import Conflict, NotFound
 from contracts.examples import CONVERSATION, TRACE
 from contracts.ids import new_id
 from contracts.webhooks import (
-    MAX_REPLAYS,
     ApprovalData,
     ConversationData,
     Delivery,
@@ -17,15 +16,14 @@ from contracts.webhooks import (
     Endpoint,
     EndpointData,
     EventType,
-    Replay,
     RunData,
     message_id,
 )
 from runtime.postgres import Connection, Pool, connection
 from webhooks import endpoints
+from webhooks.bodies import complete_body, text_of
+from webhooks.delivery_queue import INSERT_READY
 from webhooks.endpoints import Note
-from webhooks.notices import complete_body, text_of
-from webhooks.outbox import changing
 
 _ID = re.compile(r"msg_[0-9a-f]{32}\Z")
 _DISABLED = "the endpoint is disabled; enable it first"
@@ -61,16 +59,15 @@ async def get(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -
 
 
 async def resend(pool: Pool, account_id: str, delivery_id: str, *, note: Note | None = None) -> Delivery:
-    """Have it sent at once, under its own id, and again as the first time where that fails.
+    """Have it sent at once, under its own id; what was erased stays unsent.
 
     `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
     """
-    async with changing(pool) as (conn, notify):
+    async with connection(pool) as conn, conn.transaction():
         endpoint_id = await _endpoint_of(conn, account_id, delivery_id)
         await _enabled(conn, account_id, endpoint_id)
         await conn.execute(_RESEND, [delivery_id])
         await _send_now(conn, endpoint_id)
-        notify(endpoint_id)
         delivery = await _present(conn, endpoint_id, delivery_id)
         if note is not None:
             await note(conn, None, delivery)
@@ -79,37 +76,15 @@ async def resend(pool: Pool, account_id: str, delivery_id: str, *, note: Note | 
 
 async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
     """Have an example of an event sent at once. Raises NotFound, Conflict, DatabaseUnavailable."""
-    async with changing(pool) as (conn, notify):
+    async with connection(pool) as conn, conn.transaction():
         found = await _enabled(conn, account_id, endpoint_id)
         delivery_id = message_id(found.id, new_id())
         row = await (await conn.execute("SELECT clock_timestamp()")).fetchone()
         assert row is not None, "SELECT without FROM gives one row"
         body = complete_body(delivery_id, type_, text_of(row[0]), _example(type_, found))
-        await conn.execute(_INSERT_TEST, [delivery_id, found.id, type_, body.decode()])
+        await conn.execute(INSERT_READY, [delivery_id, found.id, type_, body.decode()])
         await _send_now(conn, found.id)
-        notify(found.id)
         return await _present(conn, found.id, delivery_id)
-
-
-async def replay(
-    pool: Pool, account_id: str, endpoint_id: str, first: int, last: int, *, note: Note | None = None
-) -> Replay:
-    """Have the events of these positions sent again, next to new ones. It ends at the end of the log.
-
-    `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
-    """
-    async with changing(pool) as (conn, notify):
-        found = await _enabled(conn, account_id, endpoint_id)
-        row = await (await conn.execute(_REPLAYS, [found.id])).fetchone()
-        if row is None or row[0] >= MAX_REPLAYS:
-            raise Conflict(f"{MAX_REPLAYS} replays of the endpoint are under way, the most that it may have")
-        replay_id = new_id()
-        await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])
-        notify(found.id)
-        begun = Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
-        if note is not None:
-            await note(conn, None, begun)
-    return begun
 
 
 async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
@@ -180,18 +155,8 @@ SELECT endpoint_id FROM webhook_deliveries JOIN webhook_endpoints USING (endpoin
 """
 
 _RESEND = """
-UPDATE webhook_deliveries SET status = 'waiting', tries = 0, next_attempt_at = clock_timestamp()
+UPDATE webhook_deliveries
+   SET status = CASE WHEN body IS NULL THEN 'erased' ELSE 'waiting' END, tries = 0,
+       next_attempt_at = CASE WHEN body IS NOT NULL THEN clock_timestamp() END
  WHERE delivery_id = %s
-"""
-
-_INSERT_TEST = """
-INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, body, status, next_attempt_at)
-VALUES (%s, %s, %s, %s, 'waiting', clock_timestamp())
-"""
-
-_REPLAYS = "SELECT count(*) FROM webhook_cursors WHERE endpoint_id = %s AND until IS NOT NULL AND resend"
-
-_INSERT_REPLAY = """
-INSERT INTO webhook_cursors (cursor_id, endpoint_id, position, until)
-VALUES (%s, %s, %s, least(%s, (SELECT coalesce(max(notification_id), 0) FROM conversation_events)))
 """

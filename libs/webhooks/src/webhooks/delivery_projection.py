@@ -1,59 +1,82 @@
-"""Inserts a row for each delivery: of what is appended to the log, and of ranges, replayed or missed.
+"""Inserts a row with its body for each event of the log that an endpoint wants.
 
-A row has no body: that is made from the log at each attempt. Its id follows from event and endpoint, so that
-to insert it again changes nothing, and two who read the same page do no harm.
+The id of a row follows from its event and endpoint, so inserting it again changes nothing. Rows are inserted
+for disabled endpoints too: they wait until the endpoint is enabled, for 30 days at most.
 """
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from contracts import wire
-from contracts.webhooks import EventType
+from contracts.webhooks import EventType, Payload, message_id
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.owners import Owners
 from conversations.projections import follower
 from runtime.logs import get_logger
-from runtime.postgres import Pool, connection
-from webhooks.notices import OTHERS, WANTED, notice_of
-from webhooks.outbox import notify
+from runtime.postgres import Connection, Pool, connection
+from webhooks import delivery_queue
+from webhooks.bodies import OTHERS, WANTED, Notice, needs_reply, notice_of, reply_of, rest_of, with_id
 
 BATCH = follower.BATCH
 """That of the read models, which read the same pages."""
 
-ROOM = 1000
-"""A range waits while its endpoint has so many deliveries to come: they are sent in the order of the rows, so
-what happens meanwhile is not held up by more than this, and of an endpoint that fails the log is the queue.
-"""
-
-_RANGES_AT_ONCE = 4
-_RANGE_BATCH = 1000
 _STORE_SECONDS = 1.0
 _SECONDS = 10.0
 
+_Version = tuple[str, int]
+"""A conversation, and a version of it."""
 
-class NoticeRow(msgspec.Struct, frozen=True):
-    """A notice, and the account of its conversation."""
+
+class _Listener(msgspec.Struct, frozen=True, array_like=True):
+    """An endpoint of an account that has events in a page."""
 
     account_id: str
+    endpoint_id: str
+    events: tuple[EventType, ...]
+    payload: Payload
+    begins_after: int
+
+
+class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery to insert."""
+
+    id: str
+    endpoint_id: str
     type: EventType
     position: int
+    conversation_id: str
+    body: str
 
 
 class DeliveryProjection:
-    """Follows the log. Its position is stored once a second; after a kill it begins again from there."""
+    """Follows the log. Its position is stored once a second; after a kill it begins again from there.
 
-    def __init__(self, pool: Pool, log: Log) -> None:
+    `on_inserted` is called when there is something to send, `on_erased` with the conversations of which
+    nothing may be sent any more.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        log: Log,
+        *,
+        on_inserted: Callable[[], None] = lambda: None,
+        on_erased: Callable[[Collection[str]], None] = lambda _: None,
+    ) -> None:
         self._pool = pool
         self._log = log
+        self._on_inserted = on_inserted
+        self._on_erased = on_erased
         self._owners = Owners(log)
         self._position: int | None = None
         self._stored = (0, 0.0)  # the position, when
 
     def begin_again(self) -> None:
-        """Another process may have followed the log meanwhile."""
+        """Read the stored position again: another process may have followed the log meanwhile."""
         self._position = None
 
     async def step(self) -> int:
@@ -67,10 +90,8 @@ class DeliveryProjection:
         entries = await self._log.read(position, BATCH, without=OTHERS)
         if entries:
             position = entries[-1].position
-            if rows := await _notice_rows(entries, self._owners):
-                async with connection(self._pool, seconds=_SECONDS) as conn:
-                    if (await conn.execute(_FOLLOW, {"rows": _json(rows)})).rowcount:
-                        await notify(conn, "")
+            if notices := await self._notices(entries):
+                await self._insert(notices)
         stored, at = self._stored
         if position != stored and time.monotonic() - at > _STORE_SECONDS:
             async with connection(self._pool) as conn:
@@ -85,111 +106,106 @@ class DeliveryProjection:
         assert row is not None, "a migration has inserted it"
         return int(row[0])
 
+    async def _notices(self, entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:
+        """Return the events of a page that endpoints can be sent, with their accounts."""
+        wanted = [entry for entry in entries if entry.topic in WANTED]
+        accounts = await self._owners.of(wanted) if wanted else {}
+        notices = []
+        for entry in wanted:
+            account_id = accounts.get(entry.conversation_id)
+            try:
+                notice = notice_of(entry.position, entry.conversation_id, entry.version, entry.event)
+            except UnreadableEvent as error:
+                logger = get_logger("webhooks.delivery_projection")
+                logger.warning("event_skipped", position=entry.position, reason=str(error))
+                continue
+            if notice is not None and account_id is not None:
+                notices.append((account_id, notice))
+        return notices
 
-class _Range(msgspec.Struct, frozen=True):
-    """Positions in (position, until] of one endpoint; `until` None is the end of the log now.
+    async def _insert(self, notices: Sequence[tuple[str, Notice]]) -> None:
+        async with connection(self._pool, seconds=_SECONDS) as conn:
+            listeners = await _listeners(conn, {account_id for account_id, _ in notices})
+            wanted = [
+                (listener, notice)
+                for account_id, notice in notices
+                for listener in listeners.get(account_id, ())
+                if notice.type in listener.events and notice.position > listener.begins_after
+            ]
+            rows = await self._rows(wanted)
+            erased = [each.conversation_id for _, each in notices if each.type == "conversation.deleted"]
+            async with conn.transaction():
+                if rows:
+                    await conn.execute(_INSERT, [wire.encode(rows).decode()])
+                if erased and listeners:
+                    await delivery_queue.erase(conn, erased)
+        if erased:
+            self._on_erased(erased)
+        if rows:
+            self._on_inserted()
 
-    With `resend` what was delivered is sent again.
-    """
+    async def _rows(self, wanted: Sequence[tuple[_Listener, Notice]]) -> list[DeliveryRow]:
+        versions = {
+            (notice.conversation_id, notice.version - 1)
+            for listener, notice in wanted
+            if needs_reply(notice, listener.payload)
+        }
+        replies = await self._replies(versions) if versions else {}
+        rests: dict[tuple[int, Payload], bytes] = {}
+        rows = []
+        for listener, notice in wanted:
+            key = notice.position, listener.payload
+            if key not in rests:
+                rests[key] = self._rest(notice, listener.payload, replies)
+            delivery_id = message_id(listener.endpoint_id, str(notice.position))
+            row = DeliveryRow(
+                id=delivery_id,
+                endpoint_id=listener.endpoint_id,
+                type=notice.type,
+                position=notice.position,
+                conversation_id=notice.conversation_id,
+                body=with_id(delivery_id, rests[key]).decode(),
+            )
+            rows.append(row)
+        return rows
 
-    id: str
-    endpoint_id: str
-    account_id: str
-    events: list[EventType]
-    position: int
-    until: int | None
-    resend: bool
+    async def _replies(self, versions: set[_Version]) -> dict[_Version, LogEntry]:
+        """Return the events right before the ends of runs, which are their replies."""
+        entries = await self._log.at_versions(versions)
+        return {(entry.conversation_id, entry.version): entry for entry in entries}
 
-
-async def insert_ranges(pool: Pool, log: Log, owners: Owners) -> bool:
-    """Insert the rows of a page of some ranges whose endpoints have room; False where there is none.
-
-    Safe next to others: a page is inserted by who moves the range's position. Raises DatabaseUnavailable.
-    """
-    async with connection(pool) as conn:
-        rows = await (await conn.execute(_RANGES, [ROOM, ROOM, _RANGES_AT_ONCE])).fetchall()
-    for row in rows:
-        await _insert_page(pool, log, owners, _Range(*row))
-    return bool(rows)
-
-
-async def _insert_page(pool: Pool, log: Log, owners: Owners, found: _Range) -> None:
-    # Read after the endpoint was enabled: the projection inserts what is appended from then on.
-    until = found.until if found.until is not None else await log.head()
-    settled = min(until, await log.settled())  # an append under way may yet come below the end
-    entries = await log.read(found.position, _RANGE_BATCH, without=OTHERS, until=settled)
-    end = entries[-1].position if entries else max(settled, found.position)
-    rows = [
-        row
-        for row in await _notice_rows(entries, owners)
-        if row.account_id == found.account_id and row.type in found.events
-    ]
-    moved = {"id": found.id, "before": found.position, "position": end, "until": until}
-    async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
-        await conn.execute(_FOLLOW_RANGE, {**moved, "rows": _json(rows), "resend": found.resend})
-        if end >= until:
-            await conn.execute("DELETE FROM webhook_cursors WHERE cursor_id = %s", [found.id])
-
-
-async def _notice_rows(entries: Sequence[LogEntry], owners: Owners) -> list[NoticeRow]:
-    wanted = [entry for entry in entries if entry.topic in WANTED]
-    accounts = await owners.of(wanted) if wanted else {}
-    rows = []
-    for entry in wanted:
-        account_id = accounts.get(entry.conversation_id)
-        try:
-            notice = notice_of(entry.position, entry.conversation_id, entry.version, entry.event)
-        except UnreadableEvent as error:
-            logger = get_logger("webhooks.delivery_projection")
-            logger.warning("event_skipped", position=entry.position, reason=str(error))
-            continue
-        if notice is not None and account_id is not None:
-            rows.append(NoticeRow(account_id, notice.type, notice.position))
-    return rows
+    def _rest(self, notice: Notice, payload: Payload, replies: dict[_Version, LogEntry]) -> bytes:
+        entry = replies.get((notice.conversation_id, notice.version - 1))
+        reply = None
+        if entry is not None and needs_reply(notice, payload):
+            with contextlib.suppress(UnreadableEvent):
+                reply = reply_of(notice.conversation_id, notice.event.trace_id, entry.event)
+        return rest_of(notice, payload, reply)
 
 
-def _json(rows: Sequence[NoticeRow]) -> str:
-    return wire.encode(rows).decode()
+async def _listeners(conn: Connection, account_ids: Collection[str]) -> dict[str, list[_Listener]]:
+    found: dict[str, list[_Listener]] = {}
+    for row in await (await conn.execute(_LISTENERS, [list(account_ids)])).fetchall():
+        listener = msgspec.convert(row, _Listener)
+        found.setdefault(listener.account_id, []).append(listener)
+    return found
 
 
-# The id is `contracts.webhooks.message_id`. An endpoint that is deleted at the same time is passed over.
-_INSERT = """
-INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, position, status, next_attempt_at)
-SELECT 'msg_' || left(encode(sha256(convert_to(e.endpoint_id || ' ' || r.position, 'UTF8')), 'hex'), 32),
-       e.endpoint_id, r.type, r.position, 'waiting', clock_timestamp()
-  FROM jsonb_to_recordset(%(rows)s) AS r (account_id text, type text, position bigint)
-  JOIN webhook_endpoints e ON e.account_id = r.account_id
+_LISTENERS = """
+SELECT account_id, endpoint_id, events, payload, begins_after FROM webhook_endpoints
+ WHERE account_id = ANY(%s)
 """
 
-_FOLLOW = f"""{_INSERT}
- WHERE r.type = ANY(e.events) AND e.disabled_at IS NULL AND r.position > e.begins_after
+# An endpoint that is deleted at the same time is passed over.
+_INSERT = """
+INSERT INTO webhook_deliveries
+       (delivery_id, endpoint_id, type, position, conversation_id, body, status, next_attempt_at)
+SELECT r.id, e.endpoint_id, r.type, r.position, r.conversation_id, r.body, 'waiting', clock_timestamp()
+  FROM jsonb_to_recordset(%s) AS r
+       (id text, endpoint_id text, type text, position bigint, conversation_id text, body text)
+  JOIN webhook_endpoints e USING (endpoint_id)
  ORDER BY r.position FOR KEY SHARE OF e
 ON CONFLICT (delivery_id) DO NOTHING
 """
 
-_FOLLOW_RANGE = f"""
-WITH moved AS (
-    UPDATE webhook_cursors SET position = %(position)s, until = %(until)s
-     WHERE cursor_id = %(id)s AND position = %(before)s RETURNING endpoint_id
-)
-{_INSERT}  JOIN moved USING (endpoint_id)
- ORDER BY r.position FOR KEY SHARE OF e
-ON CONFLICT (delivery_id) DO UPDATE
-   SET status = 'waiting', tries = 0, next_attempt_at = excluded.next_attempt_at WHERE %(resend)s
-"""  # noqa: S608 - our own parts
-
 _STORE = "UPDATE webhook_position SET position = %s"
-
-# One of an account, so that none waits for another's.
-_RANGES = """
-SELECT * FROM (
-    SELECT DISTINCT ON (account_id)
-           cursor_id, e.endpoint_id, account_id, events, position, until, resend
-      FROM webhook_cursors c JOIN webhook_endpoints e USING (endpoint_id)
-     WHERE cursor_id <> e.endpoint_id AND disabled_at IS NULL
-       AND (SELECT count(*) FROM (
-               SELECT FROM webhook_deliveries d
-                WHERE d.endpoint_id = e.endpoint_id AND next_attempt_at IS NOT NULL LIMIT %s) AS waiting) < %s
-     ORDER BY account_id, random()
-) AS ranges ORDER BY random() LIMIT %s
-"""

@@ -24,7 +24,6 @@ from directory.secrets import Sealer
 from net_guard import Guard
 from net_guard.addresses import judge_url
 from runtime.postgres import Connection, Pool, connection
-from webhooks.outbox import changing
 
 _SECRET_BYTES = 32
 
@@ -55,7 +54,7 @@ async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) 
     """Create an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
     endpoint_id, secret = new_id(), _new_secret()
     sealed = sealer.seal(secret, owner=seal_owner(account_id, endpoint_id))
-    async with changing(pool) as (conn, notify):
+    async with connection(pool) as conn, conn.transaction():
         # Requests that create one at the same time take turns, so that the bound is exact.
         await conn.execute("SELECT FROM accounts WHERE account_id = %s FOR NO KEY UPDATE", [account_id])
         row = await (await conn.execute(_COUNT, [account_id])).fetchone()
@@ -63,7 +62,6 @@ async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) 
             raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, the most that it may have")
         given = {"id": endpoint_id, "account": account_id, "secret": sealed, "last4": secret[-4:]}
         await conn.execute(_INSERT, {**given, **asdict(new), "events": _distinct(new.events)})
-        notify(endpoint_id)
         made = await _present(conn, account_id, endpoint_id)
     return IssuedEndpoint(**asdict(made), secret=secret)
 
@@ -103,20 +101,18 @@ async def get(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
 async def change(
     pool: Pool, account_id: str, endpoint_id: str, changes: EndpointChanges, *, note: Note | None = None
 ) -> Endpoint:
-    """Change what is given. An endpoint that is enabled again has no failures.
+    """Change what is given. An endpoint that is enabled again has no failures, and gets what waits for it.
 
-    A trigger notes where it stopped, and has what it missed inserted. `note` writes to the same transaction
-    how it was and is. Raises NotFound, DatabaseUnavailable.
+    `note` writes to the same transaction how it was and is. Raises NotFound, DatabaseUnavailable.
     """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
-    async with changing(pool) as (conn, notify):
+    async with connection(pool) as conn, conn.transaction():
         present = await _present(conn, account_id, endpoint_id, lock=True)
         wanted = {**asdict(present), **given}
         wanted["events"] = _distinct(wanted["events"])
         await conn.execute(_UPDATE, {name: wanted[name] for name in ("id", "url", "events", "payload")})
         if wanted["disabled"] != present.disabled:
             await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
-        notify(present.id)
         changed = await _present(conn, account_id, present.id)
         if note is not None:
             await note(conn, present, changed)
@@ -125,20 +121,18 @@ async def change(
 
 async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
     """Delete it with its deliveries. Raises NotFound, DatabaseUnavailable."""
-    async with changing(pool) as (conn, notify):
+    async with connection(pool) as conn, conn.transaction():
         found = await _present(conn, account_id, endpoint_id, lock=True)
         await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
-        notify(found.id)
 
 
 async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
     """Give it a new secret; the old one signs next to it for a day. Raises NotFound, DatabaseUnavailable."""
     secret = _new_secret()
-    async with changing(pool) as (conn, notify):
+    async with connection(pool) as conn, conn.transaction():
         found = await _present(conn, account_id, endpoint_id, lock=True)
         sealed = sealer.seal(secret, owner=seal_owner(account_id, found.id))
         await conn.execute(_ROTATE, [ROTATION_SECONDS, sealed, secret[-4:], found.id])
-        notify(found.id)
         rotated = await _present(conn, account_id, found.id)
     return IssuedEndpoint(**asdict(rotated), secret=secret)
 
@@ -204,15 +198,10 @@ _PAGE = f"""{_SHOWN} WHERE account_id = %(account)s AND e.endpoint_id > %(after)
  ORDER BY e.endpoint_id LIMIT %(limit)s"""
 _COUNT = "SELECT count(*) FROM webhook_endpoints WHERE account_id = %s"
 
-# The cursor is what release 0.9.0 shows an endpoint by.
 _INSERT = """
-WITH created AS (
-    INSERT INTO webhook_endpoints
-           (endpoint_id, account_id, url, events, payload, secret, secret_last4, begins_after)
-    VALUES (%(id)s, %(account)s, %(url)s, %(events)s, %(payload)s, %(secret)s, %(last4)s, settled_position())
-    RETURNING endpoint_id, begins_after
-)
-INSERT INTO webhook_cursors (cursor_id, endpoint_id, position) SELECT endpoint_id, * FROM created
+INSERT INTO webhook_endpoints
+       (endpoint_id, account_id, url, events, payload, secret, secret_last4, begins_after)
+VALUES (%(id)s, %(account)s, %(url)s, %(events)s, %(payload)s, %(secret)s, %(last4)s, settled_position())
 """
 
 _UPDATE = """

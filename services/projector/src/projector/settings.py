@@ -4,20 +4,39 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from contracts.webhooks import PORTS
+from directory.secrets import Sealer, sealer_of
+from net_guard import Guard
+from net_guard.guard import guard_of
 from runtime.settings import ServiceSettings, Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):
-    """All of it."""
+    """`webhook_allow` lists host:port pairs that webhook endpoints may have though they are not
+    public, or not https.
+    """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
     nats_provisioner_url: Annotated[str | None, Setting("AGENTCHAT_NATS_PROVISIONER_URL", secret=True)] = None
     """Of the user who may make streams, where `nats_url` has one who may not."""
     nats_replicas: Annotated[Literal[1, 3, 5], Setting("AGENTCHAT_NATS_REPLICAS")] = 1
+    secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
+    webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def sealer(self) -> Sealer:
+        """Return what opens the secrets of endpoints. Raises SettingsError."""
+        return sealer_of(self.secret_key, self.previous_secret_keys)
+
+    def webhook_guard(self) -> Guard:
+        """Return what judges the addresses of endpoints. Raises SettingsError."""
+        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)

@@ -27,7 +27,8 @@ from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
 from runtime.worker import until_stopped
-from webhooks import delivery_projection, outbox
+from webhooks import delivery_projection, delivery_queue
+from webhooks.sender import DeliverySender
 
 _CONNECTIONS = 6
 _MEASURE_SECONDS = 3.0
@@ -44,7 +45,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
         # All that it commits is done again, should the server lose it (decision 46).
         open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
     ):
-        projector = Projector(settings.database_url, name, bus, pool)
+        projector = Projector(settings, name, bus, pool)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
             await until_stopped(stop, projector.run)
@@ -66,7 +67,8 @@ async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> A
 class Projector:
     """The readers of the log and the sweeper: one process does the work, others stand by."""
 
-    def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool) -> None:
+    def __init__(self, settings: Settings, name: str, bus: Bus, pool: Pool) -> None:
+        database_url = settings.database_url
         self._log = log = SharedLog(pool)
         self._pool = pool
         self._follower = Follower(pool, log, PROJECTIONS)
@@ -88,13 +90,16 @@ class Projector:
             ),
             LogFollower(
                 "old deliveries",
-                partial(outbox.delete_old, pool, _OLD_DELIVERIES_BATCH),
+                partial(delivery_queue.delete_old, pool, _OLD_DELIVERIES_BATCH),
                 _OLD_DELIVERIES_BATCH,
                 poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
             ),
         )
         self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
-        self._deliveries = delivery_projection.DeliveryProjection(pool, log)
+        self._sender = DeliverySender(pool, settings.sealer(), settings.webhook_guard(), name)
+        self._deliveries = delivery_projection.DeliveryProjection(
+            pool, log, on_inserted=self._sender.wake, on_erased=self._sender.forget
+        )
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
             LogFollower("events feed", self._feed.step, feed_publisher.BATCH),
@@ -120,6 +125,7 @@ class Projector:
             for following in (*self._followings, *others):
                 tasks.create_task(following.run())
             tasks.create_task(self._sweeper.run())
+            tasks.create_task(self._sender.run())
             tasks.create_task(self._measuring())
 
     async def _measuring(self) -> None:

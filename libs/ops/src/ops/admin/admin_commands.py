@@ -177,7 +177,6 @@ GROUPS: dict[str, Group] = {
             **_switch(f"PATCH {_ENDPOINT}", "Send it nothing until it is enabled."),
             "deliveries": Command(route=f"GET {_ENDPOINT}/deliveries", most=20),
             "resend": Command(route=f"POST {_ENDPOINT}/deliveries/{{delivery_id}}/resend"),
-            "replay": Command(route=f"POST {_ENDPOINT}/replay"),
         },
     ),
     "conversations": Group(

@@ -21,8 +21,8 @@ from ops.errors import StackError
 from ops.folder import RunFolder
 from ops.stack_report import readable
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool
-from webhooks import outbox
-from webhooks.outbox import EndpointFigures
+from webhooks import delivery_queue
+from webhooks.delivery_queue import EndpointFigures
 
 _SECONDS = 5.0
 _QUEUES: tuple[Queue, ...] = ("REQUESTS", "TOOLS")
@@ -111,7 +111,7 @@ async def _ask_database(pool: Pool, figures: SystemFigures) -> int:
         for each in await read_models(pool)
     ]
     figures.projector = await leading_projector(pool)
-    figures.webhooks = await outbox.figures(pool)
+    figures.webhooks = await delivery_queue.figures(pool)
     figures.log_end = head
     return head
 

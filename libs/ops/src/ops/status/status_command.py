@@ -19,7 +19,7 @@ from ops.probes import failing_checks, reason_unready
 from ops.record import Entry
 from ops.status import figures as figures_
 from ops.status.figures import Lag, LoggedError, SystemFigures, last_errors
-from webhooks.outbox import EndpointFigures
+from webhooks.delivery_queue import EndpointFigures
 
 State = Literal["ready", "not ready", "down"]
 

@@ -9,13 +9,9 @@ from litestar.response import Redirect
 from console.frame.access import AnyRequest
 from console.frame.acting import administer
 from console.frame.directory import account_choices, account_names, changes_of
-from console.frame.forms import RefusedForm, SchemaForm, body_schema
 from console.frame.rendering import page
 from console.frame.roles import Role
-from contracts.admin_errors import AdminError
-from contracts.webhooks import ReplayBody
 
-_RANGE = SchemaForm(body_schema(ReplayBody))
 _STATUSES = ("all", "waiting", "failed", "delivered", "erased")
 _ONE = "/webhook_endpoints/{endpoint_id}"
 
@@ -66,20 +62,7 @@ async def post_resend(
     return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
 
 
-@post("/webhooks/{endpoint_id:str}/replay", status_code=200, role=Role.OPERATOR)
-async def post_replay(request: AnyRequest, endpoint_id: FromPath[str]) -> Response[Any]:
-    """Have a range of the log sent again."""
-    given = await request.form()
-    try:
-        await administer(request, f"POST {_ONE}/replay", endpoint_id=endpoint_id, body=_RANGE.read(given))
-    except AdminError as error:
-        return await _endpoint(request, endpoint_id, "all", None, RefusedForm(given, error))
-    return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
-
-
-async def _endpoint(
-    request: AnyRequest, endpoint_id: str, status: str, cursor: str | None, refused: RefusedForm | None = None
-) -> Response[Any]:
+async def _endpoint(request: AnyRequest, endpoint_id: str, status: str, cursor: str | None) -> Response[Any]:
     endpoint = await administer(request, f"GET {_ONE}", endpoint_id=endpoint_id)
     found = await administer(
         request,
@@ -99,10 +82,8 @@ async def _endpoint(
         next_cursor=found.after,
         status=status,
         statuses=_STATUSES,
-        fields=_RANGE.filled({}, refused),
-        refused=refused,
         changes=await changes_of(request, endpoint.id),
     )
 
 
-HANDLERS = (get_webhooks, get_endpoint, post_switch, post_resend, post_replay)
+HANDLERS = (get_webhooks, get_endpoint, post_switch, post_resend)

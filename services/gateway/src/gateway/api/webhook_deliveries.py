@@ -7,13 +7,12 @@ import msgspec
 from litestar import get, post
 from litestar.params import JSONBody, QueryParameter
 
-from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest, Replay, ReplayBody
+from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest
 from gateway.access.checks import may_act, may_read
 from gateway.access.keys import KEY
 from gateway.api.webhook_input import DeliveryId, EndpointId
 from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
 from gateway.http.json_request import JsonRequest
-from gateway.http.refusals import invalid
 from gateway.services import services_of
 from webhooks import deliveries
 
@@ -103,21 +102,4 @@ async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[End
     return delivery
 
 
-@post(
-    "/v1/webhook_endpoints/{endpoint_id:str}/replay",
-    status_code=202,
-    operation_id="replayWebhooks",
-    summary="Send the events of a range of the log again.",
-    guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
-)
-async def replay(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[ReplayBody]) -> Replay:
-    """Those of the endpoint's types, under their own ids, next to what happens meanwhile."""
-    if data.to < data.from_:
-        raise invalid("to", "This must not be below `from`.")
-    pool, account_id = services_of(request).pool, request.auth.account_id
-    return await deliveries.replay(pool, account_id, endpoint_id, data.from_, data.to)
-
-
-HANDLERS = (list_of_endpoint, get_one, resend, test, replay)
+HANDLERS = (list_of_endpoint, get_one, resend, test)

@@ -17,7 +17,7 @@ from yarl import URL
 from contracts.webhooks import Attempt, AttemptError
 from net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
 from net_guard.guarded_session import judge, open_session
-from notifier.schedule import LONGEST_RETRY_AFTER
+from webhooks.schedule import LONGEST_RETRY_AFTER
 
 ATTEMPT_SECONDS = 15.0
 """Until the answer's status is there, from the look-up of the name on."""
@@ -34,20 +34,17 @@ _HEADERS = {"content-type": "application/json", "user-agent": "agentchat-webhook
 
 
 class Clock:
-    """Postgres' time, carried on by this host's monotonic clock: signatures and retries know no other.
+    """The database's time, which signatures and retries use, continued by this host's monotonic clock."""
 
-    `now` is that time in seconds since 1970, as it was just read.
-    """
-
-    def __init__(self, now: float) -> None:
-        self.set(now)
+    def __init__(self) -> None:
+        self._ahead = 0.0
 
     def set(self, now: float) -> None:
-        """It was read again."""
+        """Take the time that was just read, in seconds since 1970."""
         self._ahead = now - time.monotonic()
 
     def now(self) -> datetime:
-        """In UTC."""
+        """Return the time in UTC."""
         return datetime.fromtimestamp(time.monotonic() + self._ahead, UTC)
 
 
@@ -122,7 +119,7 @@ class WebhookSender:
         status, retry_after, failure = None, None, None
         try:
             status, header = await self._post(url, headers, body)
-            retry_after = self._seconds_of(header)
+            retry_after = _retry_after_seconds(header, at)
             failure = _failure_of(status)
         except _Failure as found:
             failure = found
@@ -169,17 +166,18 @@ class WebhookSender:
             answer.release()  # closes a connection whose answer was not read to its end
         return answer.status, answer.headers.get("retry-after")
 
-    def _seconds_of(self, retry_after: str | None) -> float | None:
-        """Of seconds, or of a date, as RFC 9110 has it."""
-        if retry_after is None:
-            return None
-        with contextlib.suppress(ValueError, TypeError, OverflowError):
-            if retry_after.isascii() and retry_after.isdigit():
-                seconds = float(retry_after)
-            else:
-                seconds = (parsedate_to_datetime(retry_after) - self._clock.now()).total_seconds()
-            return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
+
+def _retry_after_seconds(header: str | None, now: datetime) -> float | None:
+    """Read a Retry-After of seconds or of a date (RFC 9110)."""
+    if header is None:
         return None
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        if header.isascii() and header.isdigit():
+            seconds = float(header)
+        else:
+            seconds = (parsedate_to_datetime(header) - now).total_seconds()
+        return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
+    return None
 
 
 def _failure_of(status: int) -> _Failure | None:

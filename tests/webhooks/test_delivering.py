@@ -6,22 +6,16 @@ import json
 import anthropic
 import openai
 import psycopg
+import pytest
 from standardwebhooks import Webhook
 
-from contracts import events
-from contracts.ids import new_id
 from contracts.webhooks import EndpointChanges, message_id
-from conversations.event_store import mapper
-from conversations.event_store.log import Log
-from conversations.event_store.owners import Owners
-from runtime.postgres import connection
+from runtime.postgres import Pool, connection
 from tests.administrator import SEALER
-from tests.conversations.given import AT, trace, turn
-from tests.conversations.turns import appending
-from tests.notifier.conftest import World, attempted
-from tests.notifier.receiver import Received, status
-from webhooks import deliveries, endpoints
-from webhooks.delivery_projection import insert_ranges
+from tests.webhooks.conftest import World, attempted
+from tests.webhooks.receiver import Received, status
+from webhooks import deliveries, delivery_queue, endpoints, schedule
+from webhooks import sender as sender_module
 
 _BREAK = """
 UPDATE conversation_events SET state = '{' WHERE originator_id = %s AND topic = 'message_saved.v1'
@@ -30,7 +24,6 @@ UPDATE conversation_events SET state = '{' WHERE originator_id = %s AND topic = 
 
 async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(world: World) -> None:
     endpoint = await world.endpoint("/hook", "run.completed")
-    world.start()
     conversation_id = await world.chat()
     [got] = await world.receiver.until("/hook", 1)
     data = got.message["data"]
@@ -55,7 +48,6 @@ async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(wo
 
 async def test_full_payloads_hold_the_reply(world: World) -> None:
     await world.endpoint("/full", "run.completed", payload="full")
-    world.start()
     await world.chat(text="Your parcel is in Kraków.")
     [got] = await world.receiver.until("/full", 1)
     message = got.message["data"]["message"]
@@ -67,27 +59,15 @@ async def test_full_payloads_hold_the_reply(world: World) -> None:
     assert got.message["data"]["usage"]["input_tokens"] == 15
 
 
-async def test_replies_that_are_asked_for_together_are_each_in_their_own_message(world: World) -> None:
-    for path in ("/one", "/two"):
-        await world.endpoint(path, "run.completed", payload="full")
-    said = {
-        await world.chat(str(number), text=f"Answer {number}."): f"Answer {number}." for number in range(20)
-    }
-    world.start()
-    for path in ("/one", "/two"):
-        data = [each.message["data"] for each in await world.receiver.until(path, 20)]
-        assert {each["conversation_id"]: each["message"]["content"] for each in data} == said
-
-
 async def test_a_reply_that_cannot_be_read_is_left_out_and_holds_nothing(
     world: World, migrated_database_url: str
 ) -> None:
     await world.endpoint("/full", "run.completed", payload="full")
-    broken = await world.chat("broken")
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute("LOCK TABLE webhook_endpoints IN ACCESS EXCLUSIVE MODE")  # nothing is inserted
+        broken = await world.chat("broken")
         await owner.execute(_BREAK, [broken])
     whole = await world.chat("whole")
-    world.start()
     got = {
         each.message["data"]["conversation_id"]: each.message["data"]
         for each in await world.receiver.until("/full", 2)
@@ -98,7 +78,6 @@ async def test_a_reply_that_cannot_be_read_is_left_out_and_holds_nothing(
 
 async def test_an_endpoint_gets_its_types_of_its_account_alone(world: World) -> None:
     await world.endpoint("/starts", "conversation.started")
-    world.start()
     await world.chat(account="someone-else")
     own = await world.chat()
     [got] = await world.receiver.until("/starts", 1)
@@ -114,46 +93,28 @@ async def test_an_endpoint_gets_nothing_of_before_it_was_created(world: World) -
         changes = EndpointChanges(disabled=disabled)
         await endpoints.change(world.pool, world.account_id, made.id, changes)
     later = await world.chat("later")
-    world.start()
     await world.receiver.until("/new", 1)
     await world.until(made.id, attempted(1))
-    async with connection(world.pool) as conn:
-        left = "SELECT count(*) FROM webhook_cursors WHERE cursor_id <> endpoint_id"
-        while await (await conn.execute(left)).fetchone() != (0,):  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.02)
     assert [each.message["data"]["conversation_id"] for each in world.receiver.at("/new")] == [later]
     assert len(await world.deliveries(made.id)) == 1
 
 
-async def test_a_notifier_killed_between_sending_and_recording_sends_it_again_under_its_id(
-    world: World,
-) -> None:
-    """Another takes the endpoint when the lease of the one that was killed has ended."""
-    endpoint = await world.endpoint("/crash", "run.completed")
-    process = world.start(
-        hurry={"webhooks.outbox.LEASE_SECONDS": 1.0, "notifier.endpoint_batch.BEGIN_SECONDS": 1.0}
-    )
-
-    async def kill_the_first_time(_: Received) -> bytes | None:
-        if len(world.receiver.at("/crash")) == 1:
-            await process.kill()
-            return None
-        return status(204)
-
-    world.receiver.does("/crash", kill_the_first_time)
+async def test_a_delivery_whose_sender_died_is_claimed_again(world: World, pool: Pool) -> None:
+    endpoint = await world.endpoint("https://hooks.example/x", "run.completed")
+    await world.hold()
     await world.chat()
-    await world.receiver.until("/crash", 1)
-    world.start("notifier-2")
-    first, second = await world.receiver.until("/crash", 2)
-    assert (first.id, first.body) == (second.id, second.body)
-    [delivery] = await world.until(endpoint.id, attempted(1))
-    assert [attempt.status for attempt in delivery.attempts] == [204]
+    await world.until(endpoint.id, lambda found: len(found) == 1)
+    await world.execute("UPDATE webhook_endpoints SET not_before = clock_timestamp()")
+    [first] = await delivery_queue.claim(pool, [], limit=1, batch=1)
+    assert await delivery_queue.claim(pool, [], limit=1, batch=1) == [], "it is claimed"
+    await world.execute("UPDATE webhook_deliveries SET next_attempt_at = clock_timestamp()")
+    [second] = await delivery_queue.claim(pool, [], limit=1, batch=1)
+    assert (first.due[0].id, first.due[0].body) == (second.due[0].id, second.due[0].body)
 
 
 async def test_a_failure_is_tried_again_under_its_id_until_it_succeeds(world: World) -> None:
     world.receiver.says("/flaky", status(500), status(503), status(200))
     endpoint = await world.endpoint("/flaky", "run.completed")
-    world.start()
     await world.chat()
     got = await world.receiver.until("/flaky", 3)
     assert len({each.id for each in got}) == 1
@@ -166,7 +127,6 @@ async def test_a_failure_is_tried_again_under_its_id_until_it_succeeds(world: Wo
 async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(world: World) -> None:
     world.receiver.says("/down", *[status(500)] * 10, status(204))
     endpoint = await world.endpoint("/down", "run.completed")
-    world.start()
     await world.chat()
     [failed] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "failed")
     assert (len(failed.attempts), failed.next_attempt_at) == (10, None)
@@ -177,12 +137,16 @@ async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(world:
     await world.until(endpoint.id, lambda found: found[0].status == "delivered")
 
 
-async def test_retry_after_is_heeded_for_the_whole_endpoint(world: World) -> None:
+async def test_retry_after_is_heeded_for_the_whole_endpoint(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "AT_ONCE", 1)
     world.receiver.says("/busy", status(429, "Retry-After: 3600"))
     endpoint = await world.endpoint("/busy", "run.completed")
+    await world.hold()
     await world.chat("one")
     await world.chat("two")
-    world.start(hurry={"notifier.endpoint_batch.AT_ONCE": 1})
+    await world.release(endpoint.id, 2)
     second, delivery = await world.until(endpoint.id, attempted(1))
     assert (second.attempts, second.status) == ((), "waiting")
     assert delivery.next_attempt_at is not None
@@ -198,7 +162,6 @@ async def test_410_disables_it_and_the_other_endpoints_are_told(world: World) ->
     world.receiver.says("/gone", status(410))
     watcher = await world.endpoint("/watcher", "endpoint.disabled")
     endpoint = await world.endpoint("/gone", "run.completed")
-    world.start()
     await world.chat()
     found = await world.until_disabled(endpoint.id)
     assert found.disabled_reason == "gone"
@@ -220,9 +183,10 @@ async def test_410_disables_it_though_another_answer_is_200(world: World) -> Non
 
     world.receiver.does("/mixed", gone_then_well)
     endpoint = await world.endpoint("/mixed", "run.completed")
+    await world.hold()
     await world.chat("one")
     await world.chat("two")
-    world.start()
+    await world.release(endpoint.id, 2)
     found = await world.until_disabled(endpoint.id)
     assert found.disabled_reason == "gone"
 
@@ -230,7 +194,6 @@ async def test_410_disables_it_though_another_answer_is_200(world: World) -> Non
 async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(world: World) -> None:
     world.receiver.says("/dead", status(500), status(500), status(204))
     endpoint = await world.endpoint("/dead", "run.completed")
-    world.start()
     await world.execute(
         "UPDATE webhook_endpoints SET failing_since = clock_timestamp() - interval '5 days'"
         " WHERE endpoint_id = %s",
@@ -250,9 +213,13 @@ async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(wor
     assert told == {first, *meanwhile}
 
 
-async def test_a_success_among_failures_begins_the_five_days_again(world: World) -> None:
+async def test_a_success_among_failures_begins_the_five_days_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "AT_ONCE", 1)
     world.receiver.says("/shaky", status(204), status(500))
     endpoint = await world.endpoint("/shaky", "run.completed")
+    await world.hold()
     for word in ("first", "second"):
         await world.chat(word)
     await world.execute(
@@ -260,7 +227,8 @@ async def test_a_success_among_failures_begins_the_five_days_again(world: World)
         " WHERE endpoint_id = %s",
         endpoint.id,
     )
-    world.start(hurry={"notifier.endpoint_batch.AT_ONCE": 1, "notifier.schedule.RETRY_SECONDS": [3600.0]})
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", (3600.0,))
+    await world.release(endpoint.id, 2)
     await world.until(endpoint.id, attempted(2))
     found = await endpoints.get(world.pool, world.account_id, endpoint.id)
     assert found.failing_since is not None
@@ -275,7 +243,6 @@ async def test_a_hanging_endpoint_holds_no_other(world: World) -> None:
     world.receiver.does("/hangs", hang)
     slow = await world.endpoint("/hangs", "run.completed")
     quick = await world.endpoint("/quick", "run.completed")
-    world.start()
     for number in range(20):
         await world.chat(str(number))
     await world.receiver.until("/quick", 20)
@@ -284,62 +251,25 @@ async def test_a_hanging_endpoint_holds_no_other(world: World) -> None:
     await world.receiver.until("/hangs", 20)
 
 
-async def test_a_range_of_the_log_is_replayed_under_the_same_ids(world: World) -> None:
-    endpoint = await world.endpoint("/again", "run.completed")
-    world.start()
-    for number in range(4):
-        await world.chat(str(number))
-    first = await world.receiver.until("/again", 4)
-    positions = sorted(each.message["data"]["position"] for each in first)
-    await world.until(endpoint.id, attempted(4))
-    await deliveries.replay(world.pool, world.account_id, endpoint.id, positions[1], positions[2])
-    again = (await world.receiver.until("/again", 6))[4:]
-    assert sorted(each.message["data"]["position"] for each in again) == positions[1:3]
-    assert {each.id for each in again} <= {each.id for each in first}
-    found = await world.until(
-        endpoint.id, lambda found: sorted(len(each.attempts) for each in found) == [1, 1, 2, 2]
-    )
-    assert {each.status for each in found} == {"delivered"}
-
-
-async def test_a_replay_does_not_end_before_an_append_that_is_under_way_in_its_range(
-    world: World, migrated_database_url: str
-) -> None:
-    endpoint = await world.endpoint("/range", "run.completed")
-    log = Log(world.pool)
-    first = await log.head() + 1
-    began = events.ConversationStarted(trace_id=trace("slow"), at=AT, account_id=world.account_id)
-    async with appending(migrated_database_url) as slow:
-        facts = mapper.stored([began, *turn("slow", "Where is it?", "There.")])
-        await slow.append(new_id(), facts=facts)
-        await world.chat("fast")
-        await deliveries.replay(world.pool, world.account_id, endpoint.id, first, await log.head())
-        for _ in range(3):
-            assert await insert_ranges(world.pool, log, Owners(log)), "the range has not ended"
-        assert await world.deliveries(endpoint.id) == []
-        await slow.commit()
-    async with asyncio.timeout(20):
-        while await insert_ranges(world.pool, log, Owners(log)):
-            pass
-    assert len(await world.deliveries(endpoint.id)) == 2
-
-
 async def test_what_was_erased_meanwhile_is_not_sent_again(world: World) -> None:
     endpoint = await world.endpoint("/erased", "run.completed")
-    process = world.start()
     conversation_id = await world.chat()
     await world.receiver.until("/erased", 1)
     [delivery] = await world.until(endpoint.id, attempted(1))
     await world.erase(conversation_id)
     await deliveries.resend(world.pool, world.account_id, delivery.id)
     await world.until(endpoint.id, lambda found: found[0].status == "erased")
-    assert len(world.receiver.at("/erased")) == 1, process.text()
+    assert len(world.receiver.at("/erased")) == 1
 
 
-async def test_what_is_erased_before_it_was_sent_is_not_sent(world: World) -> None:
-    """The notifier has read it by then, and waits for the endpoint."""
+async def test_what_is_erased_before_it_was_sent_is_not_sent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is claimed by then, and waits for the endpoint."""
+    monkeypatch.setattr(sender_module, "AT_ONCE", 1)
     await world.endpoint("/deleted", "conversation.deleted")
     endpoint = await world.endpoint("/slow", "run.completed", "conversation.deleted")
+    await world.hold()
     first, second = await world.chat("first"), await world.chat("second")
 
     async def erase_the_second(got: Received) -> bytes:
@@ -349,7 +279,7 @@ async def test_what_is_erased_before_it_was_sent_is_not_sent(world: World) -> No
         return status(204)
 
     world.receiver.does("/slow", erase_the_second)
-    world.start(hurry={"notifier.endpoint_batch.AT_ONCE": 1})
+    await world.release(endpoint.id, 2)
     await world.until(
         endpoint.id, lambda found: len(found) == 3 and all(each.status != "waiting" for each in found)
     )
@@ -361,7 +291,6 @@ async def test_what_is_erased_before_it_was_sent_is_not_sent(world: World) -> No
 
 async def test_for_a_day_both_secrets_sign(world: World) -> None:
     endpoint = await world.endpoint("/rotated", "run.completed")
-    world.start()
     rotated = await endpoints.rotate_secret(world.pool, SEALER, world.account_id, endpoint.id)
     await world.chat("both")
     [got] = await world.receiver.until("/rotated", 1)
@@ -375,3 +304,49 @@ async def test_for_a_day_both_secrets_sign(world: World) -> None:
     assert len(tested.headers["webhook-signature"].split(" ")) == 1
     Webhook(rotated.secret).verify(tested.body, tested.headers)
     assert tested.message["type"] == "run.failed"
+
+
+async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An endpoint that restarts, with requests under way, is asked again within seconds."""
+    all_here = asyncio.Barrier(20)
+
+    async def fail(_: Received) -> bytes:
+        await all_here.wait()
+        return status(503)
+
+    world.receiver.does("/restarts", fail)
+    endpoint = await world.endpoint("/restarts", "run.completed")
+    await world.hold()
+    for number in range(20):
+        await world.chat(str(number))
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", (3600.0,))
+    await world.release(endpoint.id, 20)
+    await world.until(endpoint.id, attempted(20))
+    async with connection(world.pool) as conn:
+        row = await (await conn.execute("SELECT failures FROM webhook_endpoints")).fetchone()
+    assert row == (schedule.FAILURES_IN_A_ROW,)
+
+
+async def test_an_answer_whose_body_never_ends_counts_by_its_status(world: World) -> None:
+    world.receiver.says("/endless", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{")
+    endpoint = await world.endpoint("/endless", "run.completed")
+    await world.chat()
+    [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status != "waiting")
+    assert delivery.status == "delivered"
+
+
+async def test_what_is_resent_while_it_is_sent_is_sent_again(world: World) -> None:
+    async def resend_it_meanwhile(got: Received) -> bytes:
+        if len(world.receiver.at("/meanwhile")) == 1:
+            await deliveries.resend(world.pool, world.account_id, got.id)
+        return status(204)
+
+    world.receiver.does("/meanwhile", resend_it_meanwhile)
+    endpoint = await world.endpoint("/meanwhile", "run.completed")
+    await world.chat()
+    first, second = await world.receiver.until("/meanwhile", 2)
+    assert first.id == second.id
+    [delivery] = await world.until(endpoint.id, lambda found: found[0].status == "delivered")
+    assert len(delivery.attempts) == 2

@@ -1,11 +1,8 @@
-"""An account with endpoints, a receiver, and the notifier that sends to it."""
+"""An account with endpoints, a receiver, and the sender that a projector runs."""
 
 import asyncio
-import base64
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 import psycopg
@@ -27,29 +24,15 @@ from contracts.webhooks import (
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
+from net_guard import Guard
 from runtime.postgres import Pool, connection
 from tests.administrator import SEALER, administrator
 from tests.conversations.given import AT, trace, turn
-from tests.notifier.process import NotifierProcess
-from tests.notifier.receiver import Receiver, receiving
-from webhooks import deliveries, endpoints
+from tests.webhooks.receiver import Receiver, receiving
+from webhooks import deliveries, endpoints, schedule
+from webhooks import sender as sender_module
 from webhooks.delivery_projection import DeliveryProjection
-
-HURRY: dict[str, Any] = {
-    "notifier.__main__._NICENESS": 0,
-    "notifier.schedule.RETRY_SECONDS": [0.05] * 9,
-    "notifier.schedule.LONGEST_PAUSE": 0.2,
-    "webhooks.outbox.LEASE_SECONDS": 90.0,
-    "notifier.delivery_attempt.ATTEMPT_SECONDS": 60.0,
-}
-
-_END_NOTIFIERS = """
-SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
- WHERE application_name LIKE 'notifier-%' AND datname = current_database()
-"""
-
-
-StartNotifier = Callable[..., NotifierProcess]
+from webhooks.sender import DeliverySender
 
 
 def attempted(count: int) -> Callable[[list[Delivery]], bool]:
@@ -64,7 +47,7 @@ class World(msgspec.Struct):
     store: ConversationStore
     account_id: str
     receiver: Receiver
-    start: StartNotifier
+    sender: DeliverySender
 
     async def chat(self, word: str = "a", text: str = "It has shipped.", account: str | None = None) -> str:
         """A conversation of one run; returns its id."""
@@ -110,62 +93,64 @@ class World(msgspec.Struct):
                     return found
                 await asyncio.sleep(0.02)
 
+    async def hold(self) -> None:
+        """Send nothing to any endpoint until `release`."""
+        await self.execute("UPDATE webhook_endpoints SET not_before = clock_timestamp() + interval '1 hour'")
+
+    async def release(self, endpoint_id: str, count: int) -> None:
+        """Send again, once the endpoint has so many deliveries: they are claimed together."""
+        await self.until(endpoint_id, lambda found: len(found) == count)
+        await self.execute("UPDATE webhook_endpoints SET not_before = NULL")
+
     async def execute(self, statement: str, *values: object) -> None:
         async with connection(self.pool) as conn:
             await conn.execute(statement.encode(), values)
 
 
 @contextlib.asynccontextmanager
-async def following(pool: Pool) -> AsyncIterator[None]:
-    """What the leading projector does for webhooks, while the block runs."""
-    task = asyncio.create_task(_follow(pool))
-    yield
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+async def running(work: Awaitable[object]) -> AsyncIterator[None]:
+    """Run a task while the block does."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
-async def _follow(pool: Pool) -> None:
-    projection = DeliveryProjection(pool, Log(pool))
+async def follow(pool: Pool, sender: DeliverySender) -> None:
+    """Insert deliveries, as the projector that leads does."""
+    projection = DeliveryProjection(pool, Log(pool), on_inserted=sender.wake, on_erased=sender.forget)
     while True:
         if not await projection.step():
             await asyncio.sleep(0.02)
 
 
-@contextlib.asynccontextmanager
-async def notifiers(migrated_database_url: str, tmp_path: Path) -> AsyncIterator[StartNotifier]:
-    """Starts notifiers, which end with the block; what they are hurried by next to the rest, by keyword."""
-    running: list[NotifierProcess] = []
+@pytest.fixture
+def guard() -> Guard:
+    return Guard(["127.0.0.1:*"])
 
-    def start(
-        name: str = "notifier-1", allow: str = "127.0.0.1:*", hurry: dict[str, Any] | None = None, **more: str
-    ) -> NotifierProcess:
-        environ = {
-            "AGENTCHAT_DATABASE_URL": migrated_database_url,
-            "AGENTCHAT_SECRET_KEY": base64.b64encode(b"k" * 32).decode(),
-            "AGENTCHAT_WEBHOOK_ALLOW": allow,
-            **more,
-        }
-        process = NotifierProcess(tmp_path, environ, HURRY | (hurry or {}))
-        process.start(name)
-        running.append(process)
-        return process
 
-    yield start
-    for process in running:
-        await process.end()
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry within moments."""
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.05,) * 9)
+    monkeypatch.setattr(schedule, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(sender_module, "_TOGETHER_SECONDS", 0.02)
+    monkeypatch.setattr(sender_module, "_POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
 async def world(
-    migrated_database_url: str, pool: Pool, store: ConversationStore, tmp_path: Path
+    migrated_database_url: str, pool: Pool, store: ConversationStore, guard: Guard, hurry: None
 ) -> AsyncIterator[World]:
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        await owner.execute(_END_NOTIFIERS)
-        await owner.execute("TRUNCATE webhook_endpoints, webhook_cursors, webhook_deliveries")
+        await owner.execute("TRUNCATE webhook_endpoints, webhook_deliveries")
         await owner.execute(
             "UPDATE webhook_position SET position ="
             " (SELECT coalesce(max(notification_id), 0) FROM conversation_events)"
         )
     account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
-    async with receiving() as receiver, notifiers(migrated_database_url, tmp_path) as start, following(pool):
-        yield World(pool, store, account.id, receiver, start)
+    sender = DeliverySender(pool, SEALER, guard, "projector-test")
+    async with receiving() as receiver, running(sender.run()), running(follow(pool, sender)):
+        yield World(pool, store, account.id, receiver, sender)

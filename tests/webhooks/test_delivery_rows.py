@@ -1,17 +1,18 @@
-"""Rows of the outbox: how long they are kept, what they hold, and those of a database of release 0.9.0."""
+"""Rows of deliveries: how long they are kept, and what they hold."""
+
+import asyncio
 
 import msgspec
-import psycopg
 import pytest
 from msgspec.structs import replace
 
 from contracts import events
 from contracts.examples import EVENT_EXAMPLES
-from contracts.webhooks import EndpointChanges
 from runtime.postgres import Pool
-from tests.notifier.conftest import World, attempted, following
-from webhooks import endpoints, migrations, outbox
-from webhooks.notices import notice_of, rest_of, with_id
+from tests.webhooks.conftest import World
+from tests.webhooks.receiver import status
+from webhooks import delivery_queue, endpoints
+from webhooks.bodies import notice_of, rest_of, with_id
 
 _ADD = """
 INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, status, created_at, next_attempt_at)
@@ -29,9 +30,9 @@ async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: Worl
         for days in (29, 31):
             await world.execute(_ADD, f"waits {endpoint_id} {days}", endpoint_id, "waiting", days, 60)
             await world.execute(_ADD, f"done {endpoint_id} {days}", endpoint_id, "delivered", days, None)
-    assert await outbox.delete_old(pool, 2) == 2
-    assert await outbox.delete_old(pool, 2) == 1
-    assert await outbox.delete_old(pool, 2) == 0
+    assert await delivery_queue.delete_old(pool, 2) == 2
+    assert await delivery_queue.delete_old(pool, 2) == 1
+    assert await delivery_queue.delete_old(pool, 2) == 0
     left = {each.id for id_ in (live, disabled) for each in await world.deliveries(id_)}
     assert left == {
         *(f"{what} {id_} 29" for what in ("waits", "done") for id_ in (live, disabled)),
@@ -40,43 +41,22 @@ async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: Worl
     assert (await endpoints.get(pool, world.account_id, disabled)).disabled
 
 
-_UNDO = """
-DROP TRIGGER switch_webhook_endpoint ON webhook_endpoints;
-DROP FUNCTION switch_webhook_endpoint();
-DROP TABLE webhook_position;
-ALTER TABLE webhook_cursors DROP COLUMN resend;
-ALTER TABLE webhook_endpoints
-    DROP COLUMN begins_after, DROP COLUMN stopped_at, DROP COLUMN leased_until, DROP COLUMN look_ups_failed;
-DELETE FROM schema_migrations WHERE component = 'webhooks' AND version = 2;
-UPDATE webhook_cursors SET position = (SELECT max(notification_id) FROM conversation_events);
-"""
-
-
-async def test_an_upgrade_sends_what_the_cursors_have_not_come_to(
-    world: World, migrated_database_url: str
-) -> None:
-    enabled = await world.endpoint("/enabled", "run.completed")
-    disabled = await world.endpoint("/disabled", "run.completed")
-    await world.chat("sent by the release")
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        await owner.execute("TRUNCATE webhook_deliveries")
-        await owner.execute(_UNDO)
-        await owner.execute(
-            "UPDATE webhook_endpoints SET disabled_at = now() WHERE endpoint_id = %s", [disabled.id]
-        )
-    missed = {await world.chat("missed")}
-    await migrations.migrate(migrated_database_url)
-    missed.add(await world.chat("after the migration"))
-    async with following(world.pool):
-        world.start()
-        await world.until(enabled.id, attempted(2))
-        assert world.receiver.at("/disabled") == []
-        await endpoints.change(world.pool, world.account_id, disabled.id, EndpointChanges(disabled=False))
-        await world.until(disabled.id, attempted(2))
-    for path in ("/enabled", "/disabled"):
-        got = [each.message["data"]["conversation_id"] for each in world.receiver.at(path)]
-        assert len(got) == 2
-        assert set(got) == missed
+async def test_figures_count_what_waits_and_what_fails(world: World, pool: Pool) -> None:
+    world.receiver.says("/fails", status(500))
+    await world.endpoint("/fails", "run.completed")
+    held = await world.endpoint("/held", "run.completed")
+    await world.execute(
+        "UPDATE webhook_endpoints SET not_before = clock_timestamp() + interval '1 hour'"
+        " WHERE endpoint_id = %s",
+        held.id,
+    )
+    await world.chat()
+    await world.receiver.until("/fails", 1)
+    await world.until(held.id, lambda found: len(found) == 1)
+    async with asyncio.timeout(20):
+        while (found := await delivery_queue.figures(pool)).failing == 0:  # noqa: ASYNC110 - another task
+            await asyncio.sleep(0.02)
+    assert found == delivery_queue.EndpointFigures(endpoints=2, failing=1, waiting=2, behind=1)
 
 
 @pytest.mark.parametrize(

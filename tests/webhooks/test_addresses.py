@@ -1,21 +1,24 @@
 """What endpoints may not be, at each attempt: private, or elsewhere by redirect or by their name."""
 
-import httpx2
+import ssl
+
 import pytest
 
 from contracts.admin_errors import Invalid
-from contracts.webhooks import Attempt
+from contracts.webhooks import PORTS, Attempt
 from net_guard import AddressRefused, Guard
-from notifier.delivery_attempt import Clock, Signer, WebhookSender
-from tests.notifier.conftest import World, attempted
-from tests.notifier.receiver import status
+from net_guard.guard import guard_of
+from tests.webhooks.conftest import World, attempted
+from tests.webhooks.receiver import status
+from webhooks import delivery_attempt
+from webhooks.delivery_attempt import Clock, Signer, WebhookSender
 from webhooks.endpoints import check_url
 
 SIGNER = Signer("whsec_" + "c2VjcmV0" * 4)
 
 
 async def _attempt(guard: Guard, url: str) -> Attempt:
-    sender = WebhookSender(guard, httpx2.create_ssl_context(), Clock(1_790_000_000.0), "account")
+    sender = WebhookSender(guard, ssl.create_default_context(), Clock(), "account")
     try:
         return (await sender.send(url, [SIGNER], "msg_1", b"{}")).attempt
     finally:
@@ -52,7 +55,6 @@ async def test_a_name_that_only_looks_like_one_has_no_address() -> None:
 async def test_a_redirect_is_a_failure_and_is_not_followed(world: World) -> None:
     world.receiver.says("/moved", status(302, f"Location: {world.receiver.url('/inside')}"), status(204))
     endpoint = await world.endpoint("/moved", "run.completed")
-    world.start()
     await world.chat()
     [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "delivered")
     first = delivery.attempts[0]
@@ -61,22 +63,22 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(world: World) -> None
     assert world.receiver.at("/inside") == []
 
 
+@pytest.mark.parametrize("guard", [Guard(["127.0.0.2:*"])])
 async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(world: World) -> None:
     endpoint = await world.endpoint("/hook", "run.completed")
-    world.start(allow="127.0.0.2:*")
     await world.chat()
     [delivery] = await world.until(endpoint.id, attempted(1))
     assert delivery.attempts[0].error == "address_refused"
     assert world.receiver.received == []
 
 
+@pytest.mark.parametrize("guard", [guard_of(("127.0.0.2:*",), "AGENTCHAT_WEBHOOK_ALLOW", PORTS)])
 async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(world: World) -> None:
     """Nothing public listens for tests: an address that is refused says that its port was not why."""
     said = {}
     ports = {
         port: await world.endpoint(f"https://127.0.0.1:{port}/", "run.completed") for port in (8443, 8444)
     }
-    world.start(allow="127.0.0.2:*")
     await world.chat()
     for port, endpoint in ports.items():
         [delivery] = await world.until(endpoint.id, attempted(1))
@@ -87,14 +89,17 @@ async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(world:
     }
 
 
-async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(world: World) -> None:
+async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_attempt, "ATTEMPT_SECONDS", 0.3)
+
     async def hang(_: object) -> bytes | None:
         await world.until(endpoint.id, attempted(1))
         return None
 
     world.receiver.does("/hangs", hang)
     endpoint = await world.endpoint("/hangs", "run.completed")
-    world.start(hurry={"notifier.delivery_attempt.ATTEMPT_SECONDS": 0.3})
     await world.chat()
     [delivery] = await world.until(endpoint.id, attempted(1))
     assert (delivery.attempts[0].status, delivery.attempts[0].error) == (None, "timeout")
