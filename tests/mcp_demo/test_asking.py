@@ -44,15 +44,16 @@ async def test_the_country_is_asked_for_and_the_address_is_changed(own_server: D
     [
         (ElicitResult(action="decline"), "country is missing, so nothing was changed"),
         (ElicitResult(action="cancel"), "country is missing, so nothing was changed"),
-        (ElicitResult(action="accept", content={"country": "Austria"}), "^[A-Z]{2}$"),
+        (
+            ElicitResult(action="accept", content={"country": "Austria"}),
+            "country is missing, so nothing was changed",
+        ),
     ],
 )
-async def test_without_a_country_nothing_is_changed(
-    server: DemoServer, answer: ElicitResult, words: str
-) -> None:
+async def test_without_a_country_nothing_is_changed(server: DemoServer, answer: ElicitResult) -> None:
     result, heard = await changed(server, answer)
     assert result.is_error
-    assert words in result.content[0].text
+    assert "country is missing, so nothing was changed" in result.content[0].text
     assert len(heard) == 1
 
 

@@ -11,7 +11,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from mcp_demo.server import build_server
 from mcp_demo.shop import Shop
-from mcp_demo.tools import TOOLS
 from runtime import telemetry
 
 TRACE_ID = 0x4BF92F3577B34DA6A3CE929D0E0E4736
@@ -28,7 +27,7 @@ def exporter() -> Iterator[InMemorySpanExporter]:
 async def test_a_call_is_a_span_of_the_trace_that_its_meta_names(
     shop: Shop, exporter: InMemorySpanExporter
 ) -> None:
-    async with asyncio.timeout(20), Client(build_server(shop, TOOLS), mode="legacy") as client:
+    async with asyncio.timeout(20), Client(build_server(shop), mode="legacy") as client:
         # An open map by the SDK's word, which mypy cannot express yet.
         meta = cast(RequestParamsMeta, {"traceparent": f"00-{TRACE_ID:032x}-00f067aa0ba902b7-01"})
         await client.call_tool("get_order", {"order_id": "ORD-9999"}, meta=meta)

@@ -1,15 +1,8 @@
-"""Valid arguments for each tool: the least it needs, and every argument it has.
-
-They follow from the tool's input schema, whose arguments have examples. Where a call needs more, as an order
-that can still be cancelled, the calls are listed here.
-"""
+"""Valid arguments for each tool: the least it needs, and others that matter."""
 
 from typing import Any
 
-from mcp_demo.tools import TOOLS
-from mcp_demo.tools.arguments import schema_of
-
-_LISTED: dict[str, list[dict[str, Any]]] = {
+CALLS: dict[str, list[dict[str, Any]]] = {
     "get_order": [{"order_id": "ORD-1028"}, {"order_id": "ORD-1017"}, {"order_id": "ORD-1030"}],
     "list_customer_orders": [
         {"customer_id": "CUST-001"},
@@ -81,24 +74,12 @@ _LISTED: dict[str, list[dict[str, Any]]] = {
         {"product_ids": ["PRD-109", "PRD-110"]},
         {"product_ids": ["PRD-104", "PRD-113", "PRD-121", "PRD-124"]},
     ],
+    "get_sales_trend": [{}, {"interval": "month", "category": "tents"}],
+    "recommend_for_customer": [{"customer_id": "CUST-001"}, {"customer_id": "CUST-001", "max_price": 100}],
+    "list_bought_together": [{"product_id": "PRD-113"}, {"product_id": "PRD-113", "limit": 1}],
+    "get_support_ticket": [{"ticket_id": "TCK-502"}],
+    "list_product_reviews": [
+        {"product_id": "PRD-113"},
+        {"product_id": "PRD-113", "max_stars": 3, "limit": 1},
+    ],
 }
-
-
-def _by_schema(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    examples = {name: _example(argument) for name, argument in schema["properties"].items()}
-    return [{name: examples[name] for name in schema.get("required", ())}, examples]
-
-
-def _example(argument: dict[str, Any]) -> Any:
-    if "examples" in argument:
-        return argument["examples"][0]
-    if "anyOf" in argument:
-        return _example(argument["anyOf"][0])
-    if "enum" in argument:
-        return argument["enum"][0]
-    return {"integer": argument.get("minimum", 1), "number": 100, "boolean": True, "string": "tent"}[
-        argument["type"]
-    ]
-
-
-CALLS = {tool.name: _LISTED.get(tool.name) or _by_schema(schema_of(tool.arguments)) for tool in TOOLS}

@@ -13,8 +13,8 @@ import httpx
 import openai
 import pytest
 
-from mcp_demo.tools import TOOLS
-from mcp_demo.tools.arguments import schema_of
+from mcp_demo.server import build_server
+from mcp_demo.shop import open_shop
 from tests.model_demo.messages import Ask, Events, Tools
 
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
@@ -65,12 +65,12 @@ async def http(address: str) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-@pytest.fixture
-def tools() -> Tools:
+@pytest.fixture(scope="session")
+async def tools() -> Tools:
     """The tools of the demo's tool server, as they are offered to a model."""
     return [
-        {"name": tool.name, "description": tool.description, "input_schema": schema_of(tool.arguments)}
-        for tool in TOOLS
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        for tool in await build_server(open_shop()).list_tools()
     ]
 
 

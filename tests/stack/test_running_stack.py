@@ -8,7 +8,6 @@ import httpx
 import psycopg
 import redis.asyncio
 
-from mcp_demo.tools import TOOLS
 from tests.harness import RunningStack
 from tests.stack.processes import SERVERS, chat
 
@@ -36,7 +35,7 @@ async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -
     async with redis.asyncio.from_url(found.redis_url) as client:
         assert await client.ping()
     async with httpx.AsyncClient() as http:
-        assert (await http.get(f"{found.mcp_base_url}/api/mcp")).json()["tools_count"] == len(TOOLS)
+        assert (await http.get(f"{found.mcp_base_url}/api/mcp")).json()["tools_count"] == 21
     keys = [found.api_key, found.starter_api_key, found.load_api_key]
     agents = [found.agent_id, found.starter_agent_id, found.load_agent_id]
     for key, agent in zip(keys, agents, strict=True):

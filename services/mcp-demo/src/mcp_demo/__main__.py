@@ -30,7 +30,7 @@ async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
     from runtime.health import HealthChecks
 
     # It depends on no other service: it is ready once it answers.
-    app = build_app(allowed(settings.host, settings.hosts), HealthChecks({}))
+    app = await build_app(allowed(settings.host, settings.hosts), HealthChecks({}))
     await web.serve(app, settings.host, settings.port, stop, grace_s=1.0)
 
 

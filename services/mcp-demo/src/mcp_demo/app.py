@@ -7,31 +7,31 @@ from typing import Any
 import msgspec
 from litestar import Litestar, asgi, get
 from litestar import Response as LitestarResponse
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mcp_demo.information import INFORMATION
+from mcp_demo.information import information
 from mcp_demo.server import build_server
 from mcp_demo.shop import open_shop
-from mcp_demo.tools import TOOLS
 from runtime.health import HealthChecks
 
 MAX_BODY_BYTES = 1024 * 1024
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
-def build_app(security: TransportSecuritySettings, health: HealthChecks) -> Litestar:
-    manager = StreamableHTTPSessionManager(
-        build_server(open_shop(), TOOLS),
+async def build_app(security: TransportSecuritySettings, health: HealthChecks) -> Litestar:
+    """Build the application for one process, with a shop of its own."""
+    server = build_server(open_shop())
+    server.streamable_http_app(
         json_response=True,
-        stateless=True,
-        security_settings=security,
+        stateless_http=True,
+        transport_security=security,
         max_request_body_size=MAX_BODY_BYTES,
     )
+    manager = server.session_manager
     guard = TransportSecurityMiddleware(security)
-    body = msgspec.json.encode(INFORMATION)
+    body = msgspec.json.encode(information(len(await server.list_tools())))
 
     @asgi("/api/mcp", copy_scope=False)
     async def mcp(scope: Any, receive: Any, send: Any) -> None:
@@ -39,7 +39,7 @@ def build_app(security: TransportSecuritySettings, health: HealthChecks) -> Lite
         if request.method == "POST":
             await manager.handle_request(scope, receive, send)
         else:
-            response = await guard.validate_request(request) or _described(request, body)
+            response = await guard.validate_request(request) or _describe(request, body)
             await response(scope, receive, send)
 
     @get("/healthz", sync_to_thread=False)
@@ -77,8 +77,8 @@ def _has_port(name: str) -> bool:
     return ":" in name and not name.endswith("]")
 
 
-def _described(request: Request, body: bytes) -> Response:
-    """The information object. There is no stream to open with GET, and no session to end with DELETE."""
+def _describe(request: Request, body: bytes) -> Response:
+    """Return the information object; there is no stream to open with GET, and no session to end."""
     if request.method in ("GET", "HEAD") and "text/event-stream" not in request.headers.get("accept", ""):
         return Response(body, media_type="application/json")
     return Response(status_code=405, headers={"allow": "GET, HEAD, POST"})

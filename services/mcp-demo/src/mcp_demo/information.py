@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from mcp_demo.tools import CATEGORIES, TOOLS
+from mcp_demo.tools import CATEGORIES
 
 NAME = "alder-finch-demo"
 TITLE = "Alder & Finch demo tools"
@@ -13,18 +13,19 @@ DESCRIPTION = (
 )
 
 
-INFORMATION = {
-    "name": NAME,
-    "version": VERSION,
-    "protocol": "MCP over Streamable HTTP",
-    "protocolVersion": "2024-11-05",
-    "description": DESCRIPTION,
-    "transport": "Sessionless Streamable HTTP",
-    "tools_count": len(TOOLS),
-    "categories": CATEGORIES,
-    "endpoints": {
-        "mcp_post": "POST /api/mcp: JSON-RPC 2.0 requests of the Model Context Protocol, without a session",
-        "mcp_get": "GET /api/mcp: this information",
-    },
-}
-"""Exactly the fields of interface specification, section 10, in this order."""
+def information(tools_count: int) -> dict[str, object]:
+    """Return the information object: exactly the specification's fields, in its order."""
+    return {
+        "name": NAME,
+        "version": VERSION,
+        "protocol": "MCP over Streamable HTTP",
+        "protocolVersion": "2024-11-05",
+        "description": DESCRIPTION,
+        "transport": "Sessionless Streamable HTTP",
+        "tools_count": tools_count,
+        "categories": CATEGORIES,
+        "endpoints": {
+            "mcp_post": "POST /api/mcp: JSON-RPC 2.0 requests of the Model Context Protocol; no session",
+            "mcp_get": "GET /api/mcp: this information",
+        },
+    }

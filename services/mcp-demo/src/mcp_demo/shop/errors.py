@@ -3,9 +3,11 @@
 import difflib
 from collections.abc import Iterable
 
+from mcp.server.mcpserver.exceptions import ToolError
 
-class ShopError(Exception):
-    """Something asked of the shop cannot be done."""
+
+class ShopError(ToolError):
+    """The shop refuses what was asked of it; the SDK shows the text to the model."""
 
 
 def unknown_id(kind: str, value: str, known: Iterable[str]) -> ShopError:

@@ -1,8 +1,8 @@
-"""The tools, one module a category, and `TOOLS`: all of them in the order in which they are listed.
+"""The tools, one module a category; `add_tools` adds all of them to a server."""
 
-A tool is a plain function of the shop and its arguments; `mcp_demo.server` publishes it by MCP.
-"""
+from mcp.server import MCPServer
 
+from mcp_demo.shop import Shop
 from mcp_demo.tools import (
     business_intelligence,
     customer_support,
@@ -10,14 +10,19 @@ from mcp_demo.tools import (
     product_discovery,
     recommendations,
 )
-from mcp_demo.tools.tool import CATEGORIES, Effect, ShopTool, ToolCategory
+from mcp_demo.tools.category import Category
 
-__all__ = ["CATEGORIES", "TOOLS", "Effect", "ShopTool", "ToolCategory"]
+_ADD = {
+    "Order Status": order_status.add_tools,
+    "Business Intelligence": business_intelligence.add_tools,
+    "Recommendations": recommendations.add_tools,
+    "Customer Support": customer_support.add_tools,
+    "Product Discovery": product_discovery.add_tools,
+}
+CATEGORIES = tuple(_ADD)
 
-TOOLS: tuple[ShopTool, ...] = (
-    *order_status.TOOLS,
-    *business_intelligence.TOOLS,
-    *recommendations.TOOLS,
-    *customer_support.TOOLS,
-    *product_discovery.TOOLS,
-)
+
+def add_tools(server: MCPServer, shop: Shop) -> None:
+    """Add the tools of every category, which work on `shop`."""
+    for name, add in _ADD.items():
+        add(Category(name, server), shop)

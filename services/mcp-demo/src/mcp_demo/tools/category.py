@@ -1,0 +1,56 @@
+"""Decorators that add a function to the server as a tool of one category.
+
+The function's name is the tool's, its docstring the description that a model chooses by, and its parameters
+the input schema. It returns JSON objects. What it does to the shop becomes the annotations of MCP.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ParamSpec, TypeVar
+
+from mcp.server import MCPServer
+from mcp_types import ToolAnnotations
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Tool = Callable[P, Awaitable[R]]
+
+
+class Category:
+    """The tools of one category of `server`."""
+
+    def __init__(self, name: str, server: MCPServer) -> None:
+        self._name = name
+        self._server = server
+
+    def reads(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
+        """Add a tool that changes nothing."""
+        return self._tool(title, read_only=True, destructive=False, idempotent=True)
+
+    def adds(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
+        """Add a tool that adds a record, and another one if it is called again."""
+        return self._tool(title, read_only=False, destructive=False, idempotent=False)
+
+    def replaces(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
+        """Add a tool that overwrites something; the same call again changes nothing more."""
+        return self._tool(title, read_only=False, destructive=True, idempotent=True)
+
+    def _tool(
+        self, title: str, *, read_only: bool, destructive: bool, idempotent: bool
+    ) -> Callable[[Tool[P, R]], Tool[P, R]]:
+        annotations = ToolAnnotations(
+            title=title,
+            read_only_hint=read_only,
+            destructive_hint=destructive,
+            idempotent_hint=idempotent,
+            open_world_hint=False,
+        )
+
+        def add(function: Tool[P, R]) -> Tool[P, R]:
+            description = " ".join((function.__doc__ or "").split())
+            meta: dict[str, Any] = {"category": self._name}
+            self._server.add_tool(
+                function, title=title, description=description, annotations=annotations, meta=meta
+            )
+            return function
+
+        return add
