@@ -3,7 +3,6 @@
 from typing import Any
 
 import anthropic
-import pytest
 from anthropic.types.beta import BetaMessageParam
 
 BETA = "compact-2026-09-04"
@@ -44,21 +43,3 @@ async def test_a_summary_that_failed_stands_for_nothing(client: anthropic.AsyncA
     (reply,) = (await client.beta.messages.create(**asked([block(content=None), ASKS]))).content
     assert reply.type == "text"
     assert reply.text == "You have not told me your name yet."
-
-
-@pytest.mark.parametrize(
-    ("request_", "told"),
-    [
-        (asked(TALK, betas=[], compaction={"type": "summarize"}), "needs the beta"),
-        (asked([block(), ASKS], betas=[]), "needs the beta"),
-        (asked([block(), ASKS]), "signature"),
-        (asked([*TALK, block(content=None), ASKS]), "first block"),
-        (asked(TALK, compaction={"type": "summarize"}, stop_sequences=["x"]), "shape a reply"),
-        (asked(TALK, compaction={"type": "forget"}), "compaction.type"),
-    ],
-)
-async def test_what_the_api_refuses_is_refused(
-    client: anthropic.AsyncAnthropic, request_: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(anthropic.BadRequestError, match=told):
-        await client.beta.messages.create(**request_)

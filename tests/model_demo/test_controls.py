@@ -22,14 +22,14 @@ async def deltas(events: AsyncIterator[tuple[str, dict[str, Any]]]) -> list[str]
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("demo-load?delta=1", "unknown control 'delta'"),
-        ("demo-load?deltas=many", "control deltas"),
-        ("demo-load?delay_ms=-1", "control delay_ms"),
+        ("demo-load?delta=1", "`delta`"),
+        ("demo-load?deltas=many", "$.deltas"),
+        ("demo-load?delay_ms=-1", "$.delay_ms"),
         ("demo-load?deltas", "key=value"),
         ("demo-echo?fail=418", "fail must be one of 400, 401"),
         ("demo-echo?fail_after=1", "needs fail=<status>"),
         ("demo-echo?tool=x&input=[1]", "input must be a JSON object"),
-        ("demo-echo?stop=tired", "control stop"),
+        ("demo-echo?stop=tired", "$.stop"),
     ],
 )
 async def test_a_wrong_control_is_named(http: httpx.AsyncClient, model: str, words: str) -> None:

@@ -16,7 +16,7 @@ async def test_a_hundred_turns_fit_into_the_window_and_the_first_is_still_known(
     read: list[int] = []
 
     async def demo(exchange: Exchange) -> None:
-        asked = anthropic.asked(json.dumps(exchange.body).encode(), {}).request
+        asked = anthropic.asked(json.dumps(exchange.body).encode()).request
         reply = answer.reply(asked, ConversationFacts(asked), *controls.parse(asked.model))
         read.append(token_counts.of_request(asked).total)
         await exchange.begin(input_tokens=read[-1], output_tokens=1)

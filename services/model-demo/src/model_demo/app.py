@@ -29,7 +29,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     """Answer a request on the wire of its path. Raises DemoApiError."""
     began, request_id, wire = time.monotonic(), new_request_id(), wire_of(request)
     wire.check_headers(request.headers)
-    asked, stream_usage = wire.asked(await request.body(), request.headers)
+    asked, stream_usage = wire.asked(await request.body())
     model_id, given = controls.parse(asked.model)
     read = token_counts.of_request(asked)
     if given.context is not None and read.total > given.context:

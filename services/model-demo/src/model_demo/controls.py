@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from model_demo.wire.errors import STATUSES, DemoApiError, Misfit, invalid
+from model_demo.wire.errors import STATUSES, DemoApiError, invalid
 from model_demo.wire.replies import StopReason
 from runtime.bounded import BoundedMap
 
@@ -79,7 +79,7 @@ def parse(name: str) -> tuple[str, Controls]:
         controls = msgspec.convert(dict(given), Controls, strict=False)
         is_object = isinstance(msgspec.json.decode(controls.input or "{}"), dict)
     except msgspec.ValidationError as error:
-        raise invalid(f"model: {_words(Misfit.of(error))}") from None
+        raise invalid(f"model: {error}; known controls are {', '.join(Controls.__struct_fields__)}") from None
     except (msgspec.DecodeError, RecursionError):
         is_object = False
     except ValueError:
@@ -91,12 +91,6 @@ def parse(name: str) -> tuple[str, Controls]:
     if controls.fail is None and controls.fail_after is not None:
         raise invalid("model: control fail_after needs fail=<status>")
     return model_id, controls
-
-
-def _words(misfit: Misfit) -> str:
-    if misfit.kind == "unknown":
-        return f"unknown control {misfit.path!r}; known are {', '.join(Controls.__struct_fields__)}"
-    return f"control {misfit.path}: {misfit.reason}"
 
 
 class Attempts:

@@ -73,7 +73,11 @@ class ConversationFacts:
         """The rounds with tools since the question, oldest first: each call with its result."""
         since = self.turns[self.question_at + 1 :]
         return [
-            [(call, _results(answering)[call.id]) for call in asking.blocks if isinstance(call, ToolUseBlock)]
+            [
+                (call, _results(answering)[call.id])
+                for call in asking.blocks
+                if isinstance(call, ToolUseBlock) and call.id in _results(answering)
+            ]
             for asking, answering in zip(since[::2], since[1::2], strict=False)
         ]
 

@@ -1,31 +1,17 @@
 """Anthropic's Messages wire: its requests read, its messages and events written."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from model_demo.wire import message_checks
-from model_demo.wire.errors import STATUSES, DemoApiError, Misfit, invalid, read
+from model_demo.wire.errors import STATUSES, DemoApiError, invalid
 from model_demo.wire.replies import Events, ModelMessage, PlannedReply, few_words
-from model_demo.wire.requests import WITHOUT_EFFECT, Asked, MessageRequest, signed
+from model_demo.wire.requests import Asked, MessageRequest, decode, signed
 
 ERROR_PREFIX = b"event: error\ndata: "
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 REQUEST_ID = "request-id"
-
-_WORDS = [
-    (r"^messages: .* of length >= 1$", "messages: at least one message is required"),
-    (r"^(temperature|top_p): Expected `float` [<>]= .*", r"\1: range: 0..1"),
-    (
-        r"^(stop_sequences)\.\d+: .* matching regex .*",
-        r"\1: each stop sequence must contain non-whitespace",
-    ),
-    (r"\.name: Expected `str` matching regex ", ".custom.name: String should match pattern "),
-    (r"Expected `int` >= ", "Input should be greater than or equal to "),
-]
-"""The checker's words as the API puts them."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,24 +28,9 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise invalid("anthropic-version: header is required")
 
 
-def asked(raw: bytes, headers: Mapping[str, str]) -> Asked:
-    """The body of `POST /v1/messages`. Raises DemoApiError 400."""
-    request = read(raw, MessageRequest, WITHOUT_EFFECT, _refused)
-    message_checks.check(request, headers.get("anthropic-beta", ""))
-    return Asked(request)
-
-
-def _refused(misfit: Misfit) -> DemoApiError:
-    where = misfit.path.replace("[", ".").replace("]", "")
-    known = {
-        "missing": "Field required",
-        "unknown": "Extra inputs are not permitted",
-        "broken": "The request body is not valid JSON",
-    }
-    message = ": ".join(filter(None, (where, known.get(misfit.kind, misfit.reason))))
-    for pattern, words in _WORDS:
-        message = re.sub(pattern, words, message)
-    return invalid(message)
+def asked(raw: bytes) -> Asked:
+    """Read the body of `POST /v1/messages`. Raises DemoApiError 400."""
+    return Asked(decode(raw, MessageRequest))
 
 
 def message(answer: ModelMessage) -> bytes:

@@ -1,11 +1,11 @@
-"""OpenAI's Chat Completions wire: its completions, chunks and errors. `chat_reading` reads its requests."""
+"""OpenAI's Chat Completions wire: its completions, chunks and errors. `chat` reads its requests."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from model_demo.wire import chat_reading
+from model_demo.wire import chat
 from model_demo.wire.errors import DemoApiError
 from model_demo.wire.replies import Events, ModelMessage, PlannedReply, PlannedToolCall, StopReason, few_words
 from model_demo.wire.requests import Asked
@@ -51,9 +51,9 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise DemoApiError(401, _NO_KEY)
 
 
-def asked(raw: bytes, _headers: Mapping[str, str]) -> Asked:
-    """The body of `POST /v1/chat/completions`. Raises DemoApiError 400."""
-    return chat_reading.asked(raw)
+def asked(raw: bytes) -> Asked:
+    """Read the body of `POST /v1/chat/completions`. Raises DemoApiError 400."""
+    return chat.read(raw)
 
 
 def message(answer: ModelMessage) -> bytes:
@@ -83,7 +83,7 @@ def events(answer: ModelMessage) -> Events:
 def error(failed: DemoApiError, _request_id: str) -> bytes:
     """An error's JSON body: `{"error": {message, type, param, code}}`."""
     kind, code = _ERRORS.get(failed.status, ("invalid_request_error", None))
-    detail = {"message": failed.message, "type": kind, "param": failed.param, "code": failed.code or code}
+    detail = {"message": failed.message, "type": kind, "param": None, "code": failed.code or code}
     return _encode({"error": detail})
 
 

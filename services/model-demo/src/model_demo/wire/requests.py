@@ -1,17 +1,18 @@
-"""The body of `POST /v1/messages`, as types: what a client may send. OpenAI's wire is read into the same."""
+"""The body of `POST /v1/messages`, as far as it is read. OpenAI's wire is read into the same.
+
+What the vendors' APIs check beyond that is not checked here: their SDKs and their servers do.
+"""
 
 import base64
 import hashlib
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta
+
+from model_demo.wire.errors import invalid
 
 Json = Any
 Schema = dict[str, Json]
-NonBlank = Annotated[str, Meta(pattern=r"\S")]
-Share = Annotated[float, Meta(ge=0, le=1)]
-NotNegative = Annotated[int, Meta(ge=0)]
 
 
 class _Cacheable(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,12 +24,11 @@ class TextBlock(_Cacheable, tag="text", frozen=True):
 
 
 class ThinkingBlock(_Cacheable, tag="thinking", frozen=True):
-    thinking: str
-    signature: str
+    """Taken and not looked at."""
 
 
 class RedactedThinkingBlock(_Cacheable, tag="redacted_thinking", frozen=True):
-    data: str
+    """Taken and not looked at."""
 
 
 class ToolUseBlock(_Cacheable, tag="tool_use", frozen=True):
@@ -47,7 +47,7 @@ class ToolResultBlock(_Cacheable, tag="tool_result", frozen=True):
 
 
 class CompactionBlock(_Cacheable, tag="compaction", frozen=True):
-    """A summary that this server made, in the place of all that stood before. Without content it is none."""
+    """A summary that this server made, in the place of all that stood before."""
 
     content: str | None = None
     encrypted_content: str | None = None
@@ -55,7 +55,7 @@ class CompactionBlock(_Cacheable, tag="compaction", frozen=True):
 
 
 def signed(content: str) -> CompactionBlock:
-    """The summary, as it is to come back."""
+    """Return the summary as it is sent, and comes back."""
     raw = content.encode()
     return CompactionBlock(content, base64.b64encode(raw).decode(), hashlib.sha256(raw).hexdigest())
 
@@ -63,24 +63,21 @@ def signed(content: str) -> CompactionBlock:
 Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock | CompactionBlock
 
 
-class InputMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class InputMessage(msgspec.Struct, frozen=True):
     role: Literal["user", "assistant"]
     content: str | list[Block]
 
     def blocks(self) -> list[Block]:
-        """The content as blocks: a string is short for one text block."""
+        """Return the content as blocks: a string is short for one text block."""
         if isinstance(self.content, str):
             return [TextBlock(self.content)] if self.content else []
         return self.content
 
 
 class ClientTool(_Cacheable, frozen=True):
-    """A client tool. Server tools (`type` other than custom) are not offered here."""
-
-    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,128}$")]
+    name: str
     input_schema: Schema
     description: str = ""
-    type: str | None = None
 
 
 class ToolChoice(msgspec.Struct, frozen=True):
@@ -89,17 +86,10 @@ class ToolChoice(msgspec.Struct, frozen=True):
     disable_parallel_tool_use: bool = False
 
 
-class Thinking(msgspec.Struct, frozen=True):
-    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
-    budget_tokens: Annotated[int, Meta(ge=1024)] | None = None
-    display: Literal["summarized", "omitted"] | None = None
-
-
 class Compacting(msgspec.Struct, frozen=True):
     """The conversation is to be summarised, and not gone on with."""
 
     type: Literal["summarize"]
-    instructions: str | None = None
 
 
 class OutputFormat(msgspec.Struct, frozen=True):
@@ -108,63 +98,64 @@ class OutputFormat(msgspec.Struct, frozen=True):
 
 
 class OutputSettings(msgspec.Struct, frozen=True):
-    effort: str | None = None
     format: OutputFormat | None = None
 
 
-WITHOUT_EFFECT = {"container", "context_management", "diagnostics", "inference_geo", "service_tier", "speed"}
-
-
-class MessageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The complete body but for WITHOUT_EFFECT."""
-
+class MessageRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str
-    max_tokens: NotNegative
-    messages: Annotated[list[InputMessage], Meta(min_length=1, max_length=100_000)]
+    max_tokens: int
+    messages: list[InputMessage]
     system: str | list[TextBlock] = ""
     stream: bool = False
     tools: list[ClientTool] = []
     tool_choice: ToolChoice | None = None
-    thinking: Thinking | None = None
     compaction: Compacting | None = None
     output_config: OutputSettings | None = None
     cache_control: Schema | None = None
-    stop_sequences: list[NonBlank] = []
+    stop_sequences: list[str] = []
     metadata: Schema | None = None
-    temperature: Share | None = None
-    top_p: Share | None = None
-    top_k: NotNegative | None = None
+
+    def __post_init__(self) -> None:
+        if not any(message.role == "user" or message.content for message in self.messages):
+            raise ValueError("messages: at least one message is required")
 
     def system_blocks(self) -> list[TextBlock]:
         return [TextBlock(self.system)] if isinstance(self.system, str) else self.system
 
     @property
     def schema(self) -> Schema | None:
-        """The JSON schema that the reply must fit, where the request asks for one."""
+        """The JSON schema that the reply must fit, if the request has one."""
         return self.output_config.format.schema if self.output_config and self.output_config.format else None
 
 
 class Asked(NamedTuple):
-    """A checked request. `stream_usage`: whether a stream is to report its usage."""
+    """A request, and whether a stream is to report its usage."""
 
     request: MessageRequest
     stream_usage: bool = True
 
 
-class Turn(NamedTuple):
-    """Neighbouring messages of one role, as the model reads them; `first` is the index of the first one's."""
+def decode(raw: bytes, kind: type[msgspec.Struct]) -> Any:
+    """Decode a body as `kind`. Raises DemoApiError 400."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid(str(error)) from None
 
-    first: int
+
+class Turn(NamedTuple):
+    """Neighbouring messages of one role, as the model reads them."""
+
     role: str
     blocks: list[Block]
 
 
 def turns_of(messages: list[InputMessage]) -> list[Turn]:
-    """The messages with neighbours of one role joined."""
+    """Join neighbouring messages of one role."""
     turns: list[Turn] = []
-    for index, message in enumerate(messages):
+    for message in messages:
         if turns and turns[-1].role == message.role:
             turns[-1].blocks.extend(message.blocks())
         else:
-            turns.append(Turn(index, message.role, [*message.blocks()]))
+            turns.append(Turn(message.role, [*message.blocks()]))
     return turns
