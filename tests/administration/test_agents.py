@@ -41,7 +41,7 @@ from runtime.postgres import Pool
 from tests.administration.conftest import SEALER
 from tests.tool_runner.scripted import Call, serving
 from tool_runner.servers.agent_servers import AgentServers
-from tool_runner.servers.pool import ServerPool
+from tool_runner.servers.server_pool import ServerPool
 from tool_runner.tools.listing import Checking
 
 HEADERS = {"Authorization": "Bearer canary-header"}

@@ -65,7 +65,7 @@ async def test_the_end_of_a_run_that_was_lost_with_the_connection_is_sent_again(
 
 
 async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Proxy) -> None:
-    got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
+    got: asyncio.Queue[tool_messages.ToolFinished] = asyncio.Queue()
     trace_id = ids.new_id().replace("-", "")
     following = await cut_off.traces.follow_tool_results(trace_id, got.put_nowait)
     finished = tool_messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
@@ -105,10 +105,10 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
 
 
 async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Proxy) -> None:
-    got: list[tool_messages.ToolNews] = []
+    got: list[tool_messages.ToolFinished] = []
     trace_id = ids.new_id().replace("-", "")
     closed = await cut_off.traces.follow_tool_results(trace_id, got.append)
-    open_one: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
+    open_one: asyncio.Queue[tool_messages.ToolFinished] = asyncio.Queue()
     following = await cut_off.traces.follow_tool_results(trace_id, open_one.put_nowait)
     await lose(cut_off, link)
     await closed.close()

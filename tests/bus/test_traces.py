@@ -174,7 +174,7 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
 
 async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     trace_id = new_trace()
-    got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
+    got: asyncio.Queue[tool_messages.ToolFinished] = asyncio.Queue()
     subscription = await bus.traces.follow_tool_results(trace_id, got.put_nowait)
     first = msgspec.structs.replace(FINISHED, trace_id=trace_id)
     odd = msgspec.structs.replace(first, call_id="call.with *wild> signs")
@@ -186,27 +186,6 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     await subscription.close()
     assert await bus.traces.tool_results_of(trace_id) == {first.call_id: first, odd.call_id: odd}
     assert await bus.traces.tool_results_of(new_trace()) == {}
-
-
-async def test_progress_is_followed_and_kept_next_to_the_result(bus: Bus) -> None:
-    trace_id = new_trace()
-    got: asyncio.Queue[tool_messages.ToolNews] = asyncio.Queue()
-    subscription = await bus.traces.follow_tool_results(trace_id, got.put_nowait)
-    finished = msgspec.structs.replace(FINISHED, trace_id=trace_id)
-    first, last = (
-        tool_messages.ToolProgressed(
-            trace_id=trace_id, call_id=finished.call_id, deadline=f"2026-11-21T09:3{n}:00Z"
-        )
-        for n in range(2)
-    )
-    await bus.traces.progress_tool(first)
-    await bus.traces.finish_tool(finished)
-    await bus.traces.progress_tool(last)
-    async with asyncio.timeout(20):
-        assert [await got.get() for _ in range(3)] == [first, finished, last]
-    await subscription.close()
-    assert await bus.traces.tool_news_of(trace_id) == [finished, last]
-    assert await bus.traces.tool_results_of(trace_id) == {finished.call_id: finished}
 
 
 async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:

@@ -31,7 +31,6 @@ PUBLISHES = {
     "chat.requests.account": {"gateway", "orchestrator", "projector", "console"},
     "chat.tools.requests.trace": {"orchestrator"},
     "chat.tools.results.trace.call": {"orchestrator", "tool-runner", "provisioner"},
-    "chat.tools.results.trace.call:progress": {"orchestrator", "tool-runner", "provisioner"},
     "chat.traces.trace": {"orchestrator"},
     "chat.control.cancel.trace": {"gateway", "orchestrator", "provisioner", "console"},
     "chat.commands.account": {"gateway", "operator", "console"},

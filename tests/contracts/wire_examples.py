@@ -45,9 +45,7 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         tool="get_order",
         input={"order_id": "ORD-1001"},
         deadline="2026-11-21T09:30:36.123456Z",
-        ends_by="2026-11-21T09:35:01.123456Z",
     ),
-    tool_messages.ToolProgressed(trace_id=TRACE, call_id=CALL, deadline="2026-11-21T09:30:47.123456Z"),
     tool_messages.ToolFinished(
         trace_id=TRACE, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41
     ),

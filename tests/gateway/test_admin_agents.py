@@ -76,7 +76,7 @@ SHOWN = {
     "allowed_tools": None,
     "require_approval": "never",
     "elicitation": True,
-    "max_call_seconds": 300,
+    "max_call_seconds": 30,
     "disabled": False,
 }
 

@@ -111,13 +111,6 @@ class SimTraces(_Part):
 
         await self._store(f"finish {message.call_id}", effect, tell)
 
-    async def progress_tool(self, message: tool_messages.ToolProgressed) -> None:
-        def effect() -> None:
-            self._nats.progress.setdefault(message.trace_id, {})[message.call_id] = message
-            self._nats.tell(f"results {message.trace_id}", message)
-
-        await self._call(f"progress {message.call_id}", effect)
-
     async def record_tool(self, message: tool_messages.ToolFinished) -> None:
         short = replace(message, output="", recorded=True)
 
@@ -154,16 +147,12 @@ class SimTraces(_Part):
         return await self._call("frames_of", lambda: list(self._nats.frames.get(trace_id, ())))
 
     async def follow_tool_results(
-        self, trace_id: str, deliver: Callable[[tool_messages.ToolNews], None]
+        self, trace_id: str, deliver: Callable[[tool_messages.ToolFinished], None]
     ) -> RunFollower:
         return self._nats.follow(self._process, f"results {trace_id}", deliver)
 
-    async def tool_news_of(self, trace_id: str) -> list[tool_messages.ToolNews]:
-        def effect() -> list[tool_messages.ToolNews]:
-            nats = self._nats
-            return [*nats.results.get(trace_id, {}).values(), *nats.progress.get(trace_id, {}).values()]
-
-        return await self._call("tool_news_of", effect)
+    async def tool_results_of(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
+        return await self._call("tool_results_of", lambda: dict(self._nats.results.get(trace_id, {})))
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> RunFollower:
         def hear(asked: messages.CancelRequested) -> None:

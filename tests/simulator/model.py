@@ -21,7 +21,6 @@ from tests.simulator.process import Link, Process, Server
 from tests.simulator.world import World
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.elicitation import CallAttempt
-from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.server_tool import OfferedTool
 
 ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
@@ -109,9 +108,8 @@ class SimTools(Server):
 
 
 class SimToolServer:
-    """A runner's way to the tool server; what stands for `tool_runner.servers.pool.ToolServer`."""
+    """A runner's way to the tool server; what stands for `tool_runner.servers.tool_server.ToolServer`."""
 
-    secrets: tuple[str, ...] = ()
     protocol_version = "1"
 
     def __init__(self, process: Process, tools: SimTools) -> None:
@@ -129,7 +127,7 @@ class SimToolServer:
         return _TOOLS
 
     async def call(
-        self, tool: OfferedTool, given: dict[str, Any], limit: TimeLimit, _attempt: CallAttempt
+        self, tool: OfferedTool, given: dict[str, Any], until: float, _attempt: CallAttempt
     ) -> mcp_types.CallToolResult:
         executions, key = self._tools.executions, given["call"]
 
@@ -143,7 +141,7 @@ class SimToolServer:
             self._link,
             f"tool {tool.name} {key}",
             effect,
-            patience=max(0.0, limit.until - self._process.world.now),
+            patience=max(0.0, until - self._process.world.now),
             away=lambda _: ToolFailed("timeout"),
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from contracts import frames
-from contracts.tool_messages import ToolFinished, ToolProgressed
+from contracts.tool_messages import ToolFinished
 from tests.simulator.plan import Fault
 from tests.simulator.process import Process, Server
 from tests.simulator.world import World
@@ -257,7 +257,6 @@ class Nats(Server):
         self.tools = Queue(world, "TOOLS")
         self.frames: dict[str, list[frames.Frame]] = {}
         self.results: dict[str, dict[str, ToolFinished]] = {}
-        self.progress: dict[str, dict[str, ToolProgressed]] = {}
         self.cancels: set[str] = set()
         self.full = False
         self.followers: dict[str, list[RunFollower]] = {}
@@ -270,7 +269,6 @@ class Nats(Server):
         self.tools.wipe()
         self.frames.clear()
         self.results.clear()
-        self.progress.clear()
         self.cancels.clear()
 
     def fill(self) -> None:

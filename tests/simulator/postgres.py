@@ -16,10 +16,10 @@ from conversations.event_store.appending import Item, LeaseChange
 from conversations.event_store.log import LogEntry
 from conversations.leases import abandoned_runs, availability, leases, waiting_line
 from directory import plans
-from journal import executions
 from tests.simulator.process import Server
 from tests.simulator.world import World
-from tool_runner import time_limit as tool_clock
+from tool_runner import database_clock as tool_clock
+from tool_runner import journal
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS = (events.RunCompleted, events.RunFailed, events.RunCancelled)
@@ -66,8 +66,8 @@ class Postgres(Server):
             id(waiting_line._RENEW): self._renew_waiters,
             id(abandoned_runs._CLAIM): self._claim,
             id(availability._NOTE): self._note,
-            id(executions._BEGIN): self._begin_call,
-            id(executions._FIND): self._find_call,
+            id(journal._BEGIN): self._begin_call,
+            id(journal._FIND): self._find_call,
             id(database._SERVER_NOW): lambda: [(self.time(),)],
             id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, None, None)],
             id(tool_clock._NOW): lambda: [((_START + timedelta(seconds=world.now)).timestamp(),)],

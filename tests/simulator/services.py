@@ -19,7 +19,6 @@ from gateway.runs.followed_run import RunFollower
 from gateway.runs.followed_runs import Runs
 from gateway.runs.run_request import STREAM, ViewKind
 from gateway.runs.start_run import RunStart
-from journal import Journal
 from orchestrator.heartbeat import beat
 from orchestrator.inbox.inbox import Inbox
 from orchestrator.orchestrator_services import Parts
@@ -45,8 +44,10 @@ from tests.simulator.postgres import Postgres
 from tests.simulator.process import Process
 from tests.simulator.world import World
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler, ResultQuota
-from tool_runner.time_limit import DatabaseClock
+from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from tool_runner.calls.result_quota import ResultQuota
+from tool_runner.database_clock import DatabaseClock
+from tool_runner.journal import Journal
 
 _SLOTS = 4
 

@@ -17,7 +17,7 @@ from tests.simulator.world import World
 
 _OURS = (
     *("contracts", "conversations", "orchestrator", "gateway", "projector", "tool_runner"),
-    *("directory", "journal", "runtime", "bus"),
+    *("directory", "runtime", "bus"),
 )
 
 

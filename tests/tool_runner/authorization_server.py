@@ -139,8 +139,6 @@ class Protected:
         self.url = f"{self.origin}/mcp"
         self.issuer = Issuer(self.url)
         self.resource_metadata: dict[str, object] | None = None
-        self.wants: dict[bytes, str] = {}
-        """By what a message holds, the scope without which it is answered with 403."""
         self.answers: dict[str, Response] = {}
         """By path, in the place of its own."""
         self.seen: list[str] = []
@@ -174,11 +172,6 @@ class Protected:
             if answer := await self._answer(request):
                 await answer(scope, receive, send)
                 return
-            if wanted := self._missing(request, body):
-                challenge = f'Bearer error="insufficient_scope", scope="{wanted}"'
-                refusal = Response(status_code=403, headers={"www-authenticate": challenge})
-                await refusal(scope, receive, send)
-                return
             self.seen += [value.removeprefix("Bearer ") for value in request.headers.getlist("authorization")]
 
             async def again() -> Message:
@@ -192,13 +185,6 @@ class Protected:
             await inner(scope, replayed, send)
 
         return outer
-
-    def _missing(self, request: Request, body: bytes) -> str | None:
-        token = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if (known := self.issuer.access.get(token)) is None:
-            return None
-        missing = (scope for part, scope in self.wants.items() if part in body)
-        return next((scope for scope in missing if not set(scope.split()) <= set(known.scopes)), None)
 
     async def _answer(self, request: Request) -> Response | None:
         if request.url.path == "/token":

@@ -13,8 +13,8 @@ from mcp_types import CallToolResult
 from directory.agents import McpServer
 from net_guard import Guard, Resolver
 from tests.tool_runner.scripted import ScriptedServer
-from tool_runner.servers.pool import ServerPool, ToolServer
-from tool_runner.time_limit import TimeLimit
+from tool_runner.servers.server_pool import ServerPool
+from tool_runner.servers.tool_server import ToolServer
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 
@@ -39,8 +39,7 @@ def connect() -> Connect:
 async def call(server: ToolServer, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
     """One call, by the name of the tool."""
     tools = await server.tools()
-    limit = TimeLimit(asyncio.get_running_loop().time() + seconds)
-    result = await server.call(tools[name], arguments, limit)
+    result = await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
     assert isinstance(result, CallToolResult)
     return result
 

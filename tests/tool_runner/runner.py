@@ -21,8 +21,6 @@ from contracts.tool_messages import (
     ListTools,
     ServerCheck,
     ToolFinished,
-    ToolNews,
-    ToolProgressed,
     ToolRequested,
     ToolsListed,
 )
@@ -174,20 +172,14 @@ class Calls:
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
-        self.progress: list[ToolProgressed] = []
-        self.progressed = asyncio.Event()
 
     async def finish(self, request: ToolRequested, seconds: float = SECONDS) -> ToolFinished:
         """Ask, and wait for the result."""
         done: asyncio.Future[ToolFinished] = asyncio.get_running_loop().create_future()
 
-        def deliver(news: ToolNews) -> None:
-            match news:
-                case ToolProgressed():
-                    self.progress.append(news)
-                    self.progressed.set()
-                case ToolFinished() if news.call_id == request.call_id and not done.done():
-                    done.set_result(news)
+        def deliver(result: ToolFinished) -> None:
+            if result.call_id == request.call_id and not done.done():
+                done.set_result(result)
 
         following = await self.bus.traces.follow_tool_results(request.trace_id, deliver)
         try:

@@ -14,7 +14,7 @@ from tests.certificates import tls_contexts
 from tests.tool_runner.conftest import ACCOUNT, Connect, Connections, call
 from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.pool import ServerPool
+from tool_runner.servers.server_pool import ServerPool
 
 TLS = httpx2.create_ssl_context()
 

@@ -36,7 +36,8 @@ from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.agent_servers import AuthorizedServer
-from tool_runner.servers.pool import ServerPool, ToolServer
+from tool_runner.servers.server_pool import ServerPool
+from tool_runner.servers.tool_server import ToolServer
 
 SEALER = Sealer.from_setting(SECRET_KEY)
 CALLBACK = "https://chat.example/v1/oauth/callback"
@@ -179,7 +180,7 @@ async def test_a_link_authorises_once_and_its_state_is_taken_once(scene: Scene) 
         assert (await finish(another, answer)).ok, "whichever worker is asked"
         assert (await scene.shown()).status == "authorized"
         assert (await finish(worker, answer)).detail == NO_SUCH_LINK
-        assert (await scene.tokens(worker).current()) in scene.server.issuer.access
+        assert (await scene.tokens(worker).token()) in scene.server.issuer.access
     assert scene.server.issuer.grants == ["authorization_code"]
 
 
@@ -223,7 +224,7 @@ async def test_two_workers_that_refresh_at_once_use_a_refresh_token_once(scene: 
     async with scene.worker() as worker, scene.worker() as another:
         await scene.authorize(worker)
         scene.server.issuer.expires_in = 3600
-        got = await asyncio.gather(scene.tokens(worker).current(), scene.tokens(another).current())
+        got = await asyncio.gather(scene.tokens(worker).token(), scene.tokens(another).token())
     assert got[0] == got[1]
     assert scene.server.issuer.grants == ["authorization_code", "refresh_token"]
     assert scene.server.issuer.thefts == 0
@@ -233,8 +234,8 @@ async def test_a_rotated_refresh_token_is_the_one_for_the_next_time(scene: Scene
     scene.server.issuer.expires_in = 5
     async with scene.worker() as worker, scene.worker() as another:
         await scene.authorize(worker)
-        first = await scene.tokens(worker).current()
-        second = await scene.tokens(another).current()
+        first = await scene.tokens(worker).token()
+        second = await scene.tokens(another).token()
     assert first != second
     assert scene.server.issuer.grants == ["authorization_code", "refresh_token", "refresh_token"]
     assert scene.server.issuer.thefts == 0
@@ -244,10 +245,10 @@ async def test_a_token_that_the_server_refuses_is_refreshed(scene: Scene) -> Non
     async with scene.worker() as worker:
         await scene.authorize(worker)
         tokens = scene.tokens(worker)
-        refused = await tokens.current()
-        instead = await tokens.instead_of(refused)
+        refused = await tokens.token()
+        instead = await tokens.refresh(refused)
         assert instead not in (refused, None)
-        assert await tokens.instead_of(str(instead)) is None, "not at each refusal: it is of no use"
+        assert await tokens.refresh(str(instead)) is None, "not at each refusal: it is of no use"
     assert scene.server.issuer.grants == ["authorization_code", "refresh_token"]
 
 
@@ -274,14 +275,14 @@ async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_li
         scene.server.issuer.refresh.clear()
         for _ in range(2):
             with pytest.raises(ToolFailed) as failed:
-                await scene.tokens(worker).current()
+                await scene.tokens(worker).token()
             assert failed.value.fault.kind == "authorization"
         shown = await scene.shown()
         assert shown.status == "needs_authorization"
         assert shown.detail == "the authorization server refused it: invalid_grant"
         scene.server.issuer.expires_in = 3600
         assert (await finish(worker, await scene.opened(worker))).ok
-        assert await scene.tokens(worker).current() in scene.server.issuer.access
+        assert await scene.tokens(worker).token() in scene.server.issuer.access
 
 
 async def test_a_runner_killed_while_it_refreshes_leaves_the_lock_and_the_token_to_the_next(
@@ -341,7 +342,7 @@ async def test_another_server_than_the_configured_issuer_gets_no_secret(scene: S
             "authorization_servers": [other.origin],
         }
         with pytest.raises(ToolFailed, match="another issuer"):
-            await scene.tokens(worker).current()
+            await scene.tokens(worker).token()
     assert other.issuer.grants == []
 
 
@@ -352,10 +353,10 @@ async def test_a_token_that_no_request_can_carry_is_none(scene: Scene, field: st
     await scene.set_credentials()
     async with scene.worker() as worker:
         if field == "refresh_token" and not issued:
-            assert await scene.tokens(worker).current() == "a"
+            assert await scene.tokens(worker).token() == "a"
         else:
             with pytest.raises(ToolFailed, match="holds no token"):
-                await scene.tokens(worker).current()
+                await scene.tokens(worker).token()
 
 
 @pytest.mark.parametrize("seconds", [10**30, 2**31, 0, -(10**30)])
@@ -363,7 +364,7 @@ async def test_a_token_lasts_for_a_time_that_can_be_stored(scene: Scene, seconds
     scene.server.answers["/token"] = JSONResponse({"access_token": "a", "expires_in": seconds})
     await scene.set_credentials()
     async with scene.worker() as worker:
-        assert await scene.tokens(worker).current() == "a"
+        assert await scene.tokens(worker).token() == "a"
     assert (await scene.shown()).expires_at is not None
 
 
@@ -402,7 +403,7 @@ async def test_an_authorisation_is_for_the_address_that_it_was_set_for(scene: Sc
     async with scene.worker() as worker:
         elsewhere = worker.tokens(scene.place, f"{scene.server.origin}/other")
         with pytest.raises(ToolFailed, match="at this address"):
-            await elsewhere.current()
+            await elsewhere.token()
     assert scene.server.issuer.grants == []
 
 
@@ -446,4 +447,4 @@ async def test_an_authorisation_goes_with_its_server(scene: Scene) -> None:
         await scene.shown()
     async with scene.worker() as worker:
         with pytest.raises(ToolFailed, match="nothing authorises"):
-            await scene.tokens(worker).current()
+            await scene.tokens(worker).token()

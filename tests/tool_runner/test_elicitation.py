@@ -19,8 +19,8 @@ from tests.tool_runner.scripted import Call, serving
 from tool_runner.calls.call_output import rendered
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, ElicitationReader, InputRequired
-from tool_runner.servers.pool import ServerPool, ToolServer
-from tool_runner.time_limit import TimeLimit
+from tool_runner.servers.server_pool import ServerPool
+from tool_runner.servers.tool_server import ToolServer
 
 LINKED = "https://pay.example.com/allow"
 
@@ -39,8 +39,8 @@ class Table:
         self, name: str, attempt: CallAttempt = FIRST_CALL_ATTEMPT, **arguments: Any
     ) -> str | InputRequired:
         tools = await self.server.tools()
-        limit = TimeLimit(asyncio.get_running_loop().time() + 20)
-        outcome = await self.server.call(tools[name], arguments, limit, attempt)
+        until = asyncio.get_running_loop().time() + 20
+        outcome = await self.server.call(tools[name], arguments, until, attempt)
         return outcome if isinstance(outcome, InputRequired) else rendered(outcome)
 
     async def asked(
@@ -191,36 +191,28 @@ async def test_an_agent_whose_server_may_not_ask_is_told_so_to_the_server(newest
         await table.servers.close(5.0)
 
 
-BEARER = "bearer-1234567890"
-
-
 def asks(message: str = "Pay.", url: str = LINKED, key: str = "a", state: str = "s") -> InputRequiredResult:
     request = ElicitRequest(params=ElicitRequestURLParams(message=message, url=url))
     return InputRequiredResult(input_requests={key: request}, request_state=state)
 
 
-READER = ElicitationReader(lambda: [BEARER], lambda _: None)
+READER = ElicitationReader(lambda _: None)
 
 
 @pytest.mark.parametrize(
     "result",
-    [asks(state=f"x{BEARER}"), asks(key=BEARER), asks(url=f"{LINKED}?t={BEARER}")],
+    [asks(state="x[hidden]"), asks(key="[hidden]"), asks(url=f"{LINKED}?t=[hidden]")],
     ids=["state", "key", "link"],
 )
 def test_nobody_is_asked_with_a_credential_in_what_goes_back_as_it_is(result: InputRequiredResult) -> None:
-    with pytest.raises(ToolFailed, match="holds a credential") as failed:
+    with pytest.raises(ToolFailed, match="holds a credential"):
         READER.required(result)
-    assert BEARER not in str(failed.value)
 
 
 @pytest.mark.parametrize("result", [asks(state="a\0b"), asks(key="a\0b")], ids=["state", "key"])
 def test_what_goes_back_as_it_is_can_be_stored_until_then(result: InputRequiredResult) -> None:
     with pytest.raises(ToolFailed, match="no text"):
         READER.required(result)
-
-
-def test_a_credential_in_a_message_is_struck_out() -> None:
-    assert messages(READER.required(asks(message=f"No {BEARER}"))) == ["No [hidden]"]
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
@@ -253,11 +245,11 @@ async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
     async with serving(ask, version=version, on_any=hear) as scripted:
         server = connect(scripted)
         tool = (await server.tools())["echo"]
-        limit = TimeLimit(asyncio.get_running_loop().time() + 20)
-        first = await server.call(tool, {}, limit)
+        until = asyncio.get_running_loop().time() + 20
+        first = await server.call(tool, {}, until)
         assert isinstance(first, InputRequired)
         assert messages(first) == ["Who?"]
-        outcome = await server.call(tool, {}, limit, behind(FIRST_CALL_ATTEMPT, first, {"name": "Ada"}))
+        outcome = await server.call(tool, {}, until, behind(FIRST_CALL_ATTEMPT, first, {"name": "Ada"}))
         assert not isinstance(outcome, InputRequired)
         assert json.loads(rendered(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
         capabilities = scripted.calls("initialize")[0].message["params"]["capabilities"]

@@ -14,17 +14,17 @@ from bus import Bus
 from bus.streams import STREAMS
 from directory.agents import McpServer
 from directory.secrets import Sealer
-from journal import Journal
 from net_guard import Guard, Resolver
-from runtime.fair_slots import SlotsClosed
 from runtime.postgres import open_pool
 from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import ACCOUNT_BYTES, WINDOW_SECONDS, CallHandler, ResultQuota, Slots
+from tool_runner.calls.handler import CallHandler
+from tool_runner.calls.result_quota import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota
+from tool_runner.database_clock import DatabaseClock
+from tool_runner.journal import Journal
 from tool_runner.servers.agent_servers import AgentServers
-from tool_runner.servers.pool import ServerPool
-from tool_runner.time_limit import DatabaseClock
+from tool_runner.servers.server_pool import ServerPool
 
 SLOTS = 8
 BUSY = {"error": "Too many tool calls are under way, so this one was not started. Try again later."}
@@ -99,17 +99,6 @@ async def test_servers_that_do_not_answer_delay_no_other_account(world: World) -
     refused = await world.calls.finish(world.hanging.call("hang", "silent0", deadline=soon))
     assert json.loads(refused.output) == BUSY
     assert refused.is_error
-
-
-async def test_shutdown_puts_back_every_waiting_call() -> None:
-    slots = Slots(4)
-    for account in ("a", "b", "c", "d"):
-        await slots.take(account, "server")
-    waiting = [asyncio.create_task(slots.take("waits", "server")) for _ in range(4)]
-    await asyncio.sleep(0)  # until they wait
-    slots.close()
-    ended = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(each) for each in ended] == [SlotsClosed] * 4
 
 
 def test_an_account_is_refused_what_exceeds_its_share_and_others_are_not() -> None:

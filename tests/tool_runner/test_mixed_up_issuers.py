@@ -121,7 +121,7 @@ async def test_an_endpoint_of_another_origin_is_linked_to_where_the_answer_names
         back = {"state": asked["state"], "code": "c", "iss": server.origin}
         pages.answers["/login"] = RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
         assert (await finish(worker, await opened_in_a_browser(link.url))).ok
-        assert await attack.scene.tokens(worker).current() == "of-the-code"
+        assert await attack.scene.tokens(worker).token() == "of-the-code"
 
 
 async def test_a_client_of_before_keeps_its_redirect_uri_until_it_is_set_again(

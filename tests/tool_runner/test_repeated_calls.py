@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from bus import Bus
 from contracts.tool_messages import InputResponse, ToolFinished, ToolRequested
 from directory.agents import McpServer
-from journal import Journal
 from runtime.postgres import open_pool
 from tests.tool_runner.eliciting import GUESTS, NAME, open_restaurant
 from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
+from tool_runner.journal import Journal
 
 
 @pytest.fixture

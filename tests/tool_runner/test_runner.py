@@ -18,8 +18,6 @@ from contracts.ids import new_id
 from contracts.messages import CancelRequested
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
-from journal import Journal
-from mcp_demo.tools import TOOLS as DEMO_TOOLS
 from runtime import telemetry
 from runtime.postgres import open_pool
 from tests.mcp_demo.demo_server import running as demo_shop
@@ -27,6 +25,7 @@ from tests.ports import free_port
 from tests.system.collector import Collector, collector
 from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tool_runner.journal import Journal
 
 SLOTS = 24
 SHOP_TOOLS = ("get_order",)
@@ -63,7 +62,7 @@ TOOLS = [
     tool("whoami"),
     tool("traced"),
     tool("hidden"),
-    tool("odd", schema={"type": "string"}),
+    tool("odd", schema={"type": "object", "properties": {"a b": {}}, "required": ["a b"]}),
 ]
 
 
@@ -216,12 +215,12 @@ async def test_a_check_connects_to_each_server_and_says_what_works(world: World)
     found = {server.name: server for server in checked}
     assert list(found) == ["scripted", "twin", "hung", "gone", "internal", "shop"]
     assert {name for name, server in found.items() if server.ok} == {"twin", "hung", "shop"}
-    assert (found["shop"].tools, found["shop"].allowed) == (len(DEMO_TOOLS), 1)
+    assert (found["shop"].tools, found["shop"].allowed) == (21, 1)
     assert found["gone"].detail == "The tool server could not be reached."
     assert found["internal"].detail == "The tool server's address is not permitted."
     assert (found["scripted"].tools, found["scripted"].allowed) == (7, 6)
     assert found["scripted"].missing == ("odd",)
-    assert "odd (its input is not an object)" in found["scripted"].detail
+    assert "odd (a required property has an unusable name: a b)" in found["scripted"].detail
     assert CANARY not in repr(checked)
 
 

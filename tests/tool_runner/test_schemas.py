@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tool_runner.tools.input_schemas import MAX_BYTES, UnfitSchema, normalized
-from tool_runner.tools.server_tool import MAX_TOOLS, checked_tools
+from tool_runner.tools.server_tool import MAX_TOOLS, check_tools
 
 OBJECT = {"type": "object", "properties": {}}
 
@@ -148,12 +148,12 @@ def test_whatever_is_mended_is_a_schema_of_the_draft_with_an_object_at_the_root(
 
 async def test_a_servers_tools_are_bounded_in_number_and_size() -> None:
     listed = [mcp_types.Tool(name=f"t{n}", input_schema={"type": "object"}) for n in range(MAX_TOOLS + 5)]
-    kept, left_out = await checked_tools(listed, ())
+    kept, left_out = await check_tools(listed)
     assert len(kept) == MAX_TOOLS
     assert [tool.name for tool in left_out] == [f"t{MAX_TOOLS + n}" for n in range(5)]
     large = {"type": "object", "description": "x" * 60_000}
     listed = [mcp_types.Tool(name=f"t{n}", input_schema=large) for n in range(10)]
-    kept, left_out = await checked_tools(listed, ())
+    kept, left_out = await check_tools(listed)
     assert len(kept) == 6
     assert len(left_out) == 4
 
@@ -170,7 +170,7 @@ async def test_a_tool_that_cannot_be_offered_is_left_out_and_the_others_stay() -
             execution=mcp_types.ToolExecution(task_support="required"),
         ),
     ]
-    kept, left_out = await checked_tools(listed, ())
+    kept, left_out = await check_tools(listed)
     assert list(kept) == ["good"]
     assert kept["good"].description == "Good"
     assert [tool.reason for tool in left_out] == [

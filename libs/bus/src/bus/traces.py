@@ -132,11 +132,6 @@ class Traces:
         message_id = subjects.tool_result(message.trace_id, message.leg_id)
         await self._jetstream.publish(subject, wire.encode(message), message_id)
 
-    async def progress_tool(self, message: tool_messages.ToolProgressed) -> None:
-        """Tell that a tool call goes on, acknowledged. Its subject keeps the last such message."""
-        subject = subjects.tool_progress(message.trace_id, message.call_id)
-        await self._jetstream.publish(subject, wire.encode(message), f"{subject}:{message.deadline}")
-
     async def record_tool(self, message: tool_messages.ToolFinished) -> None:
         """Free what a result takes in RESULTS, for good: its subject keeps one message, the short form."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
@@ -144,29 +139,26 @@ class Traces:
         await self._jetstream.publish(subject, wire.encode(short), f"{subject}:recorded")
 
     async def follow_tool_results(
-        self, trace_id: str, deliver: Callable[[tool_messages.ToolNews], None]
+        self, trace_id: str, deliver: Callable[[tool_messages.ToolFinished], None]
     ) -> Subscription:
-        """Have `deliver` called with each result of the trace's tools from now on, and each progress.
+        """Have `deliver` called with each result of the trace's tools from now on.
 
         After a reconnect it gets all that RESULTS keeps again, so it may get a message twice.
         """
-        return await self._follow_messages(
-            subjects.RESULTS, subjects.tool_results(trace_id), wire.decode_tool_news, deliver
-        )
+        decode = functools.partial(wire.decode_message, tool_messages.ToolFinished)
+        return await self._follow_messages(subjects.RESULTS, subjects.tool_results(trace_id), decode, deliver)
 
     async def tool_results_of(self, trace_id: str) -> dict[str, tool_messages.ToolFinished]:
-        news = await self.tool_news_of(trace_id)
-        return {each.call_id: each for each in news if isinstance(each, tool_messages.ToolFinished)}
-
-    async def tool_news_of(self, trace_id: str) -> list[tool_messages.ToolNews]:
-        """The results that RESULTS keeps of a trace, and the last progress of each call."""
-        found = []
+        """Return the results that RESULTS keeps of a trace, by the ids of their calls."""
+        results = {}
         async for message in self._jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id)):
             try:
-                found.append(wire.decode_tool_news(message.data))
+                result = wire.decode_message(tool_messages.ToolFinished, message.data)
             except msgspec.DecodeError:
                 self._log.warning("message_undecodable", subject=message.subject)
-        return found
+            else:
+                results[result.call_id] = result
+        return results
 
     async def cancel(self, message: messages.CancelRequested) -> None:
         """Request the end of a run, acknowledged by CANCELS."""

@@ -54,15 +54,8 @@ def tool_result(trace_id: str, call_id: str) -> str:
     return f"chat.tools.results.{token(trace_id)}.{token(call_id)}"
 
 
-def tool_progress(trace_id: str, call_id: str) -> str:
-    """Where the `ToolProgressed` of a call go: next to its result. No call id becomes a token with a
-    colon.
-    """
-    return f"{tool_result(trace_id, call_id)}:progress"
-
-
 def tool_results(trace_id: str) -> str:
-    """All `ToolFinished` and `ToolProgressed` of a trace."""
+    """Where all `ToolFinished` of a trace go."""
     return f"chat.tools.results.{token(trace_id)}.*"
 
 

@@ -77,15 +77,12 @@ EVENTS_KEPT_DAYS = 30
 
 # --- tools -----------------------------------------------------------------------------------------
 TOOL_SECONDS = 30.0
-"""A tool call may take so long, its turn among the account's calls included, and so long after each sign of
-life that its server gives.
+"""A tool call may take so long, its turn among the account's calls included, unless its server has another
+time-out.
 """
 
-TOOL_MOST_SECONDS = 120.0
-"""No call may take longer without a sign of life, whatever its request has."""
-
-TOOL_PROGRESS_SECONDS = 1.0
-"""Progress of a call is published this often at most."""
+TOOL_MOST_SECONDS = RUN_SECONDS
+"""No call may take longer, whatever its server's time-out."""
 
 TOOL_TURN_SECONDS = 10.0
 """A call waits so long at most for its account's turn on a tool-runner."""

@@ -1,4 +1,4 @@
-"""The messages on the bus about tools: calls, their progress and results, lists and checks of servers."""
+"""The messages on the bus about tools: calls and their results, lists and checks of servers."""
 
 from typing import Any
 
@@ -31,10 +31,8 @@ def _leg_id(call_id: str, leg: int) -> str:
 class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     """Run one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
 
-    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself, and then the time
-    from each progress that its server reports. `deadline` is on the clock of Postgres: a call that has not
-    begun by then is not run, since nothing waits for it. Progress defers it up to `ends_by`; None: not at
-    all.
+    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself. `deadline` is on
+    the clock of Postgres: a call that has not begun by then is not run, since nothing waits for it.
 
     `leg` counts the attempts of the call before this one, each of which requested input: `responses` are to
     all of those, and `request_state` is what the server gave with the last.
@@ -50,7 +48,6 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     input: dict[str, Any]
     timeout_s: float = TOOL_SECONDS
     deadline: str | None = None
-    ends_by: str | None = None
     leg: int = 0
     responses: tuple[InputResponse, ...] = ()
     request_state: str | None = None
@@ -59,18 +56,6 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     def leg_id(self) -> str:
         """The id of this attempt of the call: each is run once."""
         return _leg_id(self.call_id, self.leg)
-
-
-class ToolProgressed(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
-    """An attempt of a tool call makes progress, on `chat.tools.results.<trace_id>.<call_id>:progress`.
-
-    Its deadline is `deadline` now, on the clock of Postgres, if that is later than the one before.
-    """
-
-    trace_id: str
-    call_id: str
-    deadline: str
-    leg: int = 0
 
 
 class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,10 +82,6 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     def leg_id(self) -> str:
         """That of its request."""
         return _leg_id(self.call_id, self.leg)
-
-
-ToolNews = ToolFinished | ToolProgressed
-"""What is published about the calls of a run."""
 
 
 class ListTools(BusMessage, frozen=True, kw_only=True):

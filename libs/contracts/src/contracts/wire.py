@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from contracts import events, frames, messages, tool_messages
+from contracts import events, frames, messages
 from contracts.bus_message import BusMessage
 
 _encoder = msgspec.json.Encoder()
@@ -19,9 +19,6 @@ _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames
 T = TypeVar("T")
 M = TypeVar("M", bound=BusMessage)
 _command_decoder: msgspec.json.Decoder[messages.Command] = msgspec.json.Decoder(messages.Command)
-_tool_news_decoder: msgspec.json.Decoder[tool_messages.ToolNews] = msgspec.json.Decoder(
-    tool_messages.ToolNews
-)
 _message_decoders: dict[type[BusMessage], msgspec.json.Decoder[BusMessage]] = {}
 
 
@@ -63,11 +60,6 @@ def decode_message(cls: type[M], data: bytes) -> M:
 def decode_command(data: bytes) -> messages.Command:
     """A message that its subject carries next to others, by its type."""
     return _decoded(_command_decoder, data)
-
-
-def decode_tool_news(data: bytes) -> tool_messages.ToolNews:
-    """A message about a tool call, by its type."""
-    return _decoded(_tool_news_decoder, data)
 
 
 def _normalised(value: Any) -> Any:

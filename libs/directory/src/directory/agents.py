@@ -25,7 +25,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     One that is `disabled` is neither listed nor called. `require_approval`: which of its tools a person has
     to allow, call by call. `elicitation`: they may ask a person for input in the middle of a call.
-    `max_call_seconds`: a call that reports progress may take so long.
+    `max_call_seconds`: its calls time out after so long.
     """
 
     name: ServerName
@@ -35,7 +35,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     disabled: bool = False
     require_approval: ApprovalPolicy = "never"
     elicitation: bool = True
-    max_call_seconds: Annotated[int, msgspec.Meta(ge=30, le=600)] = 300
+    max_call_seconds: Annotated[int, msgspec.Meta(ge=1, le=600)] = 30
 
     def __repr__(self) -> str:
         """Without the headers' values: they are credentials, and a repr ends in logs."""

@@ -68,11 +68,10 @@ class IssuedTokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SealedSecrets(msgspec.Struct, frozen=True, kw_only=True):
-    """The sealed part of a row. `wider`: a scope to ask for in addition, as the tool server wants it."""
+    """The sealed part of a row."""
 
     client: Client | None = None
     tokens: IssuedTokens | None = None
-    wider: str | None = None
 
 
 class PendingLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,8 +99,8 @@ class ServerPlace(msgspec.Struct, frozen=True):
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     """A row, unsealed. `seconds_left` of the access token are by Postgres' clock; None: not known.
 
-    With tokens it may need an authorisation all the same: for a wider scope than theirs. `own_redirect`: its
-    client is registered with the redirect URI of its issuer; else with that of all (`callback_of`).
+    `own_redirect`: its client is registered with the redirect URI of its issuer; else with that of all
+    (`callback_of`).
     """
 
     id: str
@@ -159,24 +158,22 @@ async def keep_tokens(
     expires_in: int | None,
     *,
     new_id: str | None = None,
-    enough: bool = True,
 ) -> bool:
-    """Store what was issued; False where another authorisation has taken the place of `found_id`.
+    """Store what was issued; False if another authorisation has taken the place of `found_id`.
 
-    `new_id`: somebody else may be authorised from now on, so that sessions begin again. Not `enough`: a scope
-    that was missing still is, so the status stays.
+    `new_id`: somebody else may be authorised from now on, so that sessions begin again.
     """
     sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
-    asked = [new_id or found_id, sealed, enough, enough, expires_in, place.agent_id, place.server, found_id]
+    asked = [new_id or found_id, sealed, expires_in, place.agent_id, place.server, found_id]
     return (await conn.execute(_KEEP, asked)).rowcount == 1
 
 
 async def need_authorization(
     conn: Connection, sealer: Sealer, place: ServerPlace, found_id: str, secrets: SealedSecrets, detail: str
 ) -> None:
-    """An administrator has to authorise the agent again, for the reason `detail`; `secrets` are left."""
+    """Note that an administrator has to authorise the agent again because of `detail`; `secrets` are left."""
     sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
-    asked = [sealed, detail, secrets.tokens is not None, place.agent_id, place.server, found_id]
+    asked = [sealed, detail, place.agent_id, place.server, found_id]
     await conn.execute(_NEED, asked)
 
 
@@ -219,8 +216,7 @@ SELECT authorization_id, url, settings::text, secrets, status,
 
 _KEEP = """
 UPDATE mcp_authorizations
-   SET authorization_id = %s, secrets = %s, status = CASE WHEN %s THEN 'authorized' ELSE status END,
-       detail = CASE WHEN %s THEN '' ELSE detail END,
+   SET authorization_id = %s, secrets = %s, status = 'authorized', detail = '',
        changed_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(secs => %s::integer)
  WHERE agent_id = %s AND server = %s AND authorization_id = %s
 """
@@ -228,7 +224,7 @@ UPDATE mcp_authorizations
 _NEED = """
 UPDATE mcp_authorizations
    SET secrets = %s, status = 'needs_authorization', detail = %s,
-       expires_at = CASE WHEN %s THEN expires_at END, changed_at = clock_timestamp()
+       expires_at = NULL, changed_at = clock_timestamp()
  WHERE agent_id = %s AND server = %s AND authorization_id = %s
 """
 

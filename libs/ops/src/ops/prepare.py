@@ -40,15 +40,15 @@ async def migrate(database_url: str) -> None:
     """
     import conversations.migrations
     import directory.migrations
-    import journal.migrations
     import knowledge.migrations
+    import tool_runner.migrations
     import webhooks.migrations
     from ops import table_rights
 
     await directory.migrations.migrate(database_url)
     await conversations.migrations.migrate(database_url)
     await knowledge.migrations.migrate(database_url)
-    await journal.migrations.migrate(database_url)
+    await tool_runner.migrations.migrate(database_url)
     await webhooks.migrations.migrate(database_url)
     await table_rights.grant(database_url)
 

@@ -175,9 +175,6 @@ TOOLS_WAITED = Counter(
     "Tool calls that waited for a slot; begun or refused.",
     ["begun"],
 )
-TOOLS_PUT_BACK = Counter(
-    "agentchat_tools_put_back_total", "Tool calls that were put back for another process."
-)
 
 # Projector.
 LEADING = Gauge(

@@ -10,7 +10,7 @@ from contracts.timings import (
     ALIVE_SECONDS,
     RENEW_AGAIN_SECONDS,
     RENEW_SECONDS,
-    TOOL_SECONDS,
+    TOOL_MOST_SECONDS,
     TOOL_SLACK_SECONDS,
 )
 from conversations.aggregate.history import KeptHistories
@@ -43,7 +43,7 @@ class Timings:
     """How often runs are looked at that may have been quiet for `alive_seconds`."""
     load_seconds: float = 5.0
     """How often the worker reports how full it is."""
-    tool_seconds: float = TOOL_SECONDS
+    tool_seconds: float = TOOL_MOST_SECONDS
     tool_slack_seconds: float = TOOL_SLACK_SECONDS
     tools_listed_seconds: float = 20.0
     """For so long somebody is asked for an agent's tools: as long as a tool-runner takes to start again."""

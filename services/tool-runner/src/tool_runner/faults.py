@@ -20,7 +20,6 @@ Kind = Literal[
     "redirect",
     "credentials",
     "authorization",
-    "scope",
     "expired",
     "status",
     "protocol",
@@ -44,11 +43,10 @@ _WORDS: dict[Kind, str] = {
     "certificate": "The tool server's certificate could not be verified.",
     "broken": "The connection to the tool server broke before the answer was complete.",
     "timeout": "The tool did not answer in time.",
-    "oversized": "The tool's answer was larger than 2 MiB and was not read.",
+    "oversized": "The tool's answer was larger than 2 MiB or had over 200,000 brackets, and was not read.",
     "redirect": "The tool server has moved; its configured address must be changed.",
     "credentials": "The tool server refused this agent's credentials.",
     "authorization": "The tool server needs authorisation by an administrator.",
-    "scope": "The tool server wants a wider scope than this agent has: an administrator has to authorise it.",
     "expired": "The tool server has ended the session.",
     "status": "The tool server failed.",
     "protocol": "The tool server's answer was not valid MCP.",
@@ -69,9 +67,7 @@ _AMBIGUOUS: frozenset[Kind] = frozenset(
 # A later fault of the same call says more than these.
 _SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})
 # Another request of the same call would meet these again.
-_FINAL: frozenset[Kind] = frozenset(
-    {"address", "unreachable", "certificate", "oversized", "authorization", "scope"}
-)
+_FINAL: frozenset[Kind] = frozenset({"address", "unreachable", "certificate", "oversized", "authorization"})
 
 
 class ToolFault(msgspec.Struct, frozen=True):

@@ -1,33 +1,65 @@
-"""Credentials that a tool server repeats in its answers: struck out before a model or a log sees them.
+"""Strike out credentials that a tool server repeats, in the bytes of its responses: the one place for it.
 
-Only of headers whose name says that they are credentials: others may hold words that answers are to hold too.
+Only headers whose names say that they are credentials count: others may hold words that responses need.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-import msgspec
-
+STRUCK = "[hidden]"
 _CREDENTIAL = re.compile(r"auth|key|token|secret|cookie|password|credential|session", re.IGNORECASE)
 _SCHEME = re.compile(r"([\w.+-]+)\s+(?=\S)")
-# A parameter or a cookie, of which the value is a secret and the name is not: RFC 9110 11.2, RFC 6265 4.1.
+# A parameter or a cookie: its value is a secret and its name is not (RFC 9110 11.2, RFC 6265 4.1).
 _VALUE = re.compile(r'\s*(?:[^\s;,="]+\s*=\s*)?("(?:\\.|[^"\\])*"|[^;,]*)')
 _SHORTEST = 8
-_STRUCK = "[hidden]"
 
 
-def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """What is not to be repeated: the credentials as they are sent, and their secret parts."""
-    found: set[str] = set()
+class Redactor:
+    """Replace the credentials of a request in its response, which arrives in pieces.
+
+    A piece that ends within what may be a credential is held back from there until the next one.
+    """
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        forms = {form for secret in _secrets(headers) for form in _forms(secret)}
+        self._forms = sorted(forms, key=len, reverse=True)
+        self._first_bytes = {form[0] for form in forms}
+        self._held = b""
+
+    def strike(self, piece: bytes) -> bytes:
+        """Return the response as far as it is decided; the rest comes with the next piece, or as `rest`."""
+        if not self._forms:
+            return piece
+        text = self._held + piece
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, _replacement(form))
+        begun = self._begun_at(text)
+        self._held = text[begun:]
+        return text[:begun]
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes that are held back when the response ends."""
+        return self._held
+
+    def _begun_at(self, text: bytes) -> int:
+        """Return where a credential may have begun that is cut by the end of `text`."""
+        for place in range(max(0, len(text) - len(self._forms[0]) + 1), len(text)):
+            if text[place] in self._first_bytes and any(f.startswith(text[place:]) for f in self._forms):
+                return place
+        return len(text)
+
+
+def _secrets(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield the credentials as they are sent, and their secret parts."""
     for name, value in headers.items():
         if _CREDENTIAL.search(name):
-            found |= {part for part in _secret_parts(value.strip()) if len(part) >= _SHORTEST}
-    return tuple(sorted(found, key=len, reverse=True))
+            yield from (part for part in _parts(value.strip()) if len(part) >= _SHORTEST)
 
 
-def _secret_parts(value: str) -> Iterator[str]:
+def _parts(value: str) -> Iterator[str]:
     yield value
     if scheme := _SCHEME.match(value):
         value = value[scheme.end() :]
@@ -37,37 +69,14 @@ def _secret_parts(value: str) -> Iterator[str]:
         yield match[1].strip().strip('"')
 
 
-def redacted(text: str, secrets: Sequence[str]) -> str:
-    """`text` without the secrets, also where it holds them as JSON does."""
-    for secret in secrets:
-        for form in (secret, json.dumps(secret)[1:-1]):
-            if form in text:
-                text = text.replace(form, _STRUCK)
-    return text
+def _forms(secret: str) -> Iterator[bytes]:
+    """Yield `secret` as it is and as JSON encoders write it."""
+    yield secret.encode()
+    escaped = json.dumps(secret)[1:-1]
+    yield escaped.encode()
+    yield escaped.replace("/", "\\/").encode()
 
 
-def redacted_value(value: Any, secrets: Sequence[str]) -> Any:
-    """A JSON value without the secrets, in keys neither; a number that holds one becomes a string."""
-    match value:
-        case str():
-            return redacted(value, secrets)
-        case list() | tuple():
-            return [redacted_value(item, secrets) for item in value]
-        case dict():
-            return {redacted(str(key), secrets): redacted_value(item, secrets) for key, item in value.items()}
-        case int() | float():
-            return value if redacted(text := str(value), secrets) == text else _STRUCK
-        case _:
-            return value
-
-
-def redacted_json(text: str, secrets: Sequence[str]) -> str:
-    """JSON without the secrets, however it escapes them: still JSON, and as it was where it holds none."""
-    if not secrets:
-        return text
-    try:
-        value = msgspec.json.decode(text)
-        found = redacted_value(value, secrets)
-    except RecursionError:
-        return redacted(text, secrets)
-    return text if found == value else json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+def _replacement(form: bytes) -> bytes:
+    """Return what takes the place of a credential; one that is a number stays one, as JSON may need that."""
+    return b"1" * len(form) if form.isdigit() else STRUCK.encode()

@@ -13,7 +13,6 @@ from contracts import subjects
 from contracts.ids import new_id
 from directory.secrets import Sealer, refuse_unknown_key
 from directory.tool_authorizations import LOCKED_SECONDS
-from journal import Journal
 from net_guard import Guard
 from runtime import logs, telemetry
 from runtime.health import HealthChecks, serve_health
@@ -22,16 +21,18 @@ from tool_runner.authorization.authorization_links import AuthorizationLinks
 from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AT_ONCE, Authorizations
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler, ResultQuota
+from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from tool_runner.calls.result_quota import ResultQuota
+from tool_runner.database_clock import DatabaseClock
+from tool_runner.journal import Journal
 from tool_runner.servers.agent_servers import AgentServers
-from tool_runner.servers.pool import ServerPool
+from tool_runner.servers.server_pool import ServerPool
 from tool_runner.settings import ToolRunnerSettings
-from tool_runner.time_limit import DatabaseClock
 from tool_runner.tools.listing import Checking, Listing
 
 DRAIN_SECONDS = 8.0
 _CLOSE_SECONDS = 1.0
-_FORGET_SECONDS = 600.0
+_CLEAN_SECONDS = 600.0
 SERVICE = "tool-runner"
 
 
@@ -98,7 +99,7 @@ async def _consume(
     limit = asyncio.timeout(None)
     aside = [
         asyncio.create_task(servers.tidy()),
-        asyncio.create_task(_forget(journal)),
+        asyncio.create_task(_clean(journal)),
         asyncio.create_task(_drain(handler, executor, limit, stop)),
     ]
     try:
@@ -125,11 +126,11 @@ async def _drain(
     limit.reschedule(asyncio.get_running_loop().time() + _CLOSE_SECONDS)
 
 
-async def _forget(journal: Journal) -> None:
+async def _clean(journal: Journal) -> None:
     while True:
         with contextlib.suppress(DatabaseUnavailable):
-            await journal.forget()
-        await asyncio.sleep(_FORGET_SECONDS)
+            await journal.delete_old()
+        await asyncio.sleep(_CLEAN_SECONDS)
 
 
 @contextlib.asynccontextmanager

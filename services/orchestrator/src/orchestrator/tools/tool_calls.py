@@ -6,7 +6,6 @@ run, or not, is reported to the model as unknown.
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -15,8 +14,8 @@ from opentelemetry.trace import Span, SpanKind, use_span
 from bus import Bus, BusUnavailable, Subscription
 from contracts import events, wire
 from contracts.text import cleaned
-from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
-from contracts.tool_messages import InputRequest, ToolFinished, ToolNews, ToolProgressed, ToolRequested
+from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_SLACK_SECONDS
+from contracts.tool_messages import InputRequest, ToolFinished, ToolRequested
 from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Call
@@ -66,13 +65,15 @@ class RunToolCalls:
         clock: RunClock,
         run_ends_at: str,
         *,
-        tool_seconds: float = TOOL_SECONDS,
+        tool_seconds: float = TOOL_MOST_SECONDS,
         slack_seconds: float = TOOL_SLACK_SECONDS,
     ) -> None:
         self._queues = bus.queues
         self._traces = bus.traces
         self._agent = agent
-        self._most_seconds = {server.name: server.max_call_seconds for server in agent.mcp_servers}
+        self._call_seconds = {
+            server.name: min(float(server.max_call_seconds), tool_seconds) for server in agent.mcp_servers
+        }
         self._trace_id = run.trace_id
         # An earlier attempt may have requested these, and they may have run.
         self._earlier = {
@@ -84,13 +85,11 @@ class RunToolCalls:
         }
         self._clock = clock
         self._run_ends_at = run_ends_at
-        self._tool_seconds = tool_seconds
-        self._begin_seconds = tool_seconds + slack_seconds
+        self._slack_seconds = slack_seconds
         self._following: Subscription | None = None
         self._results: dict[str, ToolFinished] = {}
         self._news = asyncio.Event()
         self._asked: dict[str, float] = {}  # until when each is waited for, by the loop's time
-        self._progressed: dict[str, float] = {}  # likewise, by what its server has reported
         self._unsent: dict[str, ToolRequested] = {}
         self._spans: dict[str, Span] = {}
         self._recording: set[asyncio.Task[None]] = set()
@@ -105,18 +104,19 @@ class RunToolCalls:
             await self._look()
         await self._ask([call for call in calls if self._is_to_be_asked(call, offered)], offered)
         waited = [call for call in calls if self._may_have_been_asked(call)]
-        await self._wait(waited)
+        await self._wait(waited, offered)
         failpoints.reach("orchestrator-tools-returned")
-        return tuple(self._returned(round_number, call) for call in calls)
+        return tuple(self._returned(round_number, call, offered) for call in calls)
 
     def _is_to_be_asked(self, call: Call, offered: Mapping[str, ToolSpec]) -> bool:
         if call.call_id not in self._earlier:
             return call.name in offered  # days may have passed since it was
-        known = call.call_id in self._results or self._goes_on(call)
-        return not known and _may_repeat(offered.get(call.name))
+        return call.call_id not in self._results and _may_repeat(offered.get(call.name))
 
-    def _goes_on(self, call: Call) -> bool:
-        return self._progressed.get(call.call_id, -math.inf) > asyncio.get_running_loop().time()
+    def _seconds(self, spec: ToolSpec | None) -> float:
+        """Return the time-out of a tool; of one that is no longer offered, the longest of its agent."""
+        longest = max(self._call_seconds.values(), default=0.0)
+        return longest if spec is None else self._call_seconds.get(spec.server, longest)
 
     def _may_have_been_asked(self, call: Call) -> bool:
         return call.call_id in self._asked or call.call_id in self._earlier
@@ -126,8 +126,8 @@ class RunToolCalls:
         for call in calls:
             spec = offered[call.name]
             began = self._began(call)
-            deadline = min(later(began, self._begin_seconds), self._run_ends_at)
-            most_seconds = self._most_seconds.get(spec.server, self._begin_seconds)
+            seconds = self._seconds(spec)
+            deadline = min(later(began, seconds + self._slack_seconds), self._run_ends_at)
             self._asked[call.call_id] = self._answered_by(deadline)
             self._spans[call.call_id] = _span(call)
             self._unsent[call.call_id] = ToolRequested(
@@ -139,9 +139,8 @@ class RunToolCalls:
                 server=spec.server,
                 tool=spec.tool,
                 input=call.ran_input,
-                timeout_s=self._tool_seconds,
+                timeout_s=seconds,
                 deadline=deadline,
-                ends_by=min(later(began, most_seconds), self._run_ends_at),
                 leg=call.leg,
                 responses=call.responses,
                 request_state=call.request_state,
@@ -164,11 +163,12 @@ class RunToolCalls:
         left = TOOL_ANSWER_SECONDS - self._clock.seconds_since(deadline)
         return asyncio.get_running_loop().time() + left
 
-    def _awaited_until(self, call: Call) -> float:
+    def _awaited_until(self, call: Call, offered: Mapping[str, ToolSpec]) -> float:
         """One that an earlier attempt requested, and that must not run twice, keeps its deadline."""
-        asked = self._asked.get(call.call_id)
-        asked = asked or self._answered_by(later(call.may_run_since[1], self._begin_seconds))
-        return max(asked, self._progressed.get(call.call_id, asked))
+        if (asked := self._asked.get(call.call_id)) is not None:
+            return asked
+        seconds = self._seconds(offered.get(call.name)) + self._slack_seconds
+        return self._answered_by(min(later(call.may_run_since[1], seconds), self._run_ends_at))
 
     def recorded(self, run: Run) -> None:
         """The log has `run`: have large results that are in there leave the bus, in the background.
@@ -200,23 +200,9 @@ class RunToolCalls:
         with contextlib.suppress(BusUnavailable):  # it stays for its 15 minutes
             await self._traces.record_tool(result)
 
-    def _take(self, news: ToolNews) -> None:
-        if news.leg != self._call_attempts.get(news.call_id, 0):
+    def _take(self, result: ToolFinished) -> None:
+        if result.recorded or result.leg != self._call_attempts.get(result.call_id, 0):
             return
-        match news:
-            case ToolProgressed():
-                self._defer(news)
-            case ToolFinished(recorded=False):
-                self._keep(news)
-
-    def _defer(self, progress: ToolProgressed) -> None:
-        """An old message, or one that comes twice, defers nothing; and none beyond the end of the run."""
-        until = self._answered_by(min(progress.deadline, self._run_ends_at))
-        if until > self._progressed.get(progress.call_id, -math.inf):
-            self._progressed[progress.call_id] = until
-            self._news.set()
-
-    def _keep(self, result: ToolFinished) -> None:
         self._results[result.call_id] = result
         self._news.set()
         span = self._spans.pop(result.call_id, None)
@@ -241,14 +227,14 @@ class RunToolCalls:
     async def _look(self) -> None:
         """What was published while nobody followed, or while NATS was away."""
         with contextlib.suppress(BusUnavailable):
-            for news in await self._traces.tool_news_of(self._trace_id):
-                self._take(news)
+            for result in (await self._traces.tool_results_of(self._trace_id)).values():
+                self._take(result)
 
-    async def _wait(self, calls: Sequence[Call]) -> None:
+    async def _wait(self, calls: Sequence[Call], offered: Mapping[str, ToolSpec]) -> None:
         """Until all of these have a result, or the time that each is awaited until has come."""
         loop = asyncio.get_running_loop()
         while missing := [call for call in calls if call.call_id not in self._results]:
-            left = max(map(self._awaited_until, missing)) - loop.time()
+            left = max(self._awaited_until(call, offered) for call in missing) - loop.time()
             if left <= 0:
                 await self._look()  # a worker that was paused has not read what came meanwhile
                 return
@@ -257,7 +243,9 @@ class RunToolCalls:
                 await self._send()
                 await self._look()
 
-    def _returned(self, round_number: int, call: Call) -> events.ToolReturned | ToolInputRequired:
+    def _returned(
+        self, round_number: int, call: Call, offered: Mapping[str, ToolSpec]
+    ) -> events.ToolReturned | ToolInputRequired:
         result = self._results.get(call.call_id)
         if result is not None and result.input_requests:
             return ToolInputRequired(call, result.input_requests, result.request_state)
@@ -268,7 +256,7 @@ class RunToolCalls:
                 call_id=call.call_id,
                 output=wire.error_output((_UNKNOWN if known else _GONE).format(call.name)),
                 is_error=True,
-                ms=int(self._tool_seconds * 1000) if known else 0,
+                ms=int(self._seconds(offered.get(call.name)) * 1000) if known else 0,
             )
         return events.ToolReturned(
             trace_id=self._trace_id,

@@ -84,7 +84,7 @@ class AuthorizationLinks:
             found = await find(conn, self._all.sealer, place)
         if found is None or found.settings.grant != "authorization_code":
             raise ToolFailed("authorization", "the server is not set up for authorization_code")
-        server = await discover(self._all.http, found.url, found.settings, found.secrets.wider)
+        server = await discover(self._all.http, found.url, found.settings)
         _check_origin(server.metadata)
         endpoint = str(server.metadata.authorization_endpoint)
         try:
@@ -162,9 +162,7 @@ class AuthorizationLinks:
         with looking_up_for(place.account_id):
             issued = await grants.by_code(self._all.http, link, asked.code)
         async with locked(self._all.pool, place) as conn:
-            found = await find(conn, self._all.sealer, place)
-            wider = None if found is None else found.secrets.wider
-            kept = SealedSecrets(client=link.client, tokens=issued.tokens, wider=wider)
+            kept = SealedSecrets(client=link.client, tokens=issued.tokens)
             stored = await keep_tokens(
                 conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=new_id()
             )

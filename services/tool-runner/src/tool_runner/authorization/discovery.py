@@ -5,6 +5,8 @@ used: it keeps a session's other calls waiting while one runs, holds a link's st
 process, and does not store where or when a token is to be refreshed (decision 66).
 """
 
+import re
+
 import httpx2
 import msgspec
 from mcp.client.auth import OAuthFlowError
@@ -18,16 +20,17 @@ from mcp.client.auth.utils import (
     handle_auth_metadata_response,
     handle_protected_resource_response,
     issuers_match,
-    union_scopes,
     validate_metadata_issuer,
 )
 from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 
-from directory.tool_authorizations import OAuthSettings
+from directory.tool_authorizations import SCOPE, OAuthSettings
 from tool_runner.authorization.authorization_requests import AuthorizationHttp, made
-from tool_runner.authorization.scopes import advertised_scope
 from tool_runner.faults import ToolFailed
+
+_ADVERTISED_SCOPE_CHARS = 2048
+_SCOPE = re.compile(SCOPE)
 
 
 class TokenSource(msgspec.Struct, frozen=True):
@@ -42,20 +45,17 @@ class TokenSource(msgspec.Struct, frozen=True):
         return str(self.metadata.issuer)
 
 
-async def discover(
-    http: AuthorizationHttp, url: str, settings: OAuthSettings, wider: str | None
-) -> TokenSource:
+async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings) -> TokenSource:
     """Ask the tool server at `url`, then the authorization server that it names.
 
-    `wider` is a scope to ask for in addition. Where an issuer is configured, no other one is taken.
-    Raises ToolFailed.
+    If an issuer is configured, no other one is accepted. Raises ToolFailed.
     """
     probe = made(httpx2.Request, "GET", url, headers={"accept": "text/event-stream"})
     challenge = await http.head(probe)
     resource = await _resource(http, url, challenge)
     issuer = _issuer(url, resource, settings.issuer)
     metadata = await _metadata(http, url, issuer, named=resource is not None)
-    scope = settings.scope or advertised_scope(
+    scope = settings.scope or _advertised_scope(
         get_client_metadata_scopes(
             extract_scope_from_www_auth(challenge), resource, metadata, [settings.grant, "refresh_token"]
         )
@@ -63,14 +63,14 @@ async def discover(
     return TokenSource(
         metadata,
         resource_url_from_server_url(url) if resource is None else str(resource.resource),
-        union_scopes(scope, wider),
+        scope,
     )
 
 
 async def _resource(
     http: AuthorizationHttp, url: str, challenge: httpx2.Response
 ) -> ProtectedResourceMetadata | None:
-    """What the tool server says of itself; None for one of before RFC 9728. Raises ToolFailed."""
+    """Return what the tool server says of itself; None for one older than RFC 9728. Raises ToolFailed."""
     stated = (
         extract_resource_metadata_from_www_auth(challenge) if challenge.status_code in (401, 403) else None
     )
@@ -86,8 +86,18 @@ async def _resource(
     return None
 
 
+def _advertised_scope(named: str | None) -> str | None:
+    """Return the scope that servers' metadata name, with a space between two parts. Raises ToolFailed."""
+    scope = " ".join(part for part in (named or "").split(" ") if part)
+    if not scope:
+        return None
+    if len(scope) > _ADVERTISED_SCOPE_CHARS or not _SCOPE.match(scope):
+        raise ToolFailed("authorization", "the servers' metadata name a scope that is none: set one")
+    return scope
+
+
 def _issuer(url: str, resource: ProtectedResourceMetadata | None, wanted: str | None) -> str:
-    """Raises ToolFailed where the tool server leads to another issuer than the one that is configured."""
+    """Choose the issuer. Raises ToolFailed if the tool server leads to another one than is configured."""
     if resource is None:
         parts = httpx2.URL(url)
         advertised = [f"{parts.scheme}://{parts.netloc.decode('ascii')}"]

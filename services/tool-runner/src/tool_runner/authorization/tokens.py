@@ -1,11 +1,10 @@
-"""The access token of one agent at one tool server: kept while it is fresh, then got again under one lock.
+"""The access token of one agent at one tool server: kept while fresh, then obtained again under one lock.
 
 The lock is Postgres', so that no two workers send one refresh token: an authorization server that rotates
 them takes the second use for a theft, and revokes what it has issued.
 """
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 
@@ -30,22 +29,20 @@ from tool_runner.authorization import grants
 from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.discovery import discover
 from tool_runner.authorization.grants import Issued
-from tool_runner.authorization.scopes import beyond, together
 from tool_runner.faults import ToolFailed
 
 AT_ONCE = 4
 """Tokens that one process asks for at a time, each with two connections to Postgres; accounts take turns."""
 
 _EARLY_SECONDS = 20.0
-_AGAIN_SECONDS = 15.0
+_RETRY_SECONDS = 15.0
 _SAVES = 5
 _SAVE_AGAIN_SECONDS = 0.5
-_SECRETS_KEPT = 4
-_SCOPES_IN_VAIN = 8
+_UNKNOWN_LIFETIME = float("inf")
 
 
 class Authorizations:
-    """What all tokens of this process work with."""
+    """The connections and the key that all tokens of this process share."""
 
     def __init__(self, pool: Pool, sealer: Sealer, http: AuthorizationHttp) -> None:
         self.pool = pool
@@ -57,200 +54,134 @@ class Authorizations:
         return AccessTokens(self, place, url)
 
 
+class _Token(msgspec.Struct, frozen=True):
+    """A token, and until when it is used without a look. Before `renew_at` it is not replaced."""
+
+    value: str
+    fresh_until: float
+    renew_at: float = 0.0
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    """No token could be obtained, and none is asked for before `retry_at`."""
+
+    error: ToolFailed
+    retry_at: float
+
+
 class AccessTokens:
-    """`current` is asked before each request; `instead_of` and `wider` after the server has refused one."""
+    """`token` is called before each request, and `refresh` after the server has rejected the token.
+
+    The state is one of three: no token is known, a token, or a failure. One attempt at a time obtains a token
+    for all who wait.
+    """
 
     def __init__(self, authorizations: Authorizations, place: ServerPlace, url: str) -> None:
-        self._all = authorizations
+        self._shared = authorizations
         self._place = place
         self._url = url
-        self._token: str | None = None
-        self._fresh_until = 0.0
-        self._getting: asyncio.Task[str] | None = None
-        self._failed: ToolFailed | None = None
-        self._again_at = 0.0
-        self._in_vain: dict[str, float] = {}
-        self._seen: list[str] = []
+        self._state: _Token | _Failure | None = None
+        self._obtaining: asyncio.Task[str] | None = None
         self._log = logs.get_logger("authorization").bind(agent_id=place.agent_id, server=place.server)
 
-    @property
-    def secrets(self) -> Sequence[str]:
-        return tuple(self._seen)
+    async def token(self) -> str:
+        """Return a token that may be valid. Raises ToolFailed, for 15 s after a failure at once."""
+        match self._state:
+            case _Token(value, fresh_until) if _now() < fresh_until:
+                return value
+            case _Failure(error, retry_at) if _now() < retry_at:
+                raise error
+        return await self._obtain(rejected=None)
 
-    async def current(self) -> str:
-        """A token that is not known to be over. Raises ToolFailed, at once for some time after a failure."""
-        if self._token is not None and _now() < self._fresh_until:
-            return self._token
-        if self._failed is not None and _now() < self._again_at:
-            raise self._failed
-        return await self._get(refused=None)
-
-    async def instead_of(self, refused: str) -> str | None:
-        """Another token than `refused`; None where the last one was got so shortly before that one is no use.
+    async def refresh(self, rejected: str) -> str | None:
+        """Return another token than `rejected`; None if the last attempt was less than 15 s ago.
 
         Raises ToolFailed.
         """
-        if self._token not in (refused, None):
-            return self._token
-        if _now() < self._again_at:
-            return None
-        return await self._get(refused=refused)
+        match self._state:
+            case _Token(value) if value != rejected:
+                return value
+            case _Token(renew_at=earliest) | _Failure(retry_at=earliest) if _now() < earliest:
+                return None
+        return await self._obtain(rejected)
 
-    async def wider(self, refused: str, scope: str, *, ask: bool) -> str | None:
-        """Another token than `refused`, for `scope` too, if one can be had without a person.
+    async def _obtain(self, rejected: str | None) -> str:
+        """Make one attempt for all who wait. It continues without them: a token may be issued by now."""
+        if self._obtaining is None or self._obtaining.done():
+            self._obtaining = shared(self._attempt(rejected))
+        return await asyncio.shield(self._obtaining)
 
-        None where not, and where it was tried in vain just now: the status is `needs_authorization` then.
-        Not `ask`: the token is the second one, so no third is requested. Raises ToolFailed.
-        """
-        self._in_vain = {each: until for each, until in self._in_vain.items() if until > _now()}
-        if scope in self._in_vain or len(self._in_vain) >= _SCOPES_IN_VAIN:
-            return None
-        # It continues without its caller: a token may be issued by now.
-        token = await asyncio.shield(shared(self._widened(refused, scope, ask=ask)))
-        if token is None:
-            self._in_vain[scope] = _now() + _AGAIN_SECONDS
-        return token
-
-    async def _widened(self, refused: str, scope: str, *, ask: bool) -> str | None:
+    async def _attempt(self, rejected: str | None) -> str:
+        self._state = None
+        account_id = self._place.account_id
         try:
-            async with (
-                self._all.turns.turn(self._place.account_id),
-                locked(self._all.pool, self._place) as conn,
-            ):
-                with looking_up_for(self._place.account_id):
-                    token = await self._found_wider(conn, refused, scope, ask=ask)
+            async with self._shared.turns.turn(account_id), locked(self._shared.pool, self._place) as conn:
+                with looking_up_for(account_id):
+                    self._state = token = await self._stored_or_issued(conn, rejected)
+                    return token.value
         except (DatabaseUnavailable, SealBroken) as error:
-            raise ToolFailed("not_started", f"its authorisation: {error}") from error
-        if token is not None:
-            self._keep_in_mind(token)
-        return token
-
-    async def _found_wider(self, conn: Connection, refused: str, scope: str, *, ask: bool) -> str | None:
-        found = await find(conn, self._all.sealer, self._place)
-        if found is None or found.url != self._url or (tokens := found.secrets.tokens) is None:
-            return None
-        if tokens.access != refused:  # another worker was quicker
-            self._fresh_until = 0.0
-            return tokens.access if ask else None
-        wider = together(found.secrets.wider, tokens.scope, scope)
-        secrets = msgspec.structs.replace(found.secrets, wider=wider or found.secrets.wider)
-        detail = f"the tool server wants the scope {beyond(tokens.scope, scope)}"
-        if found.settings.grant == "client_credentials":
-            if ask and wider is not None:
-                try:
-                    return await self._renewed(msgspec.structs.replace(found, secrets=secrets), tokens)
-                except ToolFailed as failed:
-                    if failed.fault.kind != "authorization":
-                        raise
-                    detail = f"{detail}, and {failed.fault.detail}"
-            secrets = found.secrets  # what the client is refused must not cost it the token that it can have
-        self._log.warning("scope_missing", scope=scope)
-        await need_authorization(conn, self._all.sealer, self._place, found.id, secrets, detail)
-        return None
-
-    async def _get(self, refused: str | None) -> str:
-        """One attempt for all who wait. It continues without them: a token may be issued by now."""
-        if self._getting is None or self._getting.done():
-            self._getting = shared(self._in_turn(refused))
-        return await asyncio.shield(self._getting)
-
-    async def _in_turn(self, refused: str | None) -> str:
-        self._token = None
-        try:
-            async with (
-                self._all.turns.turn(self._place.account_id),
-                locked(self._all.pool, self._place) as conn,
-            ):
-                with looking_up_for(self._place.account_id):
-                    token = await self._found(conn, refused)
-        except (DatabaseUnavailable, SealBroken) as error:
-            raise self._failure(ToolFailed("not_started", f"its authorisation: {error}")) from error
+            failed = ToolFailed("not_started", f"its authorisation: {error}")
+            self._fail(failed)
+            raise failed from error
         except ToolFailed as failed:
-            raise self._failure(failed) from None
-        self._failed = None
-        self._keep_in_mind(token)
-        return token
+            self._fail(failed)
+            raise
 
-    def _keep_in_mind(self, token: str) -> None:
-        self._token = token
-        if token not in self._seen:
-            self._seen = [token, *self._seen][:_SECRETS_KEPT]
-
-    def _failure(self, failed: ToolFailed) -> ToolFailed:
-        self._failed, self._again_at = failed, _now() + _AGAIN_SECONDS
+    def _fail(self, failed: ToolFailed) -> None:
+        self._state = _Failure(failed, _now() + _RETRY_SECONDS)
         self._log.warning("no_token", fault=str(failed))
-        return failed
 
-    async def _found(self, conn: Connection, refused: str | None) -> str:
-        """The stored token, which another worker may have got meanwhile, or a new one."""
-        found = await find(conn, self._all.sealer, self._place)
+    async def _stored_or_issued(self, conn: Connection, rejected: str | None) -> _Token:
+        """Return the stored token, which another worker may have just obtained, or a new one."""
+        found = await find(conn, self._shared.sealer, self._place)
         if found is None or found.url != self._url:
             raise ToolFailed("authorization", "nothing authorises the agent at this address")
         tokens = found.secrets.tokens
-        left = float("inf") if found.seconds_left is None else found.seconds_left
-        if tokens is not None and tokens.access != refused and left > _EARLY_SECONDS:
-            self._fresh_until = _now() + left - _EARLY_SECONDS
-            return tokens.access
+        left = _UNKNOWN_LIFETIME if found.seconds_left is None else found.seconds_left
+        if tokens is not None and tokens.access != rejected and left > _EARLY_SECONDS:
+            return _Token(tokens.access, _now() + left - _EARLY_SECONDS)
         if tokens is None and found.settings.grant == "authorization_code":
             raise ToolFailed("authorization", "an administrator has to open the link")
         try:
-            # What takes the place of a token does not widen it: a scope that was missing still is.
-            return await self._renewed(found, tokens, enough=tokens is None or found.status == "authorized")
+            issued = await self._issue(found, tokens)
+            await self._store(found, issued)
         except ToolFailed as failed:
             if failed.fault.kind == "authorization":
-                by_link = found.settings.grant == "authorization_code"
-                secrets = msgspec.structs.replace(
-                    found.secrets, tokens=None, wider=found.secrets.wider if by_link else None
+                client = SealedSecrets(client=found.secrets.client)
+                await need_authorization(
+                    conn, self._shared.sealer, self._place, found.id, client, failed.fault.detail
                 )
-                detail = failed.fault.detail
-                await need_authorization(conn, self._all.sealer, self._place, found.id, secrets, detail)
             raise
-
-    async def _renewed(
-        self, found: Authorization, tokens: IssuedTokens | None, *, enough: bool = True
-    ) -> str:
-        issued = await self._issued(found, tokens)
-        await self._keep(found, issued, enough=enough)
-        # Not earlier than now, however short it lasts: its own request takes it.
-        lasts = float("inf") if issued.expires_in is None else issued.expires_in
-        self._fresh_until = _now() + max(lasts - _EARLY_SECONDS, 1.0)
-        self._again_at = _now() + _AGAIN_SECONDS
         self._log.info("token_issued", expires_in=issued.expires_in)
-        return issued.tokens.access
+        lifetime = _UNKNOWN_LIFETIME if issued.expires_in is None else issued.expires_in
+        # However short it lasts, the request that it was issued for takes it.
+        fresh_until = _now() + max(lifetime - _EARLY_SECONDS, 1.0)
+        return _Token(issued.tokens.access, fresh_until, renew_at=_now() + _RETRY_SECONDS)
 
-    async def _issued(self, found: Authorization, tokens: IssuedTokens | None) -> Issued:
+    async def _issue(self, found: Authorization, tokens: IssuedTokens | None) -> Issued:
         client = found.secrets.client
         if found.settings.grant == "client_credentials" and client is not None:
-            return await grants.by_credentials(
-                self._all.http,
-                client,
-                await discover(self._all.http, self._url, found.settings, found.secrets.wider),
-            )
+            source = await discover(self._shared.http, self._url, found.settings)
+            return await grants.by_credentials(self._shared.http, client, source)
         if tokens is None or client is None or tokens.refresh is None:
             raise ToolFailed("authorization", "the token is over, and there is none to refresh it")
-        return await grants.by_refresh(self._all.http, client, tokens)
+        return await grants.by_refresh(self._shared.http, client, tokens)
 
-    async def _keep(self, found: Authorization, issued: Issued, *, enough: bool) -> None:
-        """Store it by a connection of its own, again where Postgres breaks off: the old one may be dead."""
-        secrets: SealedSecrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
+    async def _store(self, found: Authorization, issued: Issued) -> None:
+        """Store the tokens by a new connection, again if Postgres breaks off: the old one may be dead."""
+        secrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
         for left in reversed(range(_SAVES)):
             try:
-                async with connection(self._all.pool) as conn:
-                    kept = await keep_tokens(
-                        conn,
-                        self._all.sealer,
-                        self._place,
-                        found.id,
-                        secrets,
-                        issued.expires_in,
-                        enough=enough,
+                async with connection(self._shared.pool) as conn:
+                    stored = await keep_tokens(
+                        conn, self._shared.sealer, self._place, found.id, secrets, issued.expires_in
                     )
             except DatabaseUnavailable:
                 if not left:
                     raise
                 await asyncio.sleep(_SAVE_AGAIN_SECONDS)
             else:
-                if not kept:
+                if not stored:
                     raise ToolFailed("authorization", "it was authorised again meanwhile")
                 return
 

@@ -7,7 +7,6 @@ structuredContent as JSON; else a single text block that parses as JSON, as it i
 
 import contextlib
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import mcp_types
@@ -18,7 +17,6 @@ from contracts import tool_messages
 from contracts.text import cleaned, cleaned_json
 from runtime import genai, logs, metrics
 from tool_runner.faults import ToolFault
-from tool_runner.redaction import redacted_json
 from tool_runner.servers.elicitation import InputRequired
 
 MAX_BYTES = 256 * 1024
@@ -31,12 +29,8 @@ def finished_call(
     request: tool_messages.ToolRequested,
     outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
     began: float,
-    secrets: Sequence[str] = (),
 ) -> tool_messages.ToolFinished:
-    """What to report, in words that a model may read; `began` is on `time.perf_counter()`.
-
-    `secrets` are not among them, whatever the server answered.
-    """
+    """Return what to report, in words that a model may read; `began` is on `time.perf_counter()`."""
     seconds = time.perf_counter() - began
     asked: InputRequired | None = None
     match outcome:
@@ -49,7 +43,6 @@ def finished_call(
         case mcp_types.CallToolResult():
             output = rendered(outcome)
             fault, detail = ("tool_error" if outcome.is_error else ""), ""
-    output = redacted_json(output, secrets)
     if fault:
         span = get_current_span()
         span.set_attribute(genai.ERROR_TYPE, fault)

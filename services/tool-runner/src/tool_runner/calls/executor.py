@@ -1,22 +1,21 @@
-"""Makes one tool call: finds its server and its tool, and ends it where it is interrupted or cancelled."""
+"""Make one tool call: find its server and its tool, and end it if it is interrupted or cancelled."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from mcp_types import CallToolResult
-from msgspec.structs import replace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from contracts import messages, tool_messages
 from runtime import genai, logs, telemetry
 from runtime.bounded import BoundedMap
-from tool_runner.faults import Kind, ToolFailed, ToolFault
+from tool_runner.faults import Kind, ToolFailed
 from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.elicitation import MAX_CALL_ATTEMPTS, CallAttempt, InputRequired
-from tool_runner.servers.pool import ServerPool, ToolServer
-from tool_runner.time_limit import TimeLimit
+from tool_runner.servers.server_pool import ServerPool
+from tool_runner.servers.tool_server import ToolServer
 from tool_runner.tools.listing import is_allowed
 from tool_runner.tools.server_tool import OfferedTool
 
@@ -25,19 +24,21 @@ _CANCELLED = 10_000
 
 @dataclass(eq=False)
 class _Call:
-    """A call under way, and why it ends if its scope does."""
+    """A call that runs, and the fault it ends with if its scope ends."""
 
     run: tuple[str, str]
     scope: asyncio.Timeout
-    why: Kind = "stopped"
+    fault: Kind = "stopped"
 
-    def end(self, why: Kind) -> None:
-        self.why = why
+    def end(self, fault: Kind) -> None:
+        self.fault = fault
         if not self.scope.expired():
             self.scope.reschedule(asyncio.get_running_loop().time())
 
 
 class Executor:
+    """Run tools on agents' servers. Every method raises ToolFailed; DatabaseUnavailable is the only other."""
+
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self.interrupted = False
         self._agents = agents
@@ -52,19 +53,16 @@ class Executor:
         for call in self._running:
             call.end("stopped")
 
-    def cancel(self, asked: messages.CancelRequested) -> None:
+    def cancel(self, request: messages.CancelRequested) -> None:
         """End the calls of a run that its caller has cancelled, and those that would begin later."""
-        run = (asked.account_id, asked.trace_id)
+        run = (request.account_id, request.trace_id)
         self._cancelled.put(run, True)
         for call in self._running:
             if call.run == run:
                 call.end("cancelled")
 
-    async def server(self, request: tool_messages.ToolRequested) -> ToolServer:
-        """Where a call goes, if its run continues and the agent may use that tool.
-
-        Raises ToolFailed, DatabaseUnavailable.
-        """
+    async def find_server(self, request: tool_messages.ToolRequested) -> ToolServer:
+        """Return the server of a call if its run continues and the agent may use that tool."""
         for config in await self._agents.servers(
             request.account_id, request.agent_id, request.agent_version, request.trace_id
         ):
@@ -72,50 +70,35 @@ class Executor:
                 return self._servers.get(request.account_id, config)
         raise ToolFailed("not_offered", "no such server, or not allowed")
 
-    async def outcome(
-        self,
-        server: ToolServer,
-        request: tool_messages.ToolRequested,
-        limit: TimeLimit,
-        begin: Callable[[], Awaitable[bool]],
-    ) -> CallToolResult | InputRequired | ToolFault | None:
-        """What came of the call, by `limit`; None if `begin`, which is asked before a call that must not run
-        twice, returns False.
-
-        Raises ToolFailed where it did not begin here, or was stopped and may be repeated; DatabaseUnavailable
-        where `begin` does.
-        """
+    async def find_tool(
+        self, server: ToolServer, request: tool_messages.ToolRequested, until: float
+    ) -> OfferedTool:
+        """Return the tool as its server lists it, within `until` on the loop's clock."""
         async with self._boundary(request):
             try:
-                async with asyncio.timeout_at(limit.until):
+                async with asyncio.timeout_at(until):
                     tool = (await server.tools()).get(request.tool)
             except TimeoutError as error:
                 raise ToolFailed("timeout", "no listing") from error
         if tool is None:
             raise ToolFailed("not_offered", "not listed by the server")
-        try:
-            if not tool.repeatable and not await begin():
-                return None
-            return await self._call(server, tool, request, limit)
-        except ToolFailed as failed:
-            if failed.fault.kind == "stopped" and tool.repeatable:
-                raise
-            return replace(failed.fault, writing=not tool.repeatable)
+        return tool
 
-    async def _call(
-        self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, limit: TimeLimit
+    async def call(
+        self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, until: float
     ) -> CallToolResult | InputRequired:
+        """Run the tool, within `until` on the loop's clock."""
         attempt = CallAttempt(request.leg, request.responses, request.request_state)
         with _span(server, request):
             async with self._boundary(request):
-                outcome = await server.call(tool, request.input, limit, attempt)
+                outcome = await server.call(tool, request.input, until, attempt)
             if isinstance(outcome, InputRequired) and attempt.number >= MAX_CALL_ATTEMPTS:
                 raise ToolFailed("asks_again")
             return outcome
 
     @asynccontextmanager
     async def _boundary(self, request: tool_messages.ToolRequested) -> AsyncIterator[None]:
-        """Around what strangers answer: it can be interrupted, and nothing but ToolFailed comes out."""
+        """Let what strangers answer be interrupted, and raise nothing but ToolFailed."""
         call = _Call((request.account_id, request.trace_id), asyncio.timeout(None))
         if self.interrupted:
             raise ToolFailed("stopped")
@@ -126,7 +109,7 @@ class Executor:
             async with call.scope:
                 yield
         except TimeoutError as error:
-            raise ToolFailed(call.why) from error
+            raise ToolFailed(call.fault) from error
         except ToolFailed:
             raise
         except Exception as error:  # a fault of the MCP client must not bring the message back again
@@ -138,7 +121,7 @@ class Executor:
 
 @contextmanager
 def _span(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[None]:
-    """The MCP client's span; its context goes to the server, in the call's `_meta`."""
+    """Open the MCP client's span; its context goes to the server, in the call's `_meta`."""
     attributes = {
         genai.MCP_METHOD_NAME: "tools/call",
         genai.OPERATION_NAME: genai.EXECUTE_TOOL,

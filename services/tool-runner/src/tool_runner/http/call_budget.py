@@ -1,31 +1,34 @@
-"""What one call, listing or handshake may cost, wherever in the MCP client its requests are made.
+"""Bound what one call, listing or handshake may cost, wherever in the MCP client its requests are made.
 
 The client sends each message in the context of the task that requested it, so a context variable reaches the
-HTTP transport, which spends from it and leaves in it why it failed.
+HTTP transport, which spends from the budget and leaves in it why it failed.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 
 from runtime.fair_slots import KeySlots
 from tool_runner.faults import ToolFault
-from tool_runner.time_limit import deferred
 
 RESPONSE_BYTES = 2 * 1024 * 1024
 """Decoded bytes that all responses of one call may hold together."""
 LARGE_BYTES = 256 * 1024
-"""Beyond this a call needs a place among the large ones: parsed, an answer is ten times its size."""
+"""A call whose responses hold more needs a place among the large ones."""
 
 LARGE_AT_ONCE = 8
-"""Large answers that are read at one time, of all accounts: they bound the memory of this process."""
+"""Large responses that are read at a time, of all accounts. They bound the memory of this process: parsed, a
+response of 2 MiB is 20 MB.
+"""
+BRACKETS = 200_000
+"""Opening brackets that the responses of one call may hold, those within strings included.
+
+Parsed, an object takes 25 times its two bytes, and one that is no valid content far more. Looking for the
+ends of strings would let a server hide brackets by a quote outside of JSON.
+"""
 _LARGE_SECONDS = 5.0
-# An object or a list costs some 25 times its two bytes once it is parsed, so they are counted too.
-_CONTAINERS = 200_000
-_ASIDE_SECONDS = 5.0
-_PROGRESS_BYTES = 4096
-"""Of what a server sends while it reports progress, so many bytes a second are not counted."""
+_UNREQUESTED_SECONDS = 5.0
 
 
 class TooLarge(Exception):  # noqa: N818 - an outcome
@@ -40,30 +43,28 @@ class CallBudget:
         self.fault: ToolFault | None = None
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._containers = 0
+        self._brackets = 0
         self._place: KeySlots | None = None
         self._closed = False
-        self._deferred_at = asyncio.get_running_loop().time()
-        self._reading: set[asyncio.Timeout] = set()
 
     def fail(self, fault: ToolFault) -> None:
         """Keep `fault`, unless an earlier one says more."""
         if self.fault is None or self.fault.soft:
             self.fault = fault
 
-    def answered(self) -> None:
-        """A sound answer came: what was wrong with the ones before it no longer explains anything."""
+    def succeed(self) -> None:
+        """Forget a soft fault: a sound response came, so earlier ones no longer explain anything."""
         if self.fault is not None and self.fault.soft:
             self.fault = None
 
     async def take(self, chunk: bytes, large: KeySlots) -> None:
-        """Count decoded bytes of a response, and wait for a place where they make it large.
+        """Count decoded bytes of a response, and wait for a place if they make it large.
 
-        Raises TooLarge, also once nobody waits for the answer. A large one is to come quickly from then on.
+        A large response has to arrive within 5 s from then. Raises TooLarge, also once the budget is closed.
         """
         self._bytes += len(chunk)
-        self._containers += chunk.count(b"{") + chunk.count(b"[")
-        if self._closed or self._bytes > self._max_bytes or self._containers > _CONTAINERS:
+        self._brackets += chunk.count(b"{") + chunk.count(b"[")
+        if self._closed or self._bytes > self._max_bytes or self._brackets > BRACKETS:
             raise TooLarge
         if self._bytes > LARGE_BYTES and self._place is None:
             async with asyncio.timeout_at(self.deadline):
@@ -71,28 +72,8 @@ class CallBudget:
             self._place = large
             self.deadline = min(self.deadline, asyncio.get_running_loop().time() + _LARGE_SECONDS)
 
-    @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[None]:
-        """Raises TimeoutError at the deadline, which may be deferred meanwhile."""
-        async with asyncio.timeout_at(self.deadline) as scope:
-            self._reading.add(scope)
-            try:
-                yield
-            finally:
-                self._reading.remove(scope)
-
-    def defer(self, until: float) -> None:
-        """The server reports progress: it has until then, unless its answer is a large one."""
-        now = asyncio.get_running_loop().time()
-        self._bytes = max(0, self._bytes - round((now - self._deferred_at) * _PROGRESS_BYTES))
-        self._deferred_at = now
-        if self._place is None:
-            self.deadline = until
-            for scope in self._reading:
-                deferred(scope, until)
-
     def close(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Give back the place: nobody waits for a response any more."""
         self._closed = True
         if self._place is not None:
             self._place.release()
@@ -104,7 +85,7 @@ _current: ContextVar[CallBudget | None] = ContextVar("call_budget", default=None
 
 @contextlib.contextmanager
 def budget_until(deadline: float) -> Iterator[CallBudget]:
-    """What is sent within this block is spent from one new budget."""
+    """Spend what is sent within this block from one new budget."""
     budget = CallBudget(deadline, RESPONSE_BYTES)
     token = _current.set(budget)
     try:
@@ -115,16 +96,16 @@ def budget_until(deadline: float) -> Iterator[CallBudget]:
 
 
 def begin_budget(deadline: float) -> CallBudget:
-    """What this task and the tasks that it starts send from now on is spent from a new budget."""
+    """Spend what this task and the tasks that it starts send from now on from a new budget."""
     budget = CallBudget(deadline)
     _current.set(budget)
     return budget
 
 
-def current() -> CallBudget:
-    """The budget at hand; a short one of its own for what the client sends by itself, such as replies."""
+def current_budget() -> CallBudget:
+    """Return the budget of this context; a short one for what the client sends by itself, such as replies."""
     now = asyncio.get_running_loop().time()
     budget = _current.get()
     if budget is None or budget.deadline <= now:
-        return CallBudget(now + _ASIDE_SECONDS)
+        return CallBudget(now + _UNREQUESTED_SECONDS)
     return budget

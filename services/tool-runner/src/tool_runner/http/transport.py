@@ -1,6 +1,6 @@
-"""All HTTP to tool servers: judged addresses, bounded bytes, an absolute deadline.
+"""All HTTP to tool servers: checked addresses, bounded bytes, an absolute deadline.
 
-A failure becomes an answer with status 502, and its Fault is left in the budget: an exception out of a
+A failure becomes a response with status 502, and its ToolFault is left in the budget: an exception out of a
 transport would end the MCP session, and with it every other call on it.
 """
 
@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import re
 import ssl
-from collections.abc import Sequence
 
 import aiohttp
 import httpx2
@@ -18,12 +17,11 @@ from net_guard import Guard
 from net_guard.addresses import CONNECT_SECONDS
 from net_guard.guarded_session import open_session
 from runtime.fair_slots import KeySlots
-from tool_runner.authorization.scopes import wanted_scope
 from tool_runner.authorization.tokens import AccessTokens
 from tool_runner.faults import ToolFailed, ToolFault
-from tool_runner.http.call_budget import CallBudget, current
+from tool_runner.http.call_budget import CallBudget, current_budget
 from tool_runner.http.network import ERRORS, BoundedBody, fault_of, send
-from tool_runner.redaction import secrets_of
+from tool_runner.redaction import Redactor
 
 # Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
 _KEEPALIVE_SECONDS = 4.0
@@ -35,7 +33,7 @@ _SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}\Z")
 
 
 class _Sent(msgspec.Struct):
-    """What the transport needs to know of an outgoing message. One without a method answers the server."""
+    """The fields of an outgoing message that the transport needs. One without a method answers the server."""
 
     method: str = ""
     id: int | str | None = None
@@ -66,10 +64,6 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             account_id=account_id,
         )
 
-    @property
-    def secrets(self) -> Sequence[str]:
-        return () if self._tokens is None else self._tokens.secrets
-
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request of the MCP client. Raises nothing but cancellation."""
         if request.method == "GET" and "last-event-id" not in request.headers:
@@ -83,7 +77,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             # Not awaited: the client sends nothing else meanwhile, and this server may hang.
             self._post_aside(request)
             return httpx2.Response(202)
-        budget = current()
+        budget = current_budget()
         if budget.fault is not None and budget.fault.final:
             return httpx2.Response(502)
         deadline = budget.deadline
@@ -107,60 +101,40 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         await self._session.close()
 
     async def _answer(self, request: httpx2.Request, sent: _Sent, budget: CallBudget) -> httpx2.Response:
-        url = request.url
         response = await self._response(request)
         if response.status == 401 and self._tokens is not None:
-            # A server that does not take the token has not looked at the message: it may be sent again.
-            refused = request.headers["authorization"].removeprefix("Bearer ")
-            if (token := await self._tokens.instead_of(refused)) is not None:
+            # A server that refuses the token has not looked at the message: it may be sent again.
+            rejected = request.headers["authorization"].removeprefix("Bearer ")
+            if (token := await self._tokens.refresh(rejected)) is not None:
                 response.release()
                 request.headers["authorization"] = f"Bearer {token}"
                 response = await self._response(request)
-        scope: str | None = None
-        if response.status == 403 and self._tokens is not None:
-            response, scope = await self._with_wider_scope(request, response, self._tokens)
-        received = _headers(response)
-        fault = _judged(sent, response.status, _media_type(received))
-        if scope is not None:
-            fault = ToolFault("scope", f"the tool server wants the scope {scope}")
+        received = httpx2.Headers(list(response.headers.items()))
+        fault = _fault(sent, response.status, _media_type(received))
         if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
             self.session_lost = True
             if response.status == 404:
                 fault = ToolFault("expired")
         if fault is None:
-            budget.answered()
+            budget.succeed()
         else:
             budget.fail(fault)
-        return httpx2.Response(
-            response.status,
-            headers=_kept(url, response.status, received),
-            stream=BoundedBody(response, budget, self._large, received.get("content-encoding", "")),
+        body = BoundedBody(
+            response,
+            budget,
+            self._large,
+            encoding=received.get("content-encoding", ""),
+            redactor=Redactor(request.headers),
         )
-
-    async def _with_wider_scope(
-        self, request: httpx2.Request, response: aiohttp.ClientResponse, tokens: AccessTokens
-    ) -> tuple[aiohttp.ClientResponse, str | None]:
-        """The answer, and the scope that it still wants. Sent again once: nothing was done for want of it."""
-        for first in (True, False):
-            headers = _headers(response)
-            scope = wanted_scope(response.status, headers, secrets_of(request.headers))
-            if scope is None:
-                break
-            refused = request.headers["authorization"].removeprefix("Bearer ")
-            token = await tokens.wider(refused, scope, ask=first)
-            if token is None:
-                break
-            response.release()
-            request.headers["authorization"] = f"Bearer {token}"
-            response = await self._response(request)
-        return response, scope
+        headers = _kept_headers(request.url, response.status, received)
+        return httpx2.Response(response.status, headers=headers, stream=body)
 
     async def _authorized(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
-        """Give the request its token; where there is none, the fault is left in the budget."""
-        budget = current()
+        """Give the request its token; if there is none, leave the fault in the budget and return False."""
+        budget = current_budget()
         try:
             async with asyncio.timeout_at(budget.deadline):
-                request.headers["authorization"] = f"Bearer {await tokens.current()}"
+                request.headers["authorization"] = f"Bearer {await tokens.token()}"
         except ToolFailed as failed:
             budget.fail(failed.fault)
         except TimeoutError:
@@ -192,8 +166,8 @@ def _sent(request: httpx2.Request) -> _Sent:
         return _Sent()
 
 
-def _judged(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
-    """What a failure of the call will have to be put down to, if this answer is why."""
+def _fault(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
+    """Return what explains a failure of the call if this response is the reason."""
     if status in (401, 403):
         return ToolFault("credentials", f"HTTP {status}")
     if status in _REDIRECTS:
@@ -205,12 +179,8 @@ def _judged(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
     return None
 
 
-def _headers(response: aiohttp.ClientResponse) -> httpx2.Headers:
-    return httpx2.Headers(list(response.headers.items()))
-
-
-def _kept(url: httpx2.URL, status: int, received: httpx2.Headers) -> dict[str, str]:
-    """The few headers that the MCP client reads. The rest (cookies, charsets) can only do harm."""
+def _kept_headers(url: httpx2.URL, status: int, received: httpx2.Headers) -> dict[str, str]:
+    """Return the few headers that the MCP client reads. The rest (cookies, charsets) can only do harm."""
     kept = {}
     if media_type := _media_type(received):
         kept["content-type"] = media_type
@@ -227,7 +197,7 @@ def _media_type(received: httpx2.Headers) -> str:
 
 
 def _within_origin(url: httpx2.URL, location: str) -> str | None:
-    """`location` made absolute, if it is on the same scheme, host and port, else None."""
+    """Return `location` made absolute if it has the same scheme, host and port, else None."""
     try:
         target = url.join(location)
     except (httpx2.InvalidURL, ValueError):

@@ -24,7 +24,7 @@ from contracts.tool_messages import InputRequest, InputResponse
 from contracts.values import Elicitation
 from net_guard import AddressRefused
 from tool_runner.faults import ToolFailed
-from tool_runner.redaction import redacted, redacted_value
+from tool_runner.redaction import STRUCK
 from tool_runner.tools.input_schemas import Schema, UnfitSchema, normalized
 
 MAX_CALL_ATTEMPTS = 8
@@ -65,10 +65,9 @@ class InputRequired(msgspec.Struct, frozen=True):
 
 
 class ElicitationReader:
-    """Makes a server's elicitations fit to be shown. `check_link` raises AddressRefused, ValueError."""
+    """Make a server's elicitations fit to be shown. `check_link` raises AddressRefused, ValueError."""
 
-    def __init__(self, secrets: Callable[[], Sequence[str]], check_link: Callable[[str], None]) -> None:
-        self._secrets = secrets
+    def __init__(self, check_link: Callable[[str], None]) -> None:
         self._check_link = check_link
 
     def required(self, result: mcp_types.InputRequiredResult) -> InputRequired:
@@ -84,7 +83,7 @@ class ElicitationReader:
         # Both are sent back as they are, and are stored until then: no event holds a NUL.
         if any(cleaned(text) != text for text in (state or "", *asked)):
             raise ToolFailed("input", "its state or a key is no text")
-        if any(redacted(text, self._secrets()) != text for text in (state or "", *asked)):
+        if any(STRUCK in text for text in (state or "", *asked)):
             raise ToolFailed("input", "its state or a key holds a credential")
         return InputRequired(_few(requests), state)
 
@@ -95,18 +94,16 @@ class ElicitationReader:
 
     def read(self, params: mcp_types.ElicitRequestParams) -> Elicitation:
         """Raises ToolFailed for what cannot be shown to a person."""
-        secrets = self._secrets()
-        message = redacted(cleaned(params.message), secrets)[:_MESSAGE_CHARS]
+        message = cleaned(params.message)[:_MESSAGE_CHARS]
         if isinstance(params, mcp_types.ElicitRequestURLParams):
-            return Elicitation(message=message, mode="url", url=self._link(params.url, secrets))
-        schema = _schema(redacted_value(params.requested_schema, secrets))
-        return Elicitation(message=message, requested_schema=schema)
+            return Elicitation(message=message, mode="url", url=self._link(params.url))
+        return Elicitation(message=message, requested_schema=_schema(params.requested_schema))
 
-    def _link(self, url: str, secrets: Sequence[str]) -> str:
+    def _link(self, url: str) -> str:
         """As it is. One that a reader could take for another, or that holds a credential, is none."""
         if len(url) > _LINK_CHARS or not (url.isascii() and url.isprintable()) or " " in url:
             raise ToolFailed("input", "its link is too long or no URL")
-        if redacted(url, secrets) != url:
+        if STRUCK in url:
             raise ToolFailed("input", "its link holds a credential")
         try:
             self._check_link(url)

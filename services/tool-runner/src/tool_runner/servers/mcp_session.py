@@ -4,7 +4,7 @@ The SDK's scopes belong to the task that opened them (python-sdk #79, #915), so 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from importlib.metadata import version
 from typing import Any
@@ -18,12 +18,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
 from runtime import logs
-from runtime.shared_task import shared
 from tool_runner.faults import ToolFailed
 from tool_runner.http.call_budget import RESPONSE_BYTES, begin_budget
 from tool_runner.http.transport import ToolServerTransport
-from tool_runner.redaction import secrets_of
-from tool_runner.servers import server_failures
 from tool_runner.servers.elicitation import (
     Asking,
     CallAttempt,
@@ -31,16 +28,14 @@ from tool_runner.servers.elicitation import (
     InputRequired,
     on_elicitation,
 )
-from tool_runner.servers.server_failures import asking
-from tool_runner.time_limit import TimeLimit
-from tool_runner.tools.server_tool import MAX_TOOLS, Entry, page_of_tools
+from tool_runner.servers.failures import explain, requests_until
+from tool_runner.tools.server_tool import MAX_TOOLS
 
 OPEN_SECONDS = 8.0
 _CLOSE_SECONDS = 2.0
 _PAGES = 20
 _CLIENT = mcp_types.Implementation(name="agent-chat-service", version=version("agentchat-tool-runner"))
 _MAX_AGE_SECONDS = 3600.0
-_BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 # A server may have a call made again with its state alone: that it does at once, and not for ever.
 _STATE_ONLY_CALLS = 10
 _STATE_ONLY_SECONDS = 0.25
@@ -53,7 +48,7 @@ _OURS = (
 
 
 class ToolSession:
-    """A session with one server under one set of credentials. Opened once, and not again after it ended."""
+    """A session with one server under one set of credentials, opened once and not again after it ended."""
 
     def __init__(
         self,
@@ -64,19 +59,20 @@ class ToolSession:
         handshake: bool,
         check_link: Callable[[str], None] | None,
     ) -> None:
-        """`handshake`: the server is known to want one, so it is not probed for the stateless protocol.
+        """Prepare a session.
 
-        `check_link` judges links that the server asks a person to open, as `ElicitationReader` has it; None:
-        it learns that nobody can be asked.
+        Args:
+            handshake: The server is known to want one, so it is not probed for the stateless protocol.
+            check_link: Checks links that the server asks a person to open, as `ElicitationReader` has it;
+                None: the server learns that nobody can be asked.
         """
         self._url = url
-        self._header_secrets = secrets_of(headers)
         self._transport = transport
         self._http = httpx2.AsyncClient(
             transport=transport, headers=_sent(headers), trust_env=False, max_redirects=3
         )
         self._mode = "legacy" if handshake else "auto"
-        self._reader = None if check_link is None else ElicitationReader(self.secrets, check_link)
+        self._reader = None if check_link is None else ElicitationReader(check_link)
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._opened_at = asyncio.get_running_loop().time()
         self._closing = asyncio.Event()
@@ -89,9 +85,6 @@ class ToolSession:
         self._results: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
             CallToolResult | InputRequiredResult
         )
-
-    def secrets(self) -> Sequence[str]:
-        return (*self._transport.secrets, *self._header_secrets)
 
     @property
     def alive(self) -> bool:
@@ -106,7 +99,7 @@ class ToolSession:
         return self._opened.result().protocol_version
 
     @property
-    def handshaken(self) -> bool:
+    def needs_handshake(self) -> bool:
         """Whether the server speaks a protocol that begins with a handshake."""
         return self.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -123,39 +116,40 @@ class ToolSession:
             await asyncio.wait((self._task,), timeout=_CLOSE_SECONDS + 1.0)
             self._task.cancel()
 
-    async def retire(self) -> None:
+    async def close_when_unused(self) -> None:
         """Close it once the calls that run on it are done."""
         await self._unused.wait()
         await self.close()
 
-    async def list_tools(self, deadline: float) -> list[Entry]:
-        """The server's tools, up to one more than MAX_TOOLS or the end of a page. Raises ToolFailed."""
+    async def list_tools(self, deadline: float) -> list[mcp_types.Tool]:
+        """List the server's tools, up to one more than MAX_TOOLS or the end of a page. Raises ToolFailed."""
         session = self._opened.result().session
-        found: list[Entry] = []
+        listed: list[mcp_types.Tool] = []
         cursor: str | None = None
-        async with asking(TimeLimit(deadline), self.secrets):
+        async with requests_until(deadline):
             for _ in range(_PAGES):
-                page, cursor = await page_of_tools(session, cursor, OPEN_SECONDS)
-                found += page
-                if not cursor or len(found) > MAX_TOOLS:
+                page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
+                listed += page.tools
+                cursor = page.next_cursor
+                if not cursor or len(listed) > MAX_TOOLS:
                     break
-        return found
+        return listed
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], limit: TimeLimit, attempt: CallAttempt
+        self, tool: str, arguments: dict[str, Any], until: float, attempt: CallAttempt
     ) -> CallToolResult | InputRequired:
-        """One call, until `limit`, which progress that the server reports defers. Raises ToolFailed.
+        """Make one call, until `until` on the loop's clock. Raises ToolFailed.
 
         Cancelling it notifies the server and leaves the session to others.
         """
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
         with self._in_use():
-            if self._reader is not None and self.handshaken:
-                return await self._asking(params, limit, Asking(self._reader, attempt))
+            if self._reader is not None and self.needs_handshake:
+                return await self._call_and_answer(params, until, Asking(self._reader, attempt))
             params.input_responses, params.request_state = attempt.newest, attempt.request_state
             for _ in range(_STATE_ONLY_CALLS):
-                async with asking(limit, self.secrets):
-                    result = await self._send(params, limit)
+                async with requests_until(until):
+                    result = await self._send(params, until)
                 if not isinstance(result, InputRequiredResult):
                     return result
                 if self._reader is None:
@@ -166,15 +160,15 @@ class ToolSession:
                 params.input_responses, params.request_state = None, result.request_state
         raise ToolFailed("input")
 
-    async def _asking(
-        self, params: mcp_types.CallToolRequestParams, limit: TimeLimit, asked: Asking
+    async def _call_and_answer(
+        self, params: mcp_types.CallToolRequestParams, until: float, asked: Asking
     ) -> CallToolResult | InputRequired:
-        """A call in which the server may ask. What it then returns for want of answers is no result."""
+        """Make a call in which the server may ask. What it then returns for want of answers is no result."""
         try:
-            async with asking(limit, self.secrets):
+            async with requests_until(until):
                 try:
                     with asked.open():
-                        result = await self._send(params, limit)
+                        result = await self._send(params, until)
                 except MCPError as error:
                     if error.code != URL_ELICITATION_REQUIRED:
                         raise
@@ -189,18 +183,12 @@ class ToolSession:
         return result
 
     async def _send(
-        self, params: mcp_types.CallToolRequestParams, limit: TimeLimit
+        self, params: mcp_types.CallToolRequestParams, until: float
     ) -> CallToolResult | InputRequiredResult:
-        async def progressed(*_: object, **__: object) -> None:
-            limit.sign_of_life()
-
-        # The client's own time-out cannot be deferred.
-        seconds = max(limit.latest - asyncio.get_running_loop().time(), 0.001)
         return await self._opened.result().session.send_request(
             mcp_types.CallToolRequest(params=params),
             self._results,
-            request_read_timeout_seconds=seconds,
-            progress_callback=progressed,
+            request_read_timeout_seconds=max(until - asyncio.get_running_loop().time(), 0.001),
         )
 
     @contextmanager
@@ -225,7 +213,7 @@ class ToolSession:
                 await self._closing.wait()
                 budget = begin_budget(loop.time() + _CLOSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - the outermost frame of this task, where strangers decide
-            failed = server_failures.failure(budget, error, self.secrets())
+            failed = explain(budget, error)
             if self._opened.done():
                 logs.get_logger("session").warning("session_ended", fault=str(failed))
             else:
@@ -248,82 +236,8 @@ class ToolSession:
         )
 
 
-MakeSession = Callable[[bool], ToolSession]
-"""A new session; True for a server that is known to want a handshake."""
-
-
-class ServerConnection:
-    """The way to one tool server: an open session, opened again after it ended, with back-off after failures.
-
-    It opens at most one at a time, for all who wait for one.
-    """
-
-    def __init__(self, name: str, make_session: MakeSession) -> None:
-        self._make_session = make_session
-        self._handshake = False
-        self._session: ToolSession | None = None
-        self._opening: asyncio.Task[ToolSession] | None = None
-        self._retiring: dict[ToolSession, asyncio.Task[None]] = {}
-        self._failures = 0
-        self._failed = ToolFailed("unreachable")
-        self._retry_at = 0.0
-        self._log = logs.get_logger("servers").bind(server=name)
-
-    @property
-    def protocol_version(self) -> str:
-        """What the newest session speaks; empty before the first."""
-        return self._session.protocol_version if self._session is not None else ""
-
-    async def session(self) -> ToolSession:
-        """A session that is alive. Raises ToolFailed, at once for some time after a failure."""
-        if self._session is not None and self._session.alive:
-            return self._session
-        if self._opening is None or self._opening.done():
-            if asyncio.get_running_loop().time() < self._retry_at:
-                raise ToolFailed(self._failed.fault.kind, "not tried again yet")
-            self._opening = shared(self._open())
-        return await asyncio.shield(self._opening)
-
-    async def close(self) -> None:
-        """Close the session, and older ones that were still in use."""
-        if self._opening is not None:
-            self._opening.cancel()
-        for task in self._retiring.values():
-            task.cancel()
-        sessions = [*self._retiring, *([self._session] if self._session is not None else [])]
-        await asyncio.gather(*(session.close() for session in sessions))
-
-    async def _open(self) -> ToolSession:
-        previous, self._session = self._session, None
-        if previous is not None:
-            self._retire(previous)
-        session = self._make_session(self._handshake)
-        try:
-            await session.open()
-        except ToolFailed as failed:
-            self._failures += 1
-            self._failed = failed
-            delay = _BACK_OFF_SECONDS[min(self._failures, len(_BACK_OFF_SECONDS)) - 1]
-            self._retry_at = asyncio.get_running_loop().time() + delay
-            self._log.warning("server_unavailable", fault=str(failed), failures=self._failures)
-            raise
-        except asyncio.CancelledError:
-            await session.close()
-            raise
-        self._failures = 0
-        self._handshake = session.handshaken
-        self._session = session
-        self._log.info("session_opened", protocol_version=session.protocol_version)
-        return session
-
-    def _retire(self, session: ToolSession) -> None:
-        task = asyncio.create_task(session.retire())
-        self._retiring[session] = task
-        task.add_done_callback(lambda _: self._retiring.pop(session, None))
-
-
 def _sent(headers: Mapping[str, str]) -> dict[str, str]:
-    """An agent's headers for its server, and ours: a compressed answer could be a bomb."""
+    """Return an agent's headers for its server, and ours: a compressed response could be a bomb."""
     theirs = {name: value for name, value in headers.items() if name.lower() not in _OURS}
     ours = {"accept-encoding": "identity", "user-agent": f"{_CLIENT.name}/{_CLIENT.version}"}
     return theirs | ours

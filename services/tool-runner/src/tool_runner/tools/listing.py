@@ -18,7 +18,7 @@ from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.agent_servers import AgentServers
-from tool_runner.servers.pool import ServerPool
+from tool_runner.servers.server_pool import ServerPool
 from tool_runner.tools.server_tool import LeftOut, OfferedTool
 
 _NAMED = 5
@@ -144,7 +144,7 @@ class Checking:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                tools, left_out = await self._servers.look(account_id, config)
+                tools, left_out = await self._servers.inspect(account_id, config)
         except ToolFailed as failed:
             found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_words(failed))
         except TimeoutError:
@@ -178,7 +178,7 @@ def _server_check(
 
 
 def _words(failed: ToolFailed) -> str:
-    if failed.fault.kind in ("authorization", "scope"):
+    if failed.fault.kind == "authorization":
         return f"Needs authorisation: {failed.fault.detail or 'nothing authorises the agent'}."
     return _SILENT if failed.fault.kind == "timeout" else failed.fault.words
 

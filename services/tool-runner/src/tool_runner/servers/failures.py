@@ -1,7 +1,8 @@
-"""The MCP client's many ways to fail, each put down to one Fault."""
+"""The MCP client's many ways to fail, each reduced to one ToolFault."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 
 import anyio
 import httpx2
@@ -11,11 +12,9 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
 from contracts.text import cleaned
 from tool_runner.faults import ToolFailed
 from tool_runner.http.call_budget import CallBudget, budget_until
-from tool_runner.redaction import redacted
-from tool_runner.time_limit import TimeLimit
 
 GRACE_SECONDS = 0.25
-"""The client's own time-out comes first, because it notifies the server; this one ends what that does not."""
+"""The client's own time-out comes first, because it notifies the server; ours ends what that does not."""
 
 _EXPLANATION_CHARS = 1000
 _DETAIL_CHARS = 200
@@ -36,34 +35,27 @@ ERRORS = (
 
 
 @contextlib.asynccontextmanager
-async def asking(limit: TimeLimit, secrets: Callable[[], Sequence[str]]) -> AsyncIterator[CallBudget]:
-    """Ask a server within this block, until `limit`.
-
-    Raises ToolFailed only, as `failure` makes it; `secrets` are called for then.
-    """
-    with budget_until(limit.until) as budget, limit.followed(budget.defer):
+async def requests_until(deadline: float) -> AsyncIterator[CallBudget]:
+    """Send requests to a server within this block, until `deadline`. Raises ToolFailed only."""
+    with budget_until(deadline) as budget:
         try:
-            async with limit.enforced(GRACE_SECONDS):
+            async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 yield budget
         except ERRORS as error:
-            raise failure(budget, error, secrets()) from error
+            raise explain(budget, error) from error
 
 
-def failure(budget: CallBudget, error: Exception, secrets: Sequence[str]) -> ToolFailed:
-    """Why `error` was raised: what the transport has seen, else what the client says.
-
-    `secrets`, which the server was sent, are in none of it, whatever the server answered.
-    """
-    fault = _failure(budget, error).fault
-    detail, explanation = redacted(fault.detail, secrets), redacted(fault.explanation, secrets)
-    return ToolFailed(fault.kind, detail[:_DETAIL_CHARS], explanation[:_EXPLANATION_CHARS])
+def explain(budget: CallBudget, error: Exception) -> ToolFailed:
+    """Return why `error` was raised: what the transport has seen, else what the client says."""
+    fault = _explain(budget, error).fault
+    return ToolFailed(fault.kind, fault.detail[:_DETAIL_CHARS], fault.explanation[:_EXPLANATION_CHARS])
 
 
-def _failure(budget: CallBudget, error: Exception) -> ToolFailed:
+def _explain(budget: CallBudget, error: Exception) -> ToolFailed:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     fault = budget.fault
-    if fault is not None and not (fault.kind == "status" and _explains(error)):
+    if fault is not None and not (fault.kind == "status" and _says_more(error)):
         return ToolFailed(fault.kind, fault.detail)
     match error:
         case ToolFailed():
@@ -86,5 +78,5 @@ def _failure(budget: CallBudget, error: Exception) -> ToolFailed:
             return ToolFailed("protocol", type(error).__name__)
 
 
-def _explains(error: Exception) -> bool:
+def _says_more(error: Exception) -> bool:
     return isinstance(error, MCPError) and error.message not in _STAND_INS

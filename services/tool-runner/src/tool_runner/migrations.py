@@ -20,7 +20,7 @@ STEPS = (_EXECUTIONS,)
 
 
 async def migrate(database_url: str) -> None:
-    """Make or update the table. Idempotent; several at once take turns.
+    """Create or update the table. Idempotent; concurrent calls take turns.
 
     Raises runtime.migrations.MigrationError, psycopg.Error.
     """

@@ -1,7 +1,7 @@
-"""One row for each execution of a call that must not run twice. Who inserts it runs the call, nobody else.
+"""The journal of tool calls that must not run twice: a row is committed before such a call begins.
 
-The work queue cannot promise that: an acknowledgement can be lost with the server that took it, and the
-message is then delivered again.
+Whoever inserts the row runs the call, and nobody else. The work queue cannot promise that: an acknowledgement
+can be lost with the server that took it, and the message is then delivered again.
 """
 
 from datetime import datetime
@@ -11,17 +11,16 @@ import msgspec
 from runtime.postgres import Connection, Pool, connection
 
 KEPT_SECONDS = 3600
-"""Rows are kept for so long after the end of their calls.
+"""Keep rows for this long after the end of their calls.
 
-No redelivery comes later: a call past its deadline is not begun, and a deadline, whatever progress defers it,
-is not after the end of its run.
+No redelivery comes later: a call past its deadline is not begun, and no deadline is after the end of its run.
 """
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """The one execution of a call. `mine`: the caller's. Otherwise `runner` has begun it.
+    """The one execution of a call. If it is not `mine`, `runner` has begun it.
 
-    It is over in `seconds_left` at the latest; negative where it is over.
+    It ends within `seconds_left`; negative if it is over.
     """
 
     mine: bool
@@ -30,7 +29,7 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """The rows that one process writes and meets. Every call raises DatabaseUnavailable."""
+    """Read and write the journal for one process. Every call raises DatabaseUnavailable."""
 
     def __init__(self, pool: Pool, runner: str) -> None:
         self._pool = pool
@@ -39,10 +38,9 @@ class Journal:
     async def begin(
         self, trace_id: str, call_id: str, *, deadline: datetime | None, seconds: float
     ) -> Execution | None:
-        """Claim the execution of a call that takes at most `seconds`; None where `deadline` has passed.
+        """Claim the execution of a call that takes at most `seconds`; None if `deadline` has passed.
 
-        Judged by Postgres' clock. After DatabaseUnavailable the row may be there or not: the call must not
-        be run.
+        Postgres' clock decides. After DatabaseUnavailable the row may exist or not: the call must not be run.
         """
         async with connection(self._pool) as conn:
             cursor = await conn.execute(_BEGIN, [trace_id, call_id, self._runner, seconds, deadline])
@@ -51,14 +49,14 @@ class Journal:
             return await _find(conn, trace_id, call_id)
 
     async def find(self, trace_id: str, call_id: str) -> Execution | None:
-        """The execution that has been claimed, by whichever process; None where the call has not begun."""
+        """Return the execution that some process has claimed; None if the call has not begun."""
         async with connection(self._pool) as conn:
             return await _find(conn, trace_id, call_id)
 
-    async def forget(self) -> None:
+    async def delete_old(self) -> None:
         """Delete the rows that no redelivery can ask for any more."""
         async with connection(self._pool) as conn:
-            await conn.execute(_FORGET, [KEPT_SECONDS])
+            await conn.execute(_DELETE_OLD, [KEPT_SECONDS])
 
 
 async def _find(conn: Connection, trace_id: str, call_id: str) -> Execution | None:
@@ -79,4 +77,4 @@ SELECT runner, extract(epoch FROM ends_at - clock_timestamp())::float8
   FROM tool_executions WHERE trace_id = %s AND call_id = %s
 """
 
-_FORGET = "DELETE FROM tool_executions WHERE ends_at < clock_timestamp() - make_interval(secs => %s)"
+_DELETE_OLD = "DELETE FROM tool_executions WHERE ends_at < clock_timestamp() - make_interval(secs => %s)"

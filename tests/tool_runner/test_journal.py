@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from journal import Execution, Journal
-from journal.executions import KEPT_SECONDS
 from runtime.postgres import Pool, connection
+from tool_runner.journal import KEPT_SECONDS, Execution, Journal
 
 
 async def _begin(
@@ -49,7 +48,7 @@ async def test_rows_are_kept_for_longer_than_any_redelivery(pool: Pool) -> None:
     journal, recent, old = Journal(pool, "r"), os.urandom(16).hex(), os.urandom(16).hex()
     await _begin(journal, recent, seconds=10.0 - KEPT_SECONDS)
     await _begin(journal, old, seconds=-10.0 - KEPT_SECONDS)
-    await journal.forget()
+    await journal.delete_old()
     async with connection(pool) as conn:
         cursor = await conn.execute(
             "SELECT trace_id FROM tool_executions WHERE trace_id = ANY(%s)", [[recent, old]]

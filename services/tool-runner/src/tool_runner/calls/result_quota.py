@@ -1,0 +1,33 @@
+"""Bound what each account publishes, so that no account fills the stream RESULTS for all others."""
+
+from collections import Counter, deque
+
+WINDOW_SECONDS = 60.0
+ACCOUNT_BYTES = 128 * 1024 * 1024
+"""In a window, by one tool-runner: an eighth of RESULTS (bus/streams.py)."""
+
+
+class ResultQuota:
+    """Count the bytes of results by account over the last minute.
+
+    A large result leaves RESULTS when the log has it: at the end of its round, after some 35 s. So what an
+    account published in the last minute is about what it holds there.
+    """
+
+    def __init__(self, account_bytes: int = ACCOUNT_BYTES) -> None:
+        self._account_bytes = account_bytes
+        self._taken: deque[tuple[float, str, int]] = deque()
+        self._sums: Counter[str] = Counter()
+
+    def take(self, account_id: str, size: int, now: float) -> bool:
+        """Count `size` bytes that the account publishes; return False if that is more than it may."""
+        while self._taken and self._taken[0][0] < now - WINDOW_SECONDS:
+            _, account, bytes_before = self._taken.popleft()
+            self._sums[account] -= bytes_before
+            if not self._sums[account]:
+                del self._sums[account]
+        if self._sums[account_id] + size > self._account_bytes:
+            return False
+        self._taken.append((now, account_id, size))
+        self._sums[account_id] += size
+        return True

@@ -1,0 +1,40 @@
+"""A tool call has its server's time-out, and no longer than its run has left."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from contracts.timings import TOOL_SLACK_SECONDS
+from conversations.aggregate.rounds import Call
+from orchestrator.run.run_clock import later
+from tests.orchestrator.given import World
+from tests.orchestrator.toolbox import SPECS, Toolbox, calls_of
+
+OFFERED = {spec.name: spec for spec in SPECS}
+
+
+@pytest.fixture
+async def toolbox(working: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(working.bus).open() as opened:
+        yield opened
+
+
+async def test_call_has_its_servers_time_out(working: World, toolbox: Toolbox) -> None:
+    calls, clock = calls_of(working, seconds=600.0, most_seconds=40)
+    call = Call(call_id="a", at=clock.now(), name="order", input={})
+    await calls.run(1, (call,), OFFERED)
+    await calls.close()
+    (request,) = toolbox.requested
+    assert request.timeout_s == 40.0
+    assert request.deadline == later(call.at, 40.0 + TOOL_SLACK_SECONDS)
+
+
+async def test_call_ends_with_its_run(working: World, toolbox: Toolbox) -> None:
+    calls, clock = calls_of(working, seconds=20.0, most_seconds=300)
+    run_ends_at = clock.after(20.0)
+    call = Call(call_id="a", at=clock.now(), name="order", input={})
+    await calls.run(1, (call,), OFFERED)
+    await calls.close()
+    (request,) = toolbox.requested
+    assert request.deadline is not None
+    assert request.deadline <= run_ends_at
