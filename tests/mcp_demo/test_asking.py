@@ -40,14 +40,11 @@ async def test_the_country_is_asked_for_and_the_address_is_changed(own_server: D
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    "answer",
     [
-        (ElicitResult(action="decline"), "country is missing, so nothing was changed"),
-        (ElicitResult(action="cancel"), "country is missing, so nothing was changed"),
-        (
-            ElicitResult(action="accept", content={"country": "Austria"}),
-            "country is missing, so nothing was changed",
-        ),
+        ElicitResult(action="decline"),
+        ElicitResult(action="cancel"),
+        ElicitResult(action="accept", content={"country": "Austria"}),
     ],
 )
 async def test_without_a_country_nothing_is_changed(server: DemoServer, answer: ElicitResult) -> None:

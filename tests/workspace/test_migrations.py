@@ -4,8 +4,8 @@ import pytest
 
 import conversations.migrations
 import directory.migrations
-import journal.migrations
 import knowledge.migrations
+import tool_runner.migrations
 import webhooks.migrations
 from runtime.migrations import digest
 
@@ -15,7 +15,7 @@ RELEASED: dict[str, dict[str, list[str]]] = {}
 STEPS = {
     "conversations": conversations.migrations.STEPS,
     "directory": directory.migrations.STEPS,
-    "journal": journal.migrations.STEPS,
+    "journal": tool_runner.migrations.STEPS,
     "knowledge": knowledge.migrations.STEPS,
     "knowledge vectors": knowledge.migrations.VECTOR_STEPS,
     "webhooks": webhooks.migrations.STEPS,

@@ -7,7 +7,7 @@ import msgspec
 
 from model_demo.wire.errors import STATUSES, DemoApiError, invalid
 from model_demo.wire.replies import Events, ModelMessage, PlannedReply, few_words
-from model_demo.wire.requests import Asked, MessageRequest, decode, signed
+from model_demo.wire.requests import Asked, MessageRequest, checked, decode, signed
 
 ERROR_PREFIX = b"event: error\ndata: "
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -30,7 +30,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 def asked(raw: bytes) -> Asked:
     """Read the body of `POST /v1/messages`. Raises DemoApiError 400."""
-    return Asked(decode(raw, MessageRequest))
+    return Asked(checked(decode(raw, MessageRequest)))
 
 
 def message(answer: ModelMessage) -> bytes:

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from model_demo.wire import requests as messages_api
-from model_demo.wire.requests import Asked, Schema, decode
+from model_demo.wire.requests import Asked, Schema, checked, decode
 
 _MOST_TOKENS = 1_000_000
 """Without a bound in the request."""
@@ -105,7 +105,9 @@ def read(raw: bytes) -> Asked:
         stop_sequences=[*filter(None, stops)],
         metadata=request.metadata,
     )
-    return Asked(converted, request.stream_options is not None and request.stream_options.include_usage)
+    return Asked(
+        checked(converted), request.stream_options is not None and request.stream_options.include_usage
+    )
 
 
 def _message(message: _Message) -> messages_api.InputMessage:

@@ -115,10 +115,6 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True):
     stop_sequences: list[str] = []
     metadata: Schema | None = None
 
-    def __post_init__(self) -> None:
-        if not any(message.role == "user" or message.content for message in self.messages):
-            raise ValueError("messages: at least one message is required")
-
     def system_blocks(self) -> list[TextBlock]:
         return [TextBlock(self.system)] if isinstance(self.system, str) else self.system
 
@@ -133,6 +129,13 @@ class Asked(NamedTuple):
 
     request: MessageRequest
     stream_usage: bool = True
+
+
+def checked(request: MessageRequest) -> MessageRequest:
+    """Raises DemoApiError 400 if there is nothing to answer."""
+    if not any(message.content for message in request.messages):
+        raise invalid("messages: at least one message is required")
+    return request
 
 
 def decode(raw: bytes, kind: type[msgspec.Struct]) -> Any:
