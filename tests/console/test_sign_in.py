@@ -52,6 +52,8 @@ async def test_a_session_names_the_person_and_its_cookie_is_for_this_host_over_t
     ended = out.history[0].headers["set-cookie"]
     assert ended.startswith("__Host-agentchat_console=")
     assert {"max-age=0", "secure", "path=/"} <= set(ended.lower().split("; ")), "or browsers ignore it"
+    with_a_copy = await browser.http.get("/health", follow_redirects=False)
+    assert with_a_copy.headers["location"].startswith("/sign-in"), "a copied cookie opens nothing"
 
 
 @pytest.mark.parametrize(

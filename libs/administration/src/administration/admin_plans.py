@@ -3,7 +3,7 @@
 import msgspec
 
 from administration.admin import Admin
-from administration.admin_rows import fetch_one, fetch_page, write
+from administration.admin_rows import fetch_all, fetch_one, fetch_page, write
 from administration.admin_values import Deletion, NewPlan, Page, PlanChanges
 from administration.checked_input import checked, storable
 from administration.holdings import NAMES
@@ -38,6 +38,14 @@ async def get(admin: Admin, name: str) -> Plan:
     """Get a plan. Raises NotFound."""
     async with admin.connection() as conn:
         return await _present(conn, name)
+
+
+async def by_account(admin: Admin) -> dict[str, Plan]:
+    """Return the plan of every account, by the accounts' ids, with two queries."""
+    async with admin.connection() as conn:
+        plans = {plan.name: plan for plan in await fetch_all(conn, Plan, _PLAN, ())}
+        rows = await (await conn.execute("SELECT account_id, plan FROM accounts")).fetchall()
+    return {account_id: plans[name] for account_id, name in rows}
 
 
 async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:

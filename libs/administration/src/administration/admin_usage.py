@@ -102,10 +102,11 @@ async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthU
         lines = await lines_of(admin.pool, month)
         stored = await stored_by_account(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
-    found = []
-    for each in spent.keys() | stored.keys():
-        own, taken, plan = spent.get(each, []), stored.get(each, NOTHING), await _plan(admin, each)
-        found.append(_added_up(each, month, own, taken, plan, listed=False))
+    plans = await admin_plans.by_account(admin)
+    found = [
+        _added_up(each, month, spent.get(each, []), stored.get(each, NOTHING), plans.get(each), listed=False)
+        for each in spent.keys() | stored.keys()
+    ]
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
 
 

@@ -19,7 +19,11 @@ CREATE TABLE console_sessions (
     ends_at timestamptz NOT NULL
 );
 CREATE INDEX console_sessions_by_end ON console_sessions (ends_at);
-GRANT SELECT, INSERT, UPDATE, DELETE ON console_sessions TO agentchat_service;
+CREATE TABLE ended_console_sessions (
+    session_id text PRIMARY KEY,
+    ends_at timestamptz NOT NULL
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON console_sessions, ended_console_sessions TO agentchat_service;
 """
 
 
@@ -33,6 +37,20 @@ class ConfirmedRole(msgspec.Struct, frozen=True, kw_only=True):
     age: float
     subject: str
     claimed: bytes | None = None
+
+
+async def end(pool: Pool, session_id: str, ends: float) -> None:
+    """Refuse a session whose cookie is valid until `ends`, in Unix seconds. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        await conn.execute("DELETE FROM ended_console_sessions WHERE ends_at <= now()")
+        await conn.execute(_END, [session_id, ends])
+
+
+async def ended(pool: Pool) -> set[str]:
+    """Return the sessions whose owners have signed out. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        rows = await (await conn.execute("SELECT session_id FROM ended_console_sessions")).fetchall()
+    return {session_id for (session_id,) in rows}
 
 
 async def add(
@@ -85,3 +103,8 @@ _CONFIRM = """
 UPDATE console_sessions
    SET role = %(role)s, refresh_token = %(token)s, checked_at = now(), claimed_until = now()
  WHERE session_id = %(id)s"""
+
+_END = """
+INSERT INTO ended_console_sessions (session_id, ends_at) VALUES (%s, to_timestamp(%s))
+ON CONFLICT (session_id) DO NOTHING
+"""

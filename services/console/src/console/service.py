@@ -14,7 +14,7 @@ from console.frame.assets import Assets
 from console.frame.looks import Looks
 from console.frame.rendering import environment
 from console.frame.role_checks import RoleChecks
-from console.frame.sessions import ServerClock, Sessions
+from console.frame.sessions import EndedSessions, ServerClock, Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
 from console.live.broadcast import OpenStreams
@@ -78,6 +78,7 @@ async def run(
                 settings.credentials(),
                 ServerClock(lambda: postgres.server_time(pool)),
                 settings.session_hours,
+                EndedSessions(pool),
             ),
             sign_in_limit=SignInLimit(),
             provider=provider,

@@ -23,8 +23,9 @@ _IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class Asset(msgspec.Struct, frozen=True):
-    """A file, compressed: every browser takes gzip."""
+    """A file, as it is and compressed."""
 
+    plain: bytes
     gzipped: bytes
     media_type: str
 
@@ -42,7 +43,7 @@ class Assets(msgspec.Struct, frozen=True):
         for path in paths:
             name, data = path.relative_to(folder).as_posix(), path.read_bytes()
             digest.update(name.encode() + b"\0" + data)
-            files[name] = Asset(gzip.compress(data, mtime=0), _TYPES[path.suffix])
+            files[name] = Asset(data, gzip.compress(data, mtime=0), _TYPES[path.suffix])
         return cls(digest.hexdigest()[:16], files)
 
     def url(self, name: str) -> str:
@@ -59,8 +60,21 @@ async def get_asset(
     found = assets.files.get(name.lstrip("/"))
     if found is None or digest != assets.digest:
         raise NotFoundException
-    headers = {"cache-control": _IMMUTABLE, "content-encoding": "gzip"}
+    headers = {"cache-control": _IMMUTABLE, "vary": "accept-encoding"}
+    if not accepts_gzip(request.headers.get("accept-encoding", "")):
+        return Response(found.plain, media_type=found.media_type, headers=headers)
+    headers["content-encoding"] = "gzip"
     return Response(found.gzipped, media_type=found.media_type, headers=headers)
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Return True if the header allows gzip (RFC 9110, 12.5.3)."""
+    weights = {}
+    for part in accept_encoding.lower().split(","):
+        coding, *parameters = [each.strip() for each in part.split(";")]
+        weights[coding] = next((each[2:].strip() for each in parameters if each.startswith("q=")), "1")
+    weight = weights.get("gzip", weights.get("*", "0"))
+    return weight.strip("0.") != ""
 
 
 HANDLERS = (get_asset,)

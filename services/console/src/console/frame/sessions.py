@@ -1,4 +1,7 @@
-"""Sessions: a signed cookie, nothing kept here. The token of forms is made of the session's id."""
+"""Sessions: a signed cookie, and a list of those whose owners have signed out.
+
+The token of forms is made of the session's id.
+"""
 
 import base64
 import binascii
@@ -12,11 +15,14 @@ from typing import TypeVar
 import msgspec
 
 from console.frame.roles import Role
+from directory import console_sessions
+from runtime.postgres import Pool
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 LOCAL = "console:local"
 _ASK_SECONDS = 60.0
+_ENDED_SECONDS = 5.0
 
 
 class ConsoleSession(msgspec.Struct, frozen=True):
@@ -47,17 +53,47 @@ class ServerClock:
         return self._offset + time.monotonic()
 
 
+class EndedSessions:
+    """The sessions whose owners have signed out, of all consoles; read every 5 s."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._ids: set[str] = set()
+        self._read_at = float("-inf")
+
+    async def has(self, session_id: str) -> bool:
+        """Return True if the session has ended. Raises DatabaseUnavailable."""
+        if time.monotonic() - self._read_at >= _ENDED_SECONDS:
+            self._ids = await console_sessions.ended(self._pool)
+            self._read_at = time.monotonic()
+        return session_id in self._ids
+
+    async def add(self, session: ConsoleSession) -> None:
+        """End a session. Raises DatabaseUnavailable."""
+        if session.ends is not None:
+            await console_sessions.end(self._pool, session.id, session.ends)
+            self._ids.add(session.id)
+
+
 class Sessions:
     """Signs with a key of its own, made of the secret key that all services share and of `credentials`, by
     which people are let in: others end all sessions. Without any everybody has a session.
     """
 
-    def __init__(self, secret_key: str, credentials: str | None, clock: ServerClock, hours: float) -> None:
+    def __init__(
+        self,
+        secret_key: str,
+        credentials: str | None,
+        clock: ServerClock,
+        hours: float,
+        ended: EndedSessions | None = None,
+    ) -> None:
         secret = f"{secret_key} {credentials or ''}".encode()
         self._key = hmac.digest(secret, b"agentchat console sessions", hashlib.sha256)
         self.are_open = credentials is None
         """Whether nobody has to sign in."""
         self._clock = clock
+        self._ended = ended
         self.seconds = hours * 3600
         """How long somebody stays signed in."""
 
@@ -82,9 +118,19 @@ class Sessions:
         Raises DatabaseUnavailable.
         """
         session = self.unsealed(cookie, ConsoleSession)
-        if session is None or (session.ends is not None and await self.now() >= session.ends):
+        if session is None or session.ends is None:
+            return session
+        if await self.now() >= session.ends or await self._has_ended(session.id):
             return None
         return session
+
+    async def end(self, session: ConsoleSession) -> None:
+        """End a session, in all browsers that have its cookie. Raises DatabaseUnavailable."""
+        if self._ended is not None:
+            await self._ended.add(session)
+
+    async def _has_ended(self, session_id: str) -> bool:
+        return self._ended is not None and await self._ended.has(session_id)
 
     def sealed(self, value: msgspec.Struct) -> str:
         """A value for a cookie, which nobody can change. Whoever has it can read it."""

@@ -81,6 +81,7 @@ def _problem(request: AnyRequest, name: str, token: str) -> str | None:
 @post("/sign-out", role=Role.VIEWER)
 async def post_sign_out(request: AnyRequest) -> Response[None]:
     """Raises DatabaseUnavailable."""
+    await services_of(request).sessions.end(session_of(request))
     checks = services_of(request).role_checks
     if checks is not None:
         await checks.end(session_of(request).id)
