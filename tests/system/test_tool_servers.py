@@ -10,26 +10,15 @@ import httpx
 import pytest
 
 from contracts.authorizations import callback_of
-from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.tool_runner.authorization_server import Protected, protected
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 
-GIVEN_UP_SECONDS = TOOL_SECONDS + TOOL_SLACK_SECONDS + TOOL_ANSWER_SECONDS
-"""A call that reports no progress is waited for no longer."""
 
-
-async def count_slowly(call: Call) -> None:
-    """Longer than a call may take without a sign of life, with one every few seconds."""
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + GIVEN_UP_SECONDS + 3.0
-    await call.begin_events()
-    while loop.time() < ends:
-        await call.progress(loop.time())
-        await asyncio.sleep(2.0)
-    await call.last_event("counted")
+async def never_answer(_call: Call) -> None:
+    await asyncio.Event().wait()
 
 
 class Place:
@@ -55,7 +44,7 @@ class Place:
         shown: dict[str, Any] = answer.json()
         return shown
 
-    async def agent(self, name: str, url: str) -> Caller:
+    async def agent(self, name: str, url: str, **more: Any) -> Caller:
         """One that calls this tool whatever it is told."""
         found = self.stack.environment
         made = await self.admin(
@@ -65,7 +54,7 @@ class Place:
             name=name,
             model=f"demo-shop-1?tool={name}",
             provider_key="offline",
-            mcp_servers=[{"name": "shop", "url": url}],
+            mcp_servers=[{"name": "shop", "url": url, **more}],
         )
         return Caller(self.http, found.base_url, found.load_api_key, made["id"])
 
@@ -74,7 +63,7 @@ class Place:
 async def place(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[Place]:
     async with AsyncExitStack() as opened:
         shop = await opened.enter_async_context(protected())
-        slow = await opened.enter_async_context(serving(count_slowly, [tool("count", readOnlyHint=True)]))
+        slow = await opened.enter_async_context(serving(never_answer, [tool("count", readOnlyHint=True)]))
         yield Place(stack, shop, slow, http)
 
 
@@ -94,11 +83,8 @@ async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) ->
     assert (await place.http.get(str(done.url))).status_code == 404, "its state was taken"
 
 
-async def test_a_tool_that_reports_progress_may_take_longer_than_others(place: Place) -> None:
-    caller = await place.agent("count", place.slow.url)
-    async with httpx.AsyncClient(timeout=120, trust_env=False) as patient:
-        chat = Caller(patient, caller.base_url, caller.headers["X-Api-Key"], caller.headers["X-Agent-Id"])
-        answer = await chat.chat("How many?")
-    (used,) = answer.json()["tool_calls"]
-    assert json.loads(used["output"]) == {"text": "counted"}
+async def test_call_times_out_when_its_server_says(place: Place) -> None:
+    caller = await place.agent("count", place.slow.url, max_call_seconds=1)
+    (used,) = (await caller.chat("How many?")).json()["tool_calls"]
+    assert json.loads(used["output"]) == {"error": "The tool did not answer in time."}
     assert len(place.slow.calls()) == 1

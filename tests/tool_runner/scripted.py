@@ -61,19 +61,6 @@ class Call:
         head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
         await self.raw(head.encode())
 
-    async def progress(self, value: float) -> None:
-        """One notification, in the stream that `begin_events` began; nothing where none is asked for."""
-        token = self.message["params"].get("_meta", {}).get("progressToken")
-        if token is not None:
-            params = {"progressToken": token, "progress": value}
-            await self.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-
-    async def last_event(self, text: str) -> None:
-        """The result, after which the stream ends."""
-        result = {"content": [{"type": "text", "text": text}]}
-        await self.event({"jsonrpc": "2.0", "id": self.message["id"], "result": result})
-        self.writer.close()
-
     async def event(self, message: Json) -> None:
         await self.raw(b"event: message\r\ndata: " + json.dumps(message).encode() + b"\r\n\r\n")
 

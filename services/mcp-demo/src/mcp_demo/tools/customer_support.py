@@ -116,5 +116,10 @@ def add_tools(category: Category, shop: Shop) -> None:
 
 
 def _ticket_view(shop: Shop, ticket: support.Ticket) -> Json:
-    view: Json = as_json(ticket)
-    return view | {"customer_name": shop.customers[ticket.customer_id].name}
+    customer = shop.customers[ticket.customer_id]
+    head = {
+        "ticket_id": ticket.ticket_id,
+        "customer_id": customer.customer_id,
+        "customer_name": customer.name,
+    }
+    return {**head, **as_json(ticket)}

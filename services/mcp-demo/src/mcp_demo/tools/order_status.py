@@ -78,10 +78,11 @@ def add_tools(category: Category, shop: Shop) -> None:
         """
         changed = shop.cancel(order_id, reason)
         order = shop.order(order_id)
-        return pick(order, "order_id", "status", "payment_method") | {
+        return pick(order, "order_id", "status") | {
             "changed": changed,
             "refund": euros(order.refund_cents),
             "currency": CURRENCY,
+            "payment_method": order.payment_method,
         }
 
     @category.replaces("Change the shipping address")
@@ -148,13 +149,16 @@ def _ask_for_country() -> mcp_types.InputRequiredResult:
 
 def _order_view(shop: Shop, order: Order) -> Json:
     shipment = order.shipment
-    names = ("order_id", "customer_id", "placed_at", "status", "payment_method", "closed")
-    return pick(order, *names) | {
+    return {
+        "order_id": order.order_id,
+        "customer_id": order.customer_id,
         "customer_name": shop.customers[order.customer_id].name,
+        **pick(order, "placed_at", "status"),
         "items": [
-            pick(item, "product_id", "quantity")
-            | {
+            {
+                "product_id": item.product_id,
                 "name": shop.products[item.product_id].name,
+                "quantity": item.quantity,
                 "unit_price": euros(item.unit_price_cents),
                 "line_total": euros(item.cents),
             }
@@ -165,8 +169,10 @@ def _order_view(shop: Shop, order: Order) -> Json:
         "total": euros(order.total_cents),
         "refund": euros(order.refund_cents),
         "currency": CURRENCY,
+        "payment_method": order.payment_method,
         "shipping_address": as_json(shop.address(order)),
         "shipment": None if shipment is None else as_json(shipment) | {"state": parcels.state(shipment)},
+        "closed": as_json(order.closed),
         "can_be_changed": order.status == "processing",
         "ticket_ids": [t.ticket_id for t in shop.tickets.values() if t.order_id == order.order_id],
     }

@@ -135,5 +135,9 @@ def _sort_key(relevance: int, product: Json, sort: Sort) -> tuple[float, str]:
 
 
 def _review_view(shop: Shop, review: catalogue.Review) -> Json:
-    view = pick(review, "review_id", "stars", "written_on", "order_id", "title", "text")
-    return view | {"customer_name": shop.customers[shop.orders[review.order_id].customer_id].name}
+    name = shop.customers[shop.orders[review.order_id].customer_id].name
+    return (
+        pick(review, "review_id", "stars", "written_on")
+        | {"customer_name": name}
+        | pick(review, "order_id", "title", "text")
+    )
