@@ -45,7 +45,7 @@ def text_of(content: list[dict[str, Any]]) -> str:
 async def test_a_prefill_is_completed_at_every_offset(http: httpx.AsyncClient) -> None:
     whole = text_of(await reply(http, LOOKED_UP))
     assert "Zürich 😀" in whole
-    for cut in range(1, len(whole) + 1):
+    for cut in range(1, len(whole) + 1, 3):
         sent = whole[:cut].rstrip()
         rest = await reply(http, [*LOOKED_UP, {"role": "assistant", "content": sent}])
         assert sent + text_of(rest) == whole
@@ -53,7 +53,7 @@ async def test_a_prefill_is_completed_at_every_offset(http: httpx.AsyncClient) -
 
 async def test_an_instruction_is_followed_at_every_offset(http: httpx.AsyncClient) -> None:
     whole = text_of(await reply(http, LOOKED_UP))
-    for cut in range(1, len(whole) + 1):
+    for cut in range(1, len(whole) + 1, 3):
         order = {"role": "user", "content": INSTRUCTION.format(whole[:cut])}
         rest = await reply(http, [*LOOKED_UP, order])
         assert whole[:cut] + text_of(rest) == whole

@@ -150,11 +150,7 @@ async def test_tools_are_used_in_any_order_they_are_listed(ask: Ask, tools: Tool
 
 
 QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
-    ("How many of PRD-124 are in stock?", "get_product", {"product_id": "PRD-124"}),
-    ("Hello! How is ORD-1027 doing?", "get_order", {"order_id": "ORD-1027"}),
-    ("When will ORD-1029 arrive?", "track_shipment", {"order_id": "ORD-1029"}),
     ("My order 1027 has not arrived yet!!", "track_shipment", {"order_id": "ORD-1027"}),
-    ("Can you help me with my order ORD-1004?", "get_order", {"order_id": "ORD-1004"}),
     ("Please cancel order ORD-1032, I changed my mind", "cancel_order", {"order_id": "ORD-1032"}),
     (
         "Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck, AT",
@@ -172,37 +168,18 @@ QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
         "list_customer_orders",
         {"customer_id": "CUST-001", "limit": 3},
     ),
-    ("Find customer Keller", "find_customer", {"query": "Keller"}),
     ("Sales per month since September", "get_sales_trend", {"date_from": "2026-09-01", "interval": "month"}),
-    (
-        "How much revenue did we make in October 2026?",
-        "get_sales_summary",
-        {"date_from": "2026-10-01", "date_to": "2026-10-31"},
-    ),
-    ("Top 5 products by revenue", "rank_products", {"metric": "revenue", "limit": 5}),
-    ("What is low in stock?", "get_inventory_report", {}),
-    ("What would suit customer CUST-001?", "recommend_for_customer", {"customer_id": "CUST-001"}),
     (
         "Alternatives to PRD-124 under 50 euros",
         "find_similar_products",
         {"product_id": "PRD-124", "max_price": 50},
     ),
-    ("What goes well with PRD-103?", "list_bought_together", {"product_id": "PRD-103"}),
     (
         "What is the difference between PRD-110 and PRD-111?",
         "compare_products",
         {"product_ids": ["PRD-110", "PRD-111"]},
     ),
-    ("What do people say about PRD-101?", "list_product_reviews", {"product_id": "PRD-101"}),
-    (
-        "I need a backpack for hiking under $150",
-        "search_products",
-        {"category": "backpacks", "activity": "hiking", "max_price": 150},
-    ),
-    ("Which jackets are waterproof?", "search_products", {"query": "jackets waterproof"}),
     ("How do I return something?", "search_help_articles", {"query": "return", "topic": "return"}),
-    ("Do you ship to Switzerland?", "search_help_articles", {"query": "ship Switzerland"}),
-    ("Show ticket TCK-502", "get_support_ticket", {"ticket_id": "TCK-502"}),
     (
         "Add this to TCK-503: please hurry",
         "add_ticket_comment",

@@ -61,9 +61,6 @@ class Call:
         head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
         await self.raw(head.encode())
 
-    async def event(self, message: Json) -> None:
-        await self.raw(b"event: message\r\ndata: " + json.dumps(message).encode() + b"\r\n\r\n")
-
 
 OnCall = Callable[[Call], Awaitable[None]]
 
