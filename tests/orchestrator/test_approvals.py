@@ -125,28 +125,6 @@ async def test_of_two_decisions_at_once_one_is_made(working: World, box: Toolbox
     assert ran(box) == ([ORDER] if answers[0].code is None else [])
 
 
-async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(working: World) -> None:
-    caller = await parked(working)
-    refused = await (await working.go_on(caller, "Hello?")).until(frames.Refused)
-    (call,) = (await working.run(caller)).pending
-    assert refused.code == "approval_pending"
-    assert [each.id for each in refused.approvals] == [each.id for each in call.pending]
-
-
-async def test_a_new_message_takes_the_place_of_the_run_where_the_agent_wants_that(
-    working: World, box: Toolbox
-) -> None:
-    caller = await parked(working, on_new_message="supersede")
-    command = await decision(working, caller)
-    working.calls.clear()
-    working.will(says("Never mind."))
-    following = await working.go_on(caller, "Leave it.")
-    await following.until(frames.Completed)
-    assert (await caller.until(frames.Failed)).code == "cancelled"
-    assert (await decide_approval(working.bus.rpc, command)).code == "approval_decided"
-    assert ran(box) == []
-
-
 async def test_a_run_that_waits_can_be_cancelled(working: World, box: Toolbox) -> None:
     caller = await parked(working)
     request, conversation = caller.request, await working.conversation(caller)
@@ -219,27 +197,6 @@ async def test_whenever_a_worker_dies_behind_the_decision_the_tool_runs_once_or_
     caller, last = await taken_up(working, count)
     await caller.until(frames.Completed)
     assert ran(box) == runs, last
-
-
-@pytest.mark.parametrize("count", [2, 3], ids=["called", "requested"])
-async def test_whenever_a_worker_dies_before_the_decision_the_run_waits(
-    working: World, box: Toolbox, count: int
-) -> None:
-    caller, _ = await taken_up(working, count)
-    await caller.until(frames.Paused)
-    assert ran(box) == []
-    assert len((await working.run(caller)).pending) == 1
-
-
-async def test_a_run_about_which_nobody_has_decided_goes_on_without_its_call(
-    working: World, box: Toolbox
-) -> None:
-    working.will(says("I did not cancel it."))
-    caller, _ = await taken_up(working, 3, expires_at=ago(1))
-    await caller.until(frames.Completed)
-    assert ran(box) == []
-    told = working.calls[-1].messages[2]["content"][0]["content"]
-    assert "nobody decided about it in time. Ask for it again if it is still wanted." in told
 
 
 async def test_a_tool_that_is_gone_by_then_is_said_not_to_have_run(working: World) -> None:

@@ -4,15 +4,11 @@ import asyncio
 import hashlib
 from typing import Any
 
-import pytest
-
 from contracts import events, frames
 from contracts.values import Usage
 from directory.compaction_settings import PROMPT
 from tests.orchestrator.given import Listener, World
-from tests.orchestrator.scripted import Answer, Exchange, asks, fails, says
-from tests.orchestrator.test_tools import SHOP
-from tests.orchestrator.toolbox import Toolbox
+from tests.orchestrator.scripted import Answer, Exchange, fails, says
 
 SMALL: dict[str, Any] = {"context_window": 1000, "at_share": 0.5, "keep_runs": 1}
 TOO_LONG = fails(400, "invalid_request_error", "prompt is too long: 1001 tokens > 1000 maximum")
@@ -86,23 +82,6 @@ async def test_a_prompt_that_was_too_long_is_summarised_once_and_asked_again(wor
     assert len(await summaries(working, first)) == 1
 
 
-async def test_a_prompt_that_is_still_too_long_fails_as_it_did(working: World) -> None:
-    working.will(says("Hi."), says("Well."), TOO_LONG, says("They met."), TOO_LONG)
-    first = await thread(working, await working.agent(compaction=SMALL), "One", "Two")
-    third = await working.go_on(first, "Three")
-    assert (await third.until(frames.Failed)).code == "context_too_long"
-    assert len(working.calls) == 5
-    assert (await working.run(third)).usage.total == 15
-
-
-async def test_an_agent_without_compaction_fails_at_once(working: World) -> None:
-    working.will(fills(199_000, "Hi."), TOO_LONG)
-    first = await thread(working, await working.agent(compaction=None), "One")
-    second = await working.go_on(first, "Two")
-    assert (await second.until(frames.Failed)).code == "context_too_long"
-    assert len(working.calls) == 2
-
-
 async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(working: World) -> None:
     working.will(
         *(says("1"), says("2"), says("3"), says("4"), TOO_LONG),
@@ -117,37 +96,6 @@ async def test_what_is_too_long_to_be_summarised_at_once_is_in_parts(working: Wo
     assert "All of it." in texts(after)[0]
     assert texts(after)[1:] == ["Five"]
     assert [each.summary for each in await summaries(working, first)] == ["First half.", "All of it."]
-
-
-@pytest.mark.parametrize(
-    ("failing", "tries"), [(fails(500, "api_error"), 3), (says(), 1), (says("", stop_reason="refusal"), 1)]
-)
-async def test_without_a_summary_the_run_goes_on_as_long_as_it_fits(
-    working: World, failing: Answer, tries: int
-) -> None:
-    working.will(says("Hi."), fills(600, "Well."), *[failing] * tries, says("Done."))
-    first = await thread(working, await working.agent(compaction=SMALL), "One", "Two", "Three")
-    assert texts(working.calls[-1]) == ["One", "Hi.", "Two", "Well.", "Three"]
-    assert await summaries(working, first) == []
-
-
-async def test_a_call_is_never_parted_from_its_result(world: World) -> None:
-    async def large(exchange: Exchange) -> None:
-        await exchange.begin(input_tokens=600, output_tokens=1)
-        await exchange.tool("c2", "find", "{}")
-        await exchange.end("tool_use")
-
-    world.will(
-        *(asks(("c1", "find", "{}")), says("Found."), says("Well."), large, says("They met."), says("Done."))
-    )
-    async with Toolbox(world.bus).open(), world.worker():
-        agent = await world.agent(compaction=SMALL, **SHOP)
-        await thread(world, agent, "One", "Two", "Three")
-    asking, after = world.calls[4:]
-    assert asking.body["tool_choice"] == {"type": "none"}
-    assert texts(asking)[-1] == PROMPT
-    kinds = [block["type"] for message in after.messages for block in message["content"]]
-    assert kinds == ["text", "text", "text", "text", "tool_use", "tool_result"]
 
 
 async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World) -> None:

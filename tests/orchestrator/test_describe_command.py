@@ -5,13 +5,11 @@ import os
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from bus import describe_conversation, give_feedback
+from bus import describe_conversation
 from contracts import events, frames
 from contracts.ids import new_id
-from contracts.messages import DescribeAnswered, DescribeConversation, GiveFeedback
-from contracts.values import Decider
+from contracts.messages import DescribeConversation
 from conversations.aggregate.turn import cancel
 from conversations.errors import VersionConflict
 from conversations.event_store.store import open_store
@@ -19,7 +17,7 @@ from conversations.leases.leases import Leases
 from orchestrator.run.run_log import RunLog
 from runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World, ago
-from tests.orchestrator.scripted import holds, says
+from tests.orchestrator.scripted import holds
 
 
 def command(
@@ -31,31 +29,6 @@ def command(
         conversation_id=caller.request.conversation_id,
         **fields,
     )
-
-
-async def test_it_is_set_while_a_run_goes_on_and_the_run_ends_whole(working: World) -> None:
-    gate = asyncio.Event()
-    working.will(holds(gate, "It has", " shipped."))
-    caller = await working.ask(await working.agent())
-    await caller.until_said("It has")
-    asked = command(working, caller, title="The parcel", metadata={"customer": "C-77"})
-    answer = await describe_conversation(working.bus.rpc, asked)
-    assert answer == DescribeAnswered(outcome="described", version=4)
-    gate.set()
-    assert (await caller.until(frames.Completed)).message.content == "It has shipped."
-    stored = await working.events(caller)
-    assert isinstance(stored[3], events.ConversationDescribed)
-    assert [type(event) for event in stored[4:]] == [
-        events.Delta,
-        events.ModelReplied,
-        events.MessageSaved,
-        events.RunCompleted,
-    ]
-    working.will(says("Yes."))
-    later = await working.go_on(caller, "Really?")
-    await later.until(frames.Completed)
-    found = await working.conversation(caller)
-    assert (found.title, found.metadata) == ("The parcel", {"customer": "C-77"})
 
 
 async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(working: World) -> None:
@@ -85,50 +58,6 @@ async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(w
     assert sorted(trace_id for trace_id, _ in found.described) == sorted(each.trace_id for each in given)
     assert [run.state for run in found.runs] == ["completed"] * 4
     assert {run.attempt for run in found.runs} == {1}
-
-
-async def test_a_command_is_obeyed_once_however_often_and_by_whomever_it_is_answered(working: World) -> None:
-    working.will(says("shipped."))
-    caller = await working.answered(await working.agent())
-    asked = command(working, caller, title="The parcel")
-    async with working.worker("second"):
-        answers = await asyncio.gather(*(describe_conversation(working.bus.rpc, asked) for _ in range(8)))
-    assert len(set(answers)) == 1
-    later = command(working, caller, title="Another")
-    await describe_conversation(working.bus.rpc, later)
-    assert await describe_conversation(working.bus.rpc, asked) == answers[0]
-    found = await working.conversation(caller)
-    assert (found.title, len(found.described)) == ("Another", 2)
-
-
-async def test_feedback_is_stored_once_while_another_run_goes_on(working: World) -> None:
-    gate = asyncio.Event()
-    working.will(says("It has shipped."), holds(gate, "Yes", "."))
-    first = await working.answered(await working.agent())
-    reply = (await first.until(frames.Completed)).message
-    second = await working.go_on(first, "Really?")
-    await second.until_said("Yes")
-    given = GiveFeedback(
-        trace_id=first.request.trace_id,
-        account_id=working.account_id,
-        conversation_id=first.request.conversation_id,
-        message_id=reply.id,
-        by=Decider(kind="account", id="key"),
-        score=-1,
-        comment="It has not.",
-    )
-    async with working.worker("second"):
-        answers = await asyncio.gather(*(give_feedback(working.bus.rpc, given) for _ in range(4)))
-    assert {answer.outcome for answer in answers} == {"recorded"}
-    gate.set()
-    await second.until(frames.Completed)
-    found = await working.conversation(first)
-    assert [run.state for run in found.runs] == ["completed"] * 2
-    assert [[each.comment for each in run.feedback] for run in found.runs] == [["It has not."], []]
-    await give_feedback(working.bus.rpc, replace(given, score=None, comment=None))
-    assert (await working.conversation(first)).runs[0].feedback == ()
-    unknown = replace(given, message_id=second.request.message_id)
-    assert (await give_feedback(working.bus.rpc, unknown)).outcome == "not_found"
 
 
 async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 from contracts import events, frames, subjects
 from orchestrator.orchestrator_services import Timings
 from tests.bus.queue_state import until_nobody_pulls
-from tests.orchestrator.given import SECONDS, World
+from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Exchange, breaks, holds, says
 
@@ -26,19 +26,6 @@ async def test_shutdown_hands_runs_over_at_once(world: World) -> None:
     lost = [event for event in await world.events(caller) if isinstance(event, events.ReplyLost)]
     assert [event.usage.total for event in lost] == [10 + 2]
     assert (await world.run(caller)).usage.total == completed.message.token_count == 10 + 2 + 15
-
-
-async def test_a_model_call_outlives_as_many_rolling_restarts_as_it_may_have_deaths(world: World) -> None:
-    world.will(*(breaks(how="hang") for _ in range(5)), says("It has shipped."))
-    caller = await world.ask(await world.agent())
-    for restart in range(1, 6):
-        async with world.worker(f"worker-{restart}", timings=Timings(drain_seconds=0.05)):
-            await _called(world, restart)
-    async with world.worker("last"):
-        completed = await caller.until(frames.Completed)
-    assert completed.attempt == 6
-    assert completed.message.content == caller.text == "It has shipped."
-    assert sum(isinstance(event, events.ReplyLost) for event in await world.events(caller)) == 5
 
 
 async def test_shutdown_drains_short_runs(world: World) -> None:
@@ -144,9 +131,3 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
                 await waiter.until(frames.Completed)
     runs = (await world.conversation(first)).runs
     assert [run.user_text for run in runs] == ["first", "second", "third"]
-
-
-async def _called(world: World, times: int) -> None:
-    async with asyncio.timeout(SECONDS):
-        while len(world.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
-            await asyncio.sleep(0.01)

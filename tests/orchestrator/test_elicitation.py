@@ -231,17 +231,6 @@ async def taken_up(world: World, count: int, *, result: int | None = 0, expires_
     return await world.ask_again(request)
 
 
-@pytest.mark.parametrize("count", [2, 3], ids=["called", "requested"])
-async def test_a_worker_that_died_before_the_decision_leaves_the_run_waiting(
-    working: World, box: Toolbox, count: int
-) -> None:
-    """Before the question was stored too: it is on the bus."""
-    caller = await taken_up(working, count)
-    await caller.until(frames.Paused)
-    assert box.requested == []
-    assert [each.asked and each.asked.message for each in await pending(working, caller)] == ["How many?"]
-
-
 @pytest.mark.parametrize(
     ("count", "result", "legs", "told"),
     [(4, 0, [1], '{"leg": 1}'), (5, 0, [], "its outcome is unknown"), (5, 1, [], '{"kept": 1}')],
@@ -256,15 +245,6 @@ async def test_whenever_a_worker_dies_behind_the_decision_the_leg_is_asked_for_o
     await caller.until(frames.Completed)
     assert [each.leg for each in box.requested] == legs
     assert told in working.calls[-1].messages[-1]["content"][0]["content"]
-
-
-async def test_nobody_answers_in_time_and_the_tool_is_told_that_nobody_has_chosen(
-    working: World, box: Toolbox
-) -> None:
-    working.will(says("Done."))
-    caller = await taken_up(working, 3, expires_at=ago(1))
-    await caller.until(frames.Completed)
-    assert [each.responses for each in box.requested] == [(said("cancel", None),)]
 
 
 async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World) -> None:

@@ -6,10 +6,8 @@ import msgspec
 import pytest
 
 from contracts import events, frames
-from contracts.ids import new_id
 from conversations.event_store.store import open_store
 from conversations.leases.waiting_line import WaitingLine
-from directory.canary import version_for
 from directory.secrets import Sealer
 from runtime.postgres import connection
 from tests.conversations.given import trace, turn
@@ -62,33 +60,6 @@ async def test_an_agent_that_changed_answers_as_it_is_now(working: World) -> Non
     assert [call.system for call in working.calls] == ["Be brief.", "Be long."]
     assert [_key_of(call) for call in working.calls] == ["offline", "another"]
     assert (await working.run(second)).agent_version == 2
-
-
-async def test_versions_that_share_conversations_answer_each_their_own(working: World) -> None:
-    agent = await working.agent("old")
-    await working.change_agent(agent, model="new")
-    first = await _known(working, agent)
-    shares = {"1": 50, "2": 50}
-    async with connection(working.pool) as conn:
-        await conn.execute("UPDATE agents SET canary = %s WHERE agent_id = %s", ['{"1": 50, "2": 50}', agent])
-    for version, model in ((1, "old"), (2, "new"), (1, "old")):
-        ids = iter(new_id, None)
-        conversation_id = next(each for each in ids if version_for(shares, each) == version)
-        caller = await _ended(await working.ask(agent, conversation_id=conversation_id))
-        later = await _ended(await working.go_on(caller, "And?"))
-        for run in (await working.run(caller), await working.run(later)):
-            assert (run.agent_version, run.model, run.state) == (version, model, "completed")
-    assert (await working.run(first)).agent_version == 2
-
-
-async def test_an_agent_made_again_under_its_old_id_answers_as_the_new_one(working: World) -> None:
-    agent = await working.agent(system_prompt="Be brief.")
-    first = await _known(working, agent)
-    await working.delete_agent(agent)
-    await working.agent(system_prompt="Be new.", provider_key="new", agent_id=agent)
-    await _ended(await working.go_on(first, "second"))
-    assert working.calls[-1].system == "Be new."
-    assert _key_of(working.calls[-1]) == "new"
 
 
 async def test_a_key_that_was_sealed_again_in_its_version_is_the_one_that_is_used(working: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from contracts import events, frames, subjects, wire
 from contracts.messages import ChatRequested
 from contracts.tool_messages import ToolRequested
-from contracts.values import Source, Usage
+from contracts.values import Usage
 from conversations.event_store.store import ConversationStore, open_store
 from orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import SECONDS, World
@@ -54,73 +54,6 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(world: W
     assert kinds == ["Resumed", "ToolCalled", "ToolCalled", *returned, "Delta", "Completed"]
     assert [frame.is_error for frame in caller.of(frames.ToolReturned)] == [False, True]
     assert completed.message.content == "Let me see. Done."
-
-
-async def _died_six_times(world: World, store: ConversationStore, *, heard: int) -> ChatRequested:
-    """A run of six attempts, the last five of which began when readers had `heard` of what TRACES now holds,
-    "So So ".
-    """
-    request = world.request(await world.agent("demo-shop-1"))
-    conversation = await world.begun(request)
-    for attempt in range(2, 7):
-        again = events.RunStarted(
-            trace_id=request.trace_id,
-            at=request.requested_at,
-            attempt=attempt,
-            agent_version=1,
-            model="demo-shop-1",
-            form="json",
-            offset=heard,
-        )
-        conversation = await store.append(conversation, [again])
-    accepted = frames.Accepted(seq=1, attempt=1, conversation_id=request.conversation_id)
-    await world.bus.traces.publish_frame(request.trace_id, accepted)
-    for seq in (2, 3):
-        said = frames.Delta(seq=seq, attempt=1, round=1, text="So ", offset=3 * (seq - 2))
-        await world.bus.traces.publish_frame(request.trace_id, said)
-    return request
-
-
-async def test_a_run_that_said_more_before_each_death_is_gone_on_with(
-    world: World, store: ConversationStore
-) -> None:
-    world.will(says("it has shipped."))
-    request = await _died_six_times(world, store, heard=3)
-    async with world.worker():
-        caller = await world.ask_again(request)
-        completed = await caller.until(frames.Completed)
-    assert completed.message.content == "So So it has shipped."
-    begun = [event for event in await world.events(caller) if isinstance(event, events.RunStarted)]
-    assert [event.offset for event in begun] == [0, 3, 3, 3, 3, 3, 6]
-
-
-async def test_a_run_without_progress_is_given_up_after_its_retries(
-    world: World, store: ConversationStore
-) -> None:
-    world.will(says("never"))
-    request = await _died_six_times(world, store, heard=6)
-    async with world.worker():
-        caller = await world.ask_again(request)
-        failed = await caller.until(frames.Failed)
-    assert (failed.code, failed.seq, failed.attempt) == ("internal_error", 0, 6)
-    assert world.calls == []
-    run = (await store.load(request.conversation_id)).run(request.trace_id)
-    assert run is not None
-    assert [(each.text, each.cuts) for each in run.rounds] == [("So So ", (3, 6))]  # what readers had
-
-
-async def test_sources_that_were_recorded_and_not_announced_are_announced(world: World) -> None:
-    world.will(says("Done."))
-    request = world.request(await world.agent())
-    source = Source(index=1, id="a", title="A", url="", source_type="document", score=1.0, snippet="…")
-    stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
-    await world.begun(request, events.SourcesRetrieved(sources=(source,), **stamp))
-    async with world.worker():
-        caller = await world.ask_again(request)
-        await caller.until(frames.Completed)
-    kinds = [type(frame).__name__ for frame in caller.frames]
-    assert kinds == ["Resumed", "SourcesFound", "Delta", "Completed"]
-    assert [frame.sources for frame in caller.of(frames.SourcesFound)] == [(source,)]
 
 
 async def test_a_request_past_its_last_delivery_ends_its_run_and_is_dead_lettered(

@@ -127,16 +127,6 @@ async def test_ids_that_repeat_and_names_outside_the_alphabet_are_mended(
     assert len(box.requested) == 3
 
 
-async def test_after_the_last_round_the_model_must_answer_without_tools(working: World, box: Toolbox) -> None:
-    working.will(asks(("a", "find", "{}")), asks(("b", "find", "{}")), asks(("c", "find", "{}"), text="So."))
-    caller = await working.ask(await working.agent(max_tool_rounds=2, **SHOP))
-    assert (await caller.until(frames.Completed)).message.content == "So."
-    assert [call.body.get("tool_choice") for call in working.calls] == [None, None, {"type": "none"}]
-    assert all([tool["name"] for tool in call.body["tools"]] == ["find", "order"] for call in working.calls)
-    assert [request.call_id for request in box.requested] == ["a", "b"]
-    assert (await working.run(caller)).rounds[-1].blocks == ({"type": "text", "text": "So."},)
-
-
 async def test_the_tools_of_an_agent_version_are_cached(working: World, box: Toolbox) -> None:
     working.will(says("ok"))
     agent = await working.agent(**SHOP)
@@ -213,18 +203,6 @@ async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_r
 def _seconds_between(earlier: str, later: str | None) -> float:
     assert later is not None
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
-
-
-async def test_an_agent_made_again_under_its_id_is_offered_its_own_tools(
-    working: World, box: Toolbox
-) -> None:
-    working.will(says("Hello."))
-    agent = await working.agent(**SHOP)
-    await working.answered(agent)
-    await working.delete_agent(agent)
-    await working.agent(agent_id=agent, **SHOP)
-    await working.answered(agent)
-    assert [(listed.agent_id, listed.agent_version) for listed in box.listed] == [(agent, 1)] * 2
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's, from 1 MiB on

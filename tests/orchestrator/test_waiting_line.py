@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 from contracts import frames
 from conversations.aggregate.conversation import Run
-from conversations.leases.waiting_line import MAX_IN_CONVERSATION
 from conversations.queries.find_run import find_run
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, holds, says
@@ -60,32 +59,6 @@ async def test_a_message_that_waited_too_long_times_out(working: World) -> None:
     gate.set()
     await first.until(frames.Completed)
     assert len((await working.conversation(first)).runs) == 1
-
-
-async def test_a_full_waiting_line_refuses_at_once(working: World) -> None:
-    gate = asyncio.Event()
-    first = await _busy(working, gate, says("reply"))
-    waiters = [await working.go_on(first, f"message {number}") for number in range(MAX_IN_CONVERSATION)]
-    for waiter in waiters:
-        await waiter.until(frames.Queued)
-    one_more = await working.go_on(first, "one more")
-    refused = await one_more.until(frames.Refused)  # one in line is after 30 s
-    assert refused.code == "conversation_busy"
-    gate.set()
-    for waiter in waiters:
-        await waiter.until(frames.Completed)
-
-
-async def test_a_waiter_can_be_cancelled(working: World) -> None:
-    gate = asyncio.Event()
-    first = await _busy(working, gate, says("never"))
-    waiter = await working.go_on(first, "second")
-    await waiter.until(frames.Queued)
-    request = waiter.request
-    await working.cancel(request)
-    assert (await waiter.until(frames.Refused)).code == "cancelled"
-    gate.set()
-    await first.until(frames.Completed)
 
 
 def _overlapping(runs: tuple[Run, ...]) -> bool:
