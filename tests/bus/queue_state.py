@@ -31,7 +31,7 @@ async def until_all_acknowledged(nats_url: str, stream: str) -> int:
 async def _until(nats_url: str, stream: str, holds: Callable[[ConsumerInfo], bool]) -> ConsumerInfo:
     client = await nats.connect(nats_url)
     try:
-        jetstream, name = client.jetstream(), CONSUMERS[stream]["name"]
+        jetstream, name = client.jetstream(), CONSUMERS[stream]
         async with asyncio.timeout(_SECONDS):
             while True:
                 info: ConsumerInfo = await jetstream.consumer_info(stream, name)

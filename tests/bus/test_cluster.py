@@ -10,8 +10,7 @@ import nats
 import pytest
 from nats.js import JetStreamContext
 
-from bus import Bus, BusUnavailable, Delivery
-from bus.streams import STREAMS
+from bus import Bus, BusUnavailable, Delivery, streams
 from contracts import ids, messages, wire
 from ops.ports import free_port
 from tests.bus.nats_server import NatsServer
@@ -41,7 +40,7 @@ class Cluster:
     async def replicas(self) -> set[int | None]:
         """Of all streams of ours."""
         async with self._jetstream() as jetstream:
-            found = [await jetstream.stream_info(stream["name"]) for stream in STREAMS]
+            found = [await jetstream.stream_info(name) for name in streams.NAMES]
         return {info.config.num_replicas for info in found}
 
     async def set_replicas(self, stream: str, count: int) -> None:

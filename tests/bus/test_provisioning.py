@@ -76,8 +76,8 @@ async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set
 def test_the_bounded_streams_leave_the_queues_their_room_in_the_configured_file_store() -> None:
     configured = re.search(r"max_file_store: (\d+)GB", CONFIGURATION.read_text())
     assert configured is not None
-    bounded = [stream["max_bytes"] for stream in STREAMS if stream["storage"] == "file"]
+    bounded = [stream.max_bytes or 0 for stream in STREAMS if stream.storage == "file"]
     reserved = sum(size for size in bounded if size > 0)
     assert reserved + QUEUES_BYTES <= int(configured[1]) * 1024 * MIB
-    unbounded = {stream["name"] for stream in STREAMS if stream["max_bytes"] < 0}
+    unbounded = {stream.name for stream in STREAMS if stream.max_bytes == -1}
     assert unbounded == {"REQUESTS", "TOOLS", "ADVISORIES"}

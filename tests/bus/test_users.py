@@ -214,8 +214,8 @@ async def test_streams_that_are_gone_come_back_though_services_may_not_make_them
         Bus.connect(server.url(port, KEY, "gateway"), name="gateway") as gateway,
         connected(port, "provisioner") as owner,
     ):
-        for stream in reversed(streams.STREAMS):
-            await owner.client.jetstream().delete_stream(stream["name"])
+        for name in reversed(streams.NAMES):
+            await owner.client.jetstream().delete_stream(name)
         cancel = messages.CancelRequested(trace_id="0" * 32, account_id="account")
         async with asyncio.timeout(40):
             while True:

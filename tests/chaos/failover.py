@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 import nats
 
-from bus.streams import STREAMS
+from bus.streams import NAMES
 from contracts import subjects
 from ops.process import run_command
 from tests.chaos import closing
@@ -197,7 +197,7 @@ class NatsFailover:
             TimeoutError: The nodes do not agree again in time.
         """
         for number in range(1, rounds + 1):
-            for stream in (*(each["name"] for each in STREAMS), META):
+            for stream in (*NAMES, META):
                 with _step(self._rig, f"round {number}, leader of {stream} killed"):
                     await self._kill(await self._leader(stream))
                     await self._until_whole()

@@ -13,7 +13,7 @@ from conversations.aggregate.history import prompt_for
 from conversations.aggregate.turn import Begin, MustWait, open_turn
 from gateway.runs.view import View
 from orchestrator.inbox.inbox import Inbox
-from orchestrator.opening.taking import LeaseHeld, take
+from orchestrator.opening.taking import LeaseHeld, take_lease
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.endings import end_frame
 from orchestrator.run.interrupted_text import AlreadySent
@@ -165,12 +165,12 @@ def lost_lease_is_nothing() -> Any:
 
     async def taken(parts: Any, received: Any) -> Any:
         try:
-            return await take(parts, received)
+            return await take_lease(parts, received)
         except LeaseHeld:
             parts.leases._pool.postgres._leases.pop(received.trace_id, None)
-            return await take(parts, received)
+            return await take_lease(parts, received)
 
-    return _instead(sys.modules["orchestrator.inbox.inbox"], "take", taken)
+    return _instead(sys.modules["orchestrator.inbox.inbox"], "take_lease", taken)
 
 
 def round_said_twice() -> Any:

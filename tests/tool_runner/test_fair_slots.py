@@ -119,8 +119,8 @@ def test_what_was_published_a_window_ago_counts_no_more() -> None:
 
 
 def test_a_share_is_a_small_part_of_the_stream() -> None:
-    (results,) = (stream for stream in STREAMS if stream["name"] == "RESULTS")
-    assert results["max_bytes"] >= 8 * ACCOUNT_BYTES
+    (results,) = (stream for stream in STREAMS if stream.name == "RESULTS")
+    assert (results.max_bytes or 0) >= 8 * ACCOUNT_BYTES
 
 
 async def test_a_call_beyond_the_share_is_answered_with_an_error_and_another_account_is_served(

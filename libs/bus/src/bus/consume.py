@@ -107,7 +107,7 @@ class Consumption:
         self._pulls += 1
         self._wanted = batch
         request = {"batch": batch, "expires": int(_EXPIRES_SECONDS * 1_000_000_000)}
-        consumer = streams.CONSUMERS[self._stream]["name"]
+        consumer = streams.CONSUMERS[self._stream]
         try:
             await self._connection.publish(
                 f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{consumer}",

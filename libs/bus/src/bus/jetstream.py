@@ -1,7 +1,7 @@
 """JetStream: acknowledged publishing, direct gets, provisioning.
 
 By nats-py's context where that has the call. It has no direct get of many messages or of the last one by a
-wildcard, no deletion without overwriting, and forgets fields of a configuration that it does not know.
+wildcard, and no deletion without overwriting.
 
 Sources: NATS docs, "JetStream wire API"; ADR-31 (direct get, also of many messages).
 """
@@ -24,6 +24,7 @@ from runtime import logs, telemetry
 T = TypeVar("T")
 
 API_SECONDS = 2.0
+_PROVISION_SECONDS = 30.0
 # A publication is tried again within its time: its Nats-Msg-Id makes that safe.
 _TRY_SECONDS = 0.9
 _WRONG_LAST = (10070, 10071)  # message id, sequence
@@ -52,7 +53,6 @@ class ApiReply(msgspec.Struct):
     """
 
     error: ApiError | None = None
-    config: dict[str, Any] | None = None
     num_pending: int = 0
     delivered: _Delivered | None = None
     ts: str = ""
@@ -134,7 +134,11 @@ class JetStream:
         A user who may not do that leaves it to the one who may.
         """
         if users.may_provision(self._connection.user):
-            await streams.provision(self, self._replicas)
+            await self._ask(
+                "to provision the streams",
+                partial(streams.provision, self._context, self._replicas),
+                seconds=_PROVISION_SECONDS,
+            )
 
     async def counts(self) -> tuple[int, int]:
         found = await self._ask("the account's state", self._context.account_info)
@@ -222,9 +226,9 @@ class JetStream:
             return None
         raise BusUnavailable(f"{stream} cannot be read: {status} {found.get('Description')}")
 
-    async def _ask(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def _ask(self, what: str, work: Callable[[], Awaitable[T]], *, seconds: float = API_SECONDS) -> T:
         try:
-            return await self._connection.call(what, work, seconds=API_SECONDS)
+            return await self._connection.call(what, work, seconds=seconds)
         except nats.js.errors.APIError as error:
             raise BusUnavailable(f"JetStream refused {what}: {error.description}") from error
 

@@ -154,7 +154,7 @@ class Queues:
 
 
 async def _backlog_of(jetstream: JetStream, stream: str) -> Backlog:
-    consumer = streams.CONSUMERS[stream]["name"]
+    consumer = streams.CONSUMERS[stream]
     state = await jetstream.call(f"CONSUMER.INFO.{stream}.{consumer}")
     jetstream.check(state, consumer)
     if state.num_pending == 0 or state.delivered is None:

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bus.streams import ADVISORIES, ANALYTICS, CONSUMERS, STREAMS
+from bus.streams import ADVISORIES, ANALYTICS, CONSUMERS
+from bus.streams import NAMES as STREAM_NAMES
 from contracts.subjects import (
     CANCELS,
     DEAD,
@@ -34,7 +35,7 @@ FEED_PREFIX = "feed"
 """JetStream's API as `analytics` sees it, where others have `$JS.API`."""
 
 _QUEUES = (REQUESTS, TOOLS, ADVISORIES)
-_READABLE = tuple(stream["name"] for stream in STREAMS if stream["name"] not in _QUEUES)
+_READABLE = tuple(name for name in STREAM_NAMES if name not in _QUEUES)
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ def _read(*streams: str) -> tuple[str, ...]:
 
 
 def _work(stream: str) -> tuple[str, ...]:
-    place = f"{stream}.{CONSUMERS[stream]['name']}"
+    place = f"{stream}.{CONSUMERS[stream]}"
     return (f"$JS.API.CONSUMER.MSG.NEXT.{place}", f"$JS.API.CONSUMER.INFO.{place}", f"$JS.ACK.{place}.>")
 
 
@@ -74,7 +75,7 @@ def _consume(*streams: str) -> tuple[str, ...]:
 
 def _change(stream: str) -> tuple[str, ...]:
     """What changes or deletes the consumer that is the system's own."""
-    name = CONSUMERS[stream]["name"]
+    name = CONSUMERS[stream]
     calls = ("CREATE.{0}.{1}", "CREATE.{0}.{1}.>", "DURABLE.CREATE.{0}.{1}", "DELETE.{0}.{1}")
     return tuple(f"$JS.API.CONSUMER.{call.format(stream, name)}" for call in calls)
 
@@ -131,7 +132,7 @@ USERS: Mapping[str, User] = MappingProxyType(
                 *("chat.requests.*", "chat.control.cancel.*", "chat.commands.*", WHAT_IF),
                 *(TOOLS_LIST, TOOLS_CHECK, MODELS_CHECK),
                 *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
-                *_read(*(stream["name"] for stream in STREAMS)),
+                *_read(*STREAM_NAMES),
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),
             ),
             subscribe=("chat.traces.*",),
@@ -141,7 +142,7 @@ USERS: Mapping[str, User] = MappingProxyType(
                 *("chat.commands.*", TOOLS_LIST, TOOLS_CHECK, TOOLS_AUTHORIZE),
                 *(MODELS_CHECK, WHAT_IF),
                 *("$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.MSG.GET.*"),
-                *_read(*(stream["name"] for stream in STREAMS)),
+                *_read(*STREAM_NAMES),
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),
                 *_consume(*_READABLE),
             ),

@@ -18,7 +18,7 @@ from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent, V
 from net_guard.addresses import looking_up_for
 from orchestrator.opening.open_run import open_run
 from orchestrator.opening.run_slots import NoSlotYet
-from orchestrator.opening.taking import LeaseHeld, begin_at_once, take
+from orchestrator.opening.taking import LeaseHeld, start_run_in_one_statement, take_lease
 from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import announce_end, announce_pause, refuse, release
 from orchestrator.run.interruption import Interrupted, Interruption
@@ -65,8 +65,8 @@ class Inbox:
         ):
             received = Received(request=request, delivery=delivery, interruption=Interruption())
             async with putting_back(self._parts, received):
-                opened = await begin_at_once(self._parts, received, self._clock)
-                await self._end(opened or await take(self._parts, received))
+                opened = await start_run_in_one_statement(self._parts, received, self._clock)
+                await self._end(opened or await take_lease(self._parts, received))
                 failpoints.reach("orchestrator-before-ack")
                 await delivery.ack()
 

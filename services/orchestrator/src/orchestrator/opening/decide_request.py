@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bus import BusUnavailable
-from contracts import frames
+from contracts import events, frames
 from contracts.events import AgentFacts
 from contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from conversations.aggregate import turn
@@ -27,7 +27,10 @@ _NO_AGENT = "There is no such agent."
 async def decide(
     parts: Parts, taken: Taken, conversation: Conversation, *, first_in_line: bool, waited: bool = False
 ) -> Opened | EndedStage | PausedStage | turn.Rejected | turn.MustWait | NoSlot:
-    """The outcome for now. `waited`: it is in line, has told its caller so, and has no slot of the account's.
+    """Decide what becomes of a request, append the events of the decision, and act on them.
+
+    `waited`: the request is in line, its caller was told so, and it has no slot of the account's. Another
+    writer of the conversation makes the append fail; then it is decided anew.
 
     Raises NoSlotYet, DatabaseUnavailable, UnreadableEvent.
     """
@@ -35,42 +38,74 @@ async def decide(
         run = conversation.run(taken.trace_id)
         agent = await _agent_of(parts, taken, run)
         opening = await _opening(parts, taken, conversation, agent, waited=waited)
-        if isinstance(opening, turn.Resume) and run is not None and (run.pending or run.is_unpaused):
-            await take_slot_again(parts, taken)
-        if isinstance(opening, turn.Begin | turn.Supersede):
-            if not first_in_line:
-                return turn.MustWait(trace_id="")
-            if refused := await take_slot(parts, taken, waited=waited):
-                return refused
-        match opening:
-            case turn.Rejected() | turn.MustWait():
-                return opening
-            case turn.AlreadyEnded():
-                return taken.ended(opening.run)
-            case turn.AlreadyPaused():
-                return taken.paused()
-            case turn.GiveUp():
-                assert run is not None, "it has had its attempts"
-                new = (*await heard(parts, run, taken.clock.now()), *opening.events)
-            case turn.Begin() | turn.Supersede() | turn.Resume():
-                new = opening.events
+        outcome = await _outcome_without_events(
+            parts, taken, opening, run, first_in_line=first_in_line, waited=waited
+        )
+        if outcome is not None:
+            return outcome
         try:
             with begins():
-                conversation = await parts.store.append(conversation, new)
+                appended = await parts.store.append(
+                    conversation, await _events_of(parts, taken, opening, run)
+                )
         except VersionConflict:
             conversation = await parts.store.load(taken.request.conversation_id)
             continue
-        if isinstance(opening, turn.GiveUp):
-            return taken.ended(run_of(conversation, taken.trace_id))
-        if isinstance(opening, turn.Supersede):
-            superseded = run_of(conversation, opening.trace_id)
-            await publish_end(parts, taken.request.account_id, superseded)
-        assert agent is not None, "a run begins with its agent"
-        return parts.register.enter(taken.opened(conversation, agent))
+        return await _after_append(parts, taken, opening, appended, agent)
+
+
+async def _outcome_without_events(
+    parts: Parts, taken: Taken, opening: turn.Opening, run: Run | None, *, first_in_line: bool, waited: bool
+) -> EndedStage | PausedStage | turn.Rejected | turn.MustWait | NoSlot | None:
+    """Return the outcome if nothing is to be appended, also because there is no slot; else None.
+
+    Raises NoSlotYet, DatabaseUnavailable.
+    """
+    match opening:
+        case turn.Rejected() | turn.MustWait():
+            return opening
+        case turn.AlreadyEnded():
+            return taken.ended(opening.run)
+        case turn.AlreadyPaused():
+            return taken.paused()
+        case turn.Begin() | turn.Supersede() if not first_in_line:
+            return turn.MustWait(trace_id="")  # for those who came earlier, and for no run
+        case turn.Begin() | turn.Supersede():
+            return await take_slot(parts, taken, waited=waited)
+        case turn.Resume() if run is not None and (run.pending or run.is_unpaused):
+            await take_slot_again(parts, taken)
+    return None
+
+
+async def _events_of(
+    parts: Parts, taken: Taken, opening: turn.Opening, run: Run | None
+) -> tuple[events.Event, ...]:
+    match opening:
+        case turn.GiveUp():
+            assert run is not None, "it has had its attempts"
+            return (*await heard(parts, run, taken.clock.now()), *opening.events)
+        case turn.Begin() | turn.Supersede() | turn.Resume():
+            return tuple(opening.events)
+        case turn.Rejected() | turn.MustWait() | turn.AlreadyEnded() | turn.AlreadyPaused():
+            raise AssertionError("nothing is appended for these")
+
+
+async def _after_append(
+    parts: Parts, taken: Taken, opening: turn.Opening, appended: Conversation, agent: AgentConfig | None
+) -> Opened | EndedStage:
+    """Enter the run that the append has begun, or return the one that it has ended."""
+    if isinstance(opening, turn.GiveUp):
+        return taken.ended(run_of(appended, taken.trace_id))
+    if isinstance(opening, turn.Supersede):
+        superseded = run_of(appended, opening.trace_id)
+        await publish_end(parts, taken.request.account_id, superseded)
+    assert agent is not None, "a run begins with its agent"
+    return parts.register.enter(taken.opened(appended, agent))
 
 
 @contextmanager
 def begins() -> Iterator[None]:
+    """Mark the append by which a run begins, for tests that end the process there."""
     failpoints.reach("orchestrator-before-begin")
     yield
     failpoints.reach("orchestrator-begun")

@@ -26,19 +26,25 @@ from runtime import failpoints
 T = TypeVar("T")
 
 
-async def begin_at_once(parts: Parts, received: Received, clock: RunClock | None) -> Opened | None:
-    """Begin the run by one statement; None where that is not possible, and then nothing was stored.
+async def start_run_in_one_statement(
+    parts: Parts, received: Received, clock: RunClock | None
+) -> Opened | None:
+    """Take the lease and append the run's first events in one statement (the fast path).
 
-    For a request that comes for the first time, in time, to a worker that knows its agent, and its
-    conversation unless that is new. A cancellation that comes later interrupts the run. `clock`: of a run
-    that began before.
+    Only for the first delivery of a request whose agent and conversation this worker has cached; the
+    statement verifies both. Returns None, with nothing stored, if the fast path does not apply; `take_lease`
+    then reads what is missing. A cancellation that comes later interrupts the run.
 
-    Raises DatabaseUnavailable, UnstorableEvent.
+    Args:
+        clock: Postgres' time as measured by the previous run, or None if it has not been measured.
+
+    Raises:
+        DatabaseUnavailable, UnstorableEvent
     """
     request = received.request
     agent = parts.agents.known(request.account_id, request.agent_id)
-    conversation = _known(parts, request)
-    if agent is None or conversation is None or clock is None or not _comes_first(received, clock):
+    conversation = _cached_conversation(parts, request)
+    if agent is None or conversation is None or clock is None or not _is_first_and_in_time(received, clock):
         return None
     if parts.bus.traces.is_known_cancelled(request.trace_id) is not False:
         return None
@@ -54,18 +60,18 @@ async def begin_at_once(parts: Parts, received: Received, clock: RunClock | None
     # Not the time of the statement alone: this process may have been stopped since.
     lease = parts.leases.took(change, max(clock.now(), begun[1]))
     found = FoundConversation(conversation=conversation, first_in_line=True, agent=agent)
-    taken = taken_up(parts, received.taken(lease, RunClock(lease.now), found))
+    taken = _keep_from_others(parts, received.taken(lease, RunClock(lease.now), found))
     return parts.register.enter(taken.opened(begun[0], agent))
 
 
-def _known(parts: Parts, request: ChatRequested) -> Conversation | None:
+def _cached_conversation(parts: Parts, request: ChatRequested) -> Conversation | None:
     if request.new_conversation:
         return Conversation(conversation_id=request.conversation_id)
     return parts.store.known(request.conversation_id)
 
 
-def _comes_first(received: Received, clock: RunClock) -> bool:
-    """Whether it asks the agent as it is now, has its slot still, is in time and was in nobody's hands."""
+def _is_first_and_in_time(received: Received, clock: RunClock) -> bool:
+    """Return True if the request asks for the current agent, still has its slot and is delivered first."""
     return (
         received.request.attempt == 1
         and received.request.agent_version is None
@@ -78,25 +84,29 @@ class LeaseHeld(Exception):  # noqa: N818 - a state of things
     """Another worker, or another delivery here, has the lease."""
 
 
-async def take(parts: Parts, received: Received) -> Taken:
-    """Take the lease, and read what is to be decided upon.
+async def take_lease(parts: Parts, received: Received) -> Taken:
+    """Take the lease, and load the conversation and the agent next to it.
 
-    What is read before the lease is had may be old: the conversation's version then says so. Raises
-    LeaseHeld, DatabaseUnavailable.
+    What is read before the lease is had may be old: the conversation's version then says so at the append.
+
+    Raises:
+        LeaseHeld, DatabaseUnavailable
     """
     request = received.request
     lease, agent, cancelled, read = await asyncio.gather(
-        _lease(parts, request.trace_id),
+        _lease_and_clock(parts, request.trace_id),
         _agent(parts, request),
         is_cancelled(parts.bus.traces, request.trace_id),
-        _read(parts, received),
+        _conversation_and_place(parts, received),
         return_exceptions=True,
     )
-    held = _had(lease)
+    held = _result_or_raise(lease)
     try:
-        conversation, first_in_line = _had(read)
-        found = FoundConversation(conversation=conversation, first_in_line=first_in_line, agent=_had(agent))
-        if _had(cancelled):
+        conversation, first_in_line = _result_or_raise(read)
+        found = FoundConversation(
+            conversation=conversation, first_in_line=first_in_line, agent=_result_or_raise(agent)
+        )
+        if _result_or_raise(cancelled):
             received.interruption.interrupt("cancelled")
     except Exception:
         if held is not None:
@@ -104,11 +114,11 @@ async def take(parts: Parts, received: Received) -> Taken:
         raise
     if held is None:
         raise LeaseHeld(request.trace_id)
-    return taken_up(parts, received.taken(*held, found))
+    return _keep_from_others(parts, received.taken(*held, found))
 
 
-def taken_up(parts: Parts, taken: Taken) -> Taken:
-    """From now on the request is kept from other workers, and its agent's tools are asked for."""
+def _keep_from_others(parts: Parts, taken: Taken) -> Taken:
+    """Register the request as this worker's, and have its agent's tools listed."""
     parts.register.enter(taken)
     parts.register.supersede(taken)
     failpoints.reach("orchestrator-leased")
@@ -117,20 +127,22 @@ def taken_up(parts: Parts, taken: Taken) -> Taken:
     return taken
 
 
+async def _lease_and_clock(parts: Parts, trace_id: str) -> tuple[Lease, RunClock] | None:
+    """Return the lease, and the clock that begins with it; None while anybody holds it."""
+    lease = await parts.leases.acquire(trace_id)
+    return None if lease is None else (lease, RunClock(lease.now))
+
+
 async def _agent(parts: Parts, request: ChatRequested) -> AgentConfig | None:
     if request.agent_version is None:
         return await parts.agents.current(request.account_id, request.agent_id, request.conversation_id)
     return await parts.agents.at_version(request.account_id, request.agent_id, request.agent_version)
 
 
-async def _lease(parts: Parts, trace_id: str) -> tuple[Lease, RunClock] | None:
-    """The lease, and the clock that begins with it; None while anybody holds it."""
-    lease = await parts.leases.acquire(trace_id)
-    return None if lease is None else (lease, RunClock(lease.now))
-
-
-async def _read(parts: Parts, received: Received) -> tuple[Conversation | UnreadableEvent, bool]:
-    """The conversation, and whether nobody waits for it. A new one, the first time, is empty."""
+async def _conversation_and_place(
+    parts: Parts, received: Received
+) -> tuple[Conversation | UnreadableEvent, bool]:
+    """Return the conversation, and True if no other request waits for it. A new one is empty."""
     request = received.request
     if request.new_conversation and request.attempt == 1 and received.delivery.attempt == 1:
         return Conversation(conversation_id=request.conversation_id), True
@@ -147,7 +159,7 @@ async def _conversation(parts: Parts, conversation_id: str) -> Conversation | Un
         return error
 
 
-def _had(outcome: T | BaseException) -> T:
+def _result_or_raise(outcome: T | BaseException) -> T:
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome
