@@ -23,7 +23,7 @@ def test_a_running_stack_is_found_checked_counted_and_cleared(stack: RunningStac
         assert verified["ok"] is True
         assert cli.json("usage", "--account", account)["tokens"] >= verified["projected"]
         assert account in cli("usage").out
-        assert cli.json("conversations", "delete", conversation, "--dry-run")["dry_run"] is True
-        assert cli.json("conversations", "delete", conversation)["kind"] == "conversation"
+        assert cli.json("DELETE", f"/conversations/{conversation}", "dry_run=true")["dry_run"] is True
+        assert cli("DELETE", f"/conversations/{conversation}").code == 0
         assert conversation not in [each.conversation_id for each in client.conversations()]
     assert SECRET_KEY not in cli.printed

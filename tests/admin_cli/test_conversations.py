@@ -1,4 +1,4 @@
-"""`agentchat admin conversations list` and `search`: an operator finds a conversation of any account."""
+"""`agentchat admin GET /conversations`: an operator finds a conversation of any account."""
 
 from typing import Any, NamedTuple
 
@@ -32,32 +32,32 @@ def imported(migrated_database_url: str) -> dict[str, Imported]:
     return found
 
 
-def ids(cli: Cli, *arguments: str) -> list[str]:
-    return [each["id"] for each in cli.json("conversations", *arguments)]
+def ids(cli: Cli, path: str, *arguments: str) -> list[str]:
+    return [each["id"] for each in cli.json("GET", path, *arguments)["data"]]
 
 
 def test_all_accounts_are_listed_and_one_of_them(cli: Cli, imported: dict[str, Imported]) -> None:
-    listed = ids(cli, "list")
+    listed = ids(cli, "/conversations")
     assert set(listed) >= {each.conversation for each in imported.values()}
     shop = imported["shop"]
-    assert ids(cli, "list", "--account", shop.account) == [shop.conversation]
-    assert shop.conversation in cli("conversations", "list", "--account", shop.account).out
+    assert ids(cli, "/conversations", f"account_id={shop.account}") == [shop.conversation]
+    assert shop.conversation in cli("GET", "/conversations", f"account_id={shop.account}").out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "names"),
+    ("argument", "names"),
     [
-        (("--end", "failed"), {"failed"}),
-        (("--tool", "cancel_order"), {"approvals"}),
-        (("--since", "2020-01-01"), {"approvals", "failed", "shop"}),
-        (("--until", "2020-01-01"), set()),
-        (("--tag", "customer=C-77"), set()),
+        ("end=failed", {"failed"}),
+        ("tool=cancel_order", {"approvals"}),
+        ("since=2020-01-01", {"approvals", "failed", "shop"}),
+        ("until=2020-01-01", set()),
+        ("tag=customer=C-77", set()),
     ],
 )
 def test_a_list_is_narrowed_down(
-    cli: Cli, imported: dict[str, Imported], arguments: tuple[str, ...], names: set[str]
+    cli: Cli, imported: dict[str, Imported], argument: str, names: set[str]
 ) -> None:
-    assert set(ids(cli, "list", *arguments)) == {imported[name].conversation for name in names}
+    assert set(ids(cli, "/conversations", argument)) == {imported[name].conversation for name in names}
 
 
 def test_a_conversation_is_found_by_what_was_said_and_by_its_ids(
@@ -65,25 +65,30 @@ def test_a_conversation_is_found_by_what_was_said_and_by_its_ids(
 ) -> None:
     wanted = imported["approvals"]
     for text in ("cancel ord-1030", wanted.conversation.upper(), wanted.trace):
-        assert ids(cli, "search", text) == [wanted.conversation]
-    assert ids(cli, "search", "cancel ord-1030", "--account", imported["shop"].account) == []
-    assert ids(cli, "search", "100%_nothing") == [], "signs of a pattern are letters"
+        assert ids(cli, "/conversations/search", f"query={text}") == [wanted.conversation]
+    assert (
+        ids(cli, "/conversations/search", "query=cancel ord-1030", f"account_id={imported['shop'].account}")
+        == []
+    )
+    assert ids(cli, "/conversations/search", "query=100%_nothing") == [], "signs of a pattern are letters"
 
 
 def test_pages_follow_each_other(cli: Cli, imported: dict[str, Imported]) -> None:
-    assert len(ids(cli, "list", "--limit", "2")) == 2
-    assert len(ids(cli, "list", "--limit", "500")) >= len(imported)
+    page = cli.json("GET", "/conversations", "limit=2")
+    assert len(page["data"]) == 2
+    assert ids(cli, "/conversations", f"cursor={page['next_cursor']}")
+    assert f"cursor={page['next_cursor']}" in cli("GET", "/conversations", "limit=2").err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"),
+    ("argument", "reason"),
     [
-        (("--end", "lost"), "end: must be one of running, completed, failed, cancelled"),
-        (("--since", "soon"), "since: must be a time in ISO 8601"),
-        (("--tag", "customer"), "tag: must be KEY=VALUE"),
+        ("end=lost", "end: must be one of running, completed, failed, cancelled"),
+        ("since=soon", "since: must be a time in ISO 8601"),
+        ("tag=customer", "tag: must be KEY=VALUE"),
     ],
 )
-def test_a_wrong_filter_is_named(cli: Cli, arguments: tuple[str, ...], reason: str) -> None:
-    done: Any = cli("conversations", "list", *arguments)
+def test_a_wrong_filter_is_named(cli: Cli, argument: str, reason: str) -> None:
+    done: Any = cli("GET", "/conversations", argument)
     assert done.code == 2
     assert reason in done.err

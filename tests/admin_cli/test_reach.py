@@ -75,7 +75,8 @@ def test_a_gateway_elsewhere_is_named_by_an_option_and_no_database_is_needed(
     }  # fmt: skip
     account = cli.json("--url", url, "accounts", "create", "Elsewhere")
     assert account["name"] == "Elsewhere"
-    base = cli.json("--url", url, "knowledge", "create", account["id"], "Docs")["id"]
+    pairs = (f"account_id={account['id']}", "name=Docs")
+    base = cli.json("--url", url, "POST", "/knowledge_bases", *pairs)["id"]
     large = tmp_path / "large.txt"
     large.write_text("word " * 1024 * 1024)
     (tmp_path / "small.txt").write_text("Tents may be returned.")
@@ -88,16 +89,15 @@ def test_a_gateway_elsewhere_is_named_by_an_option_and_no_database_is_needed(
 
 
 def test_deleting_asks_on_a_terminal(cli: Cli, tmp_path: Path) -> None:
-    cli.json("plans", "create", "Doomed")
+    cli.json("POST", "/plans", "name=Doomed")
     environ = cli.environ
-    with Terminal(tmp_path, environ, ("admin", "plans", "delete", "Doomed")) as terminal:
-        terminal.see("Delete plan Doomed? [y/N]")
+    with Terminal(tmp_path, environ, ("admin", "DELETE", "/plans/Doomed")) as terminal:
+        terminal.see("Delete /plans/Doomed? [y/N]")
         terminal.type("n\r")
         assert terminal.end() == 1
-    assert cli("plans", "show", "Doomed").code == 0
-    with Terminal(tmp_path, environ, ("admin", "plans", "delete", "Doomed")) as terminal:
+    assert cli("GET", "/plans/Doomed").code == 0
+    with Terminal(tmp_path, environ, ("admin", "DELETE", "/plans/Doomed")) as terminal:
         terminal.see("[y/N]")
         terminal.type("y\r")
-        terminal.see("plan Doomed is deleted")
         assert terminal.end() == 0
-    assert cli("plans", "show", "Doomed").code == 1
+    assert cli("GET", "/plans/Doomed").code == 1

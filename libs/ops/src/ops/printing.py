@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from contracts import http
 from ops.output import clean, one_line
 
 _UNBOUND = 10_000
@@ -38,23 +37,26 @@ def as_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def things(values: Sequence[Any], names: str = "") -> None:
-    """Structs as a table, with these fields as columns, else all."""
-    fields = names.split() or (values[0].__struct_fields__ if values else ())
+def rows(values: Sequence[Mapping[str, Any]]) -> None:
+    """Print JSON objects as a table of the fields that have plain values in some of them."""
+    names = dict.fromkeys(name for value in values for name in value)
+    fields = [name for name in names if any(_is_plain(value.get(name)) for value in values)]
     headings = [name.removesuffix("_at").replace("_", " ").upper() for name in fields]
-    table(headings, ([_field(value, name) for name in fields] for value in values))
+    table(headings, ([_parsed(name, value.get(name)) for name in fields] for value in values))
 
 
-def _field(value: Any, name: str) -> Any:
-    field = getattr(value, name)
-    return datetime.fromisoformat(field) if isinstance(field, str) and name.endswith("_at") else field
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
 
 
-def thing(value: Any) -> None:
-    """A struct, one field per line."""
-    fields = msgspec.structs.asdict(value)
-    width = max(map(len, fields)) + 2
-    for name, field in fields.items():
+def _parsed(name: str, value: object) -> object:
+    return datetime.fromisoformat(value) if isinstance(value, str) and name.endswith("_at") else value
+
+
+def record(value: Mapping[str, Any]) -> None:
+    """Print a JSON object, a field a line."""
+    width = max(map(len, value), default=0) + 2
+    for name, field in value.items():
         text = complete(field).replace("\n", "\n" + " " * width)
         sys.stdout.write(f"{name.replace('_', ' '):<{width}}{text}\n")
 
@@ -159,8 +161,6 @@ def cell(value: object) -> str:
             return value.strftime("%Y-%m-%d %H:%M:%SZ")
         case str():
             return one_line(value, 500)
-        case http.ApprovalTool():
-            return one_line(f"{value.name} ({value.server})", 500)
         case _:
             return one_line(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), 500)
 

@@ -1,1 +1,1 @@
-"""`agentchat admin`: the routes of `administration.routes` as commands; a few work on the database itself."""
+"""`agentchat admin`: any operation of the admin API, and commands for what people do every day."""

@@ -1,216 +1,203 @@
-"""The commands of `agentchat admin`: each from its row in `admin_commands` and its route."""
+"""The commands of `agentchat admin`."""
 
-import inspect
+import contextlib
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
 
-import msgspec
 import typer
 
-from administration.admin_values import Deletion
-from administration.route import Parameter, Route
-from administration.routes import BY_NAME
-from contracts.admin_errors import Use
+from administration.routes import ROUTES
 from ops import printing
-from ops.admin import input_files
-from ops.admin.admin_commands import AUDIT, GROUPS, Command
-from ops.admin.api import ask, every
-from ops.admin.database_commands import reseal, usage
-from ops.admin.fields import Field, Given, argument, body_of, fields_of, flag, option, read_file, read_object
-from ops.admin.options import AsJson, DryRun, Force, Most, Yes, confirm, group
-from ops.admin.printed_answers import show_answer
-from ops.errors import SetupError, failures_as_unknown
+from ops.admin.api import find_api
+from ops.admin.arguments import read_body, read_query
+from ops.admin.database_commands import embed, reseal, usage
+from ops.admin.import_command import import_
+from ops.admin.options import AsJson, Most, Yes, confirm, group
+from ops.errors import failures_as_unknown
 
-_METAVARS = {"key_id": "KEY_ID", "knowledge_base_id": "KB"}
-_KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
-_FROM = "A JSON object with these fields; `-`: stdin. Options have priority."
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE|@FILE", help="Of the query, or of the body.")
+]
+AccountId = Annotated[str, typer.Argument(metavar="ACCOUNT")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID")]
+AgentId = Annotated[str, typer.Argument(metavar="AGENT")]
+Account = Annotated[str | None, typer.Option(metavar="ACCOUNT", help="Only of this one.")]
 
-
-def add(app: typer.Typer, name: str, command: Command, *, hidden: bool = False) -> None:
-    """Make the command, with an option for each argument of its route and each field of its body."""
-    route = BY_NAME[command.route]
-    fields: list[Field] = []
-    if route.body is not None and command.body is None:
-        fields = fields_of(route.body, command.without, command.arguments)
-    act = _deleted if route.gives is Deletion else _called
-
-    def run(**given: Any) -> None:
-        act(command, route, fields, given)
-
-    parameters = _parameters(command, route, fields)
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(name, help=command.help or route.summary, hidden=hidden)(run)
-
-
-def _parameters(command: Command, route: Route, fields: Sequence[Field]) -> list[inspect.Parameter]:
-    """Arguments in the order of the path, of the body and of the query; then the options."""
-    made = [_argument(each) for each in route.path_parameters]
-    made += [each for field in fields for each in field.options]
-    query = [each for each in route.query if each.argument != "after"]
-    made += [
-        _queried(each, is_file=each.argument in command.files)
-        for each in query
-        if each.argument not in _COMMON
-    ]
-    made += [_common(each.argument, *_COMMON[each.argument]) for each in query if each.argument in _COMMON]
-    if command.at_version:
-        made.append(
-            option("version", int, "--version", min=1, help="An older version; else the current one.")
-        )
-    if command.from_file:
-        made.append(option("from_", str, "--from", metavar="FILE", help=_FROM))
-    if route.gives is Deletion or command.asks:
-        made.append(_common("yes", Yes, False))
-    return [*made, _common("as_json", AsJson, False)]
-
-
-_COMMON: dict[str, tuple[Any, Any]] = {
-    "limit": (Most, None),
-    "force": (Force, False),
-    "dry_run": (DryRun, False),
-}
-
-
-def _common(name: str, hint: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-
-
-def _argument(parameter: Parameter) -> inspect.Parameter:
-    name = parameter.argument
-    metavar = _METAVARS.get(name, name.removesuffix("_id").upper())
-    return argument(name, metavar, _KINDS[parameter.schema["type"]])
-
-
-def _queried(parameter: Parameter, *, is_file: bool) -> inspect.Parameter:
-    name = parameter.argument
-    if parameter.required:
-        return argument(name, name.upper())
-    bounds = {"min": parameter.schema.get("minimum"), "max": parameter.schema.get("maximum")}
-    kind = _KINDS[parameter.schema["type"]]
-    metavar = "FILE" if is_file else None
-    return option(name, kind, flag(name), help=parameter.description, metavar=metavar, **bounds)
-
-
-def _called(command: Command, route: Route, fields: Sequence[Field], given: Given) -> None:
-    if command.asks:
-        confirm(command.asks.format(**given), yes=given["yes"])
-    if given.get("version") is not None and command.at_version:
-        route = BY_NAME[command.at_version]
-    arguments = _arguments(route, given)
-    arguments |= {name: read_file(arguments[name]) for name in command.files if name in arguments}
-    if route.body is not None:
-        arguments[route.body_argument] = _body(command, route, fields, given)
-    with failures_as_unknown() if command.is_verdict else nullcontext():
-        if route.many == "page":
-            answer: Any = every(route.name, given["limit"] or command.most, **arguments)
-        else:
-            answer = ask(route.name, **arguments)
-    if code := show_answer(route.gives, answer, json_too=given["as_json"]):
-        sys.exit(code)
-
-
-def _arguments(route: Route, given: Given) -> Given:
-    """The parts of the path, and the given ones of the query."""
-    names = [each.argument for each in (*route.path_parameters, *route.query)]
-    found = {name: given.get(name) for name in names if name != "after" and name not in _COMMON}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _body(command: Command, route: Route, fields: Sequence[Field], given: Given) -> Given:
-    if command.body is not None:
-        return command.body
-    body = body_of(fields, given)
-    if command.from_file:
-        if body.get("output_type", "json") != "json" and route.method == "PATCH":
-            body.setdefault("output_schema", None)
-        path = given["from_"]
-        body = ({} if path is None else read_object(read_file(path), "--from")) | body
-    if not body and route.method == "PATCH":
-        raise SetupError("nothing to change: give an option" + (", or --from" if command.from_file else ""))
-    return body
-
-
-def _deleted(_: Command, route: Route, _fields: Sequence[Field], given: Given) -> None:
-    """Shows what would be deleted, asks on a terminal, deletes.
-
-    Raises RefusedError where something would be orphaned without `--force`, and where the user says no.
-    """
-
-    def delete(*, dry_run: bool) -> Deletion | None:
-        found: Deletion | None = ask(route.name, dry_run=dry_run, **flags, **_arguments(route, given))
-        return found
-
-    flags = {"force": given["force"]} if "force" in given else {}
-    would_go = delete(dry_run=True)
-    assert would_go is not None
-    if not given["dry_run"]:
-        if not would_go.needs_force and not given["as_json"]:
-            confirm(f"{_verb(would_go).title()} {_named(would_go)}{_with(would_go)}?", yes=given["yes"])
-        delete(dry_run=False)  # where force is needed, this is refused and names what is in the way
-        would_go = msgspec.structs.replace(would_go, dry_run=False)
-    if given["as_json"]:
-        printing.as_json(would_go)
-    else:
-        _print(would_go)
-    if would_go.needs_force:
-        printing.note("this needs --force")
-
-
-def _print(deletion: Deletion) -> None:
-    outcome = f"would be {_verb(deletion)}d" if deletion.dry_run else f"is {_verb(deletion)}d"
-    lines = [f"{_named(deletion)} {outcome}"]
-    for prefix, uses in (("", deletion.goes), ("used by ", deletion.used_by)):
-        for use in uses:
-            lines += [f"  {prefix}{_counted(use)}", *(f"    {printing.cell(name)}" for name in use.names)]
-            if 0 < len(use.names) < use.count:
-                lines.append(f"    … and {use.count - len(use.names):,} more")
-    sys.stdout.writelines(f"{line}\n" for line in lines)
-
-
-def _with(deletion: Deletion) -> str:
-    """What is deleted with it, and what uses it."""
-    goes = ", ".join(map(_counted, deletion.goes))
-    used = ", ".join(map(_counted, deletion.used_by))
-    return f"{f', with {goes}' if goes else ''}{f'; used by {used}' if used else ''}"
-
-
-def _verb(deletion: Deletion) -> str:
-    """A revoked key stays in the list."""
-    return "revoke" if deletion.kind == "key" else "delete"
-
-
-def _named(deletion: Deletion) -> str:
-    return f"{deletion.kind} {printing.cell(deletion.id)}"
-
-
-def _counted(use: Use) -> str:
-    return f"{use.count:,} {use.kind.removesuffix('s') if use.count == 1 else use.kind}"
-
+_VERDICTS = {"better": 0, "same": 0, "worse": 1, "undecided": 2}
+"""Exit codes of a comparison of versions."""
 
 app = group("")
-
-
-def _made_groups() -> dict[str, typer.Typer]:
-    """A group for each of the table, within the one that its name begins with."""
-    grown: dict[str, typer.Typer] = {}
-    for name, row in GROUPS.items():
-        grown[name] = made = group(row.help)
-        within, _, last = name.rpartition(" ")
-        grown.get(within, app).add_typer(made, name=last)
-        for command_name, command in row.commands.items():
-            add(made, command_name, command)
-    return grown
-
-
-_groups = _made_groups()
-_groups["knowledge"].command("import")(input_files.import_)
-_groups["knowledge"].command("embed")(input_files.embed)
-add(_groups["knowledge"], "forget", GROUPS["knowledge"].commands["delete-document"], hidden=True)
+accounts = group("Accounts: the owners of agents, keys and conversations.")
+keys = group("API keys. A key is shown once, when it is made, and only on stdout.")
+agents = group("Agents. Each change makes a version; runs name the version that answered.")
+knowledge = group("Knowledge bases: import files, embed passages.")
 secrets = group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
-secrets.command()(reseal)
-app.add_typer(secrets, name="secrets")
-add(app, "audit", AUDIT)
-app.command()(usage)
+for name, subgroup in (
+    ("accounts", accounts),
+    ("keys", keys),
+    ("agents", agents),
+    ("knowledge", knowledge),
+    ("secrets", secrets),
+):
+    app.add_typer(subgroup, name=name)
+knowledge.command("import")(import_)
+knowledge.command("embed")(embed)
+secrets.command("reseal")(reseal)
+app.command("usage")(usage)
+
+
+def _command_of(method: str) -> Callable[..., None]:
+    def command(
+        path: Annotated[str, typer.Argument(metavar="PATH", help="Such as /accounts.")],
+        words: Words = None,
+        yes: Yes = False,
+        as_json: AsJson = False,
+    ) -> None:
+        query, body = (read_query(words or ()), None) if method in ("GET", "DELETE") else ({}, None)
+        if method not in ("GET", "DELETE") and words:
+            body = read_body(words)
+        api, path = find_api(), f"/{path.removeprefix('/')}"
+        if method == "DELETE" and sys.stdin.isatty() and not yes and "dry_run" not in query:
+            show(api.call(method, path, query=query | {"dry_run": "true"}), as_json=False)
+            confirm(f"Delete {path}?", yes=False)
+        with _verdict(path):
+            answer = api.call(method, path, query=query, body=body)
+        if code := show(answer, as_json=as_json):
+            sys.exit(code)
+
+    return command
+
+
+@contextlib.contextmanager
+def _verdict(path: str) -> Iterator[None]:
+    """Exit code 1 of a comparison is its verdict, so a failure has 2."""
+    with failures_as_unknown() if path.endswith("/canary") else contextlib.nullcontext():
+        yield
+
+
+for http_method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+    app.command(http_method, help=f"{http_method} an address of the admin API (`admin routes` lists them).")(
+        _command_of(http_method)
+    )
+
+
+@app.command()
+def routes() -> None:
+    """List the addresses of the admin API."""
+    printing.table(["METHOD", "PATH", "WHAT"], [(each.method, each.path, each.summary) for each in ROUTES])
+
+
+@accounts.command("create")
+def create_account(
+    name: Annotated[str, typer.Argument()],
+    plan: Annotated[str | None, typer.Option(help="Unlimited if unset.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an account."""
+    body = {"name": name} | ({} if plan is None else {"plan": plan})
+    show(find_api().call("POST", "/accounts", body=body), as_json=as_json)
+
+
+@accounts.command("list")
+def list_accounts(limit: Most = None, as_json: AsJson = False) -> None:
+    """List accounts."""
+    show(find_api().list_all("/accounts", limit), as_json=as_json)
+
+
+@keys.command("create")
+def create_key(
+    account: AccountId,
+    name: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key. Only the key is on stdout, its id on stderr; --json has both."""
+    body = {} if name is None else {"name": name}
+    _show_key(find_api().call("POST", f"/accounts/{account}/keys", body=body), as_json=as_json)
+
+
+@keys.command("list")
+def list_keys(account: AccountId, as_json: AsJson = False) -> None:
+    """List the keys of an account."""
+    show(find_api().list_all(f"/accounts/{account}/keys"), as_json=as_json)
+
+
+@keys.command("rotate")
+def rotate_key(key_id: KeyId, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Replace a key by a new one. The old key fails at once."""
+    confirm(f"Rotate {key_id}? The old key fails at once.", yes=yes)
+    _show_key(find_api().call("POST", f"/keys/{key_id}/rotate"), as_json=as_json)
+
+
+@keys.command("revoke")
+def revoke_key(key_id: KeyId, yes: Yes = False) -> None:
+    """Refuse a key for ever."""
+    confirm(f"Revoke {key_id}?", yes=yes)
+    find_api().call("DELETE", f"/keys/{key_id}")
+    printing.note(f"key {key_id} is revoked")
+
+
+@agents.command("list")
+def list_agents(account: Account = None, limit: Most = None, as_json: AsJson = False) -> None:
+    """List agents."""
+    show(find_api().list_all("/agents", limit, account_id=account), as_json=as_json)
+
+
+@agents.command("show")
+def show_agent(
+    agent: AgentId,
+    version: Annotated[int | None, typer.Option(min=1, help="An older version.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show its configuration; of secrets only whether they are set."""
+    older = "" if version is None else f"/versions/{version}"
+    show(find_api().call("GET", f"/agents/{agent}{older}"), as_json=as_json)
+
+
+@agents.command("create")
+def create_agent(words: Words = None, as_json: AsJson = False) -> None:
+    """Make an agent: `agents create @agent.json account_id=ID provider_key=@env:KEY`."""
+    show(find_api().call("POST", "/agents", body=read_body(words or ())), as_json=as_json)
+
+
+@agents.command("change")
+def change_agent(agent: AgentId, words: Words = None, as_json: AsJson = False) -> None:
+    """Make the next version: `agents change ID model=demo-echo system_prompt=@file:prompt.txt`."""
+    show(find_api().call("PATCH", f"/agents/{agent}", body=read_body(words or ())), as_json=as_json)
+
+
+@agents.command("check")
+def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
+    """Ask its model provider and its tool servers whether they work. Exit code 1 if one does not."""
+    found = find_api().call("POST", f"/agents/{agent}/check")
+    works = found["provider"]["ok"] and all(server["ok"] for server in found["servers"])
+    if as_json:
+        printing.as_json(found | {"ok": works})
+    else:
+        show([found["provider"]], as_json=False)
+        show(found["servers"], as_json=False)
+    sys.exit(0 if works else 1)
+
+
+def show(answer: Any, *, as_json: bool) -> int:
+    """Print an answer of the API, and return the exit code: that of the verdict of a comparison, else 0."""
+    listed = answer["data"] if isinstance(answer, dict) and isinstance(answer.get("data"), list) else answer
+    if as_json:
+        printing.as_json(answer)
+    elif isinstance(listed, list):
+        printing.rows(listed)
+        if isinstance(answer, dict) and answer.get("next_cursor"):
+            printing.note(f"there are more: cursor={answer['next_cursor']}")
+    elif listed is not None:
+        printing.record(listed)
+    decision = answer.get("decision") if isinstance(answer, dict) else None
+    return _VERDICTS.get(decision, 0) if isinstance(decision, str) else 0
+
+
+def _show_key(issued: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        printing.as_json(issued)
+        return
+    printing.note(f"key {issued['id']} of account {issued['account_id']}; it is shown this once:")
+    sys.stdout.write(f"{issued['key']}\n")
+    sys.stdout.flush()

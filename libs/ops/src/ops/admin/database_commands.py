@@ -1,8 +1,7 @@
-"""`agentchat admin usage` and `secrets reseal`, which are more than a route."""
+"""`agentchat admin usage`, `secrets reseal` and `knowledge embed`, which work on the database itself."""
 
 import contextlib
 import sys
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,28 +9,24 @@ import msgspec
 import typer
 from rich.progress import Progress, TaskID
 
-from administration import Admin
+from administration import Admin, admin_knowledge
 from administration import admin_usage as library
-from administration.admin_usage import MonthUsage, VerifiedUsage
+from administration.admin_usage import VerifiedUsage
 from administration.reseal import Resealed
 from administration.reseal import reseal as seal_again
 from contracts.admin_errors import NotFound
+from knowledge.embedding import vectors
 from ops import printing
-from ops.admin.api import ask
+from ops.admin.api import find_api
 from ops.admin.direct import run
 from ops.admin.options import AsJson
-from ops.admin.printed_answers import show_answer, show_lines
 from ops.errors import SetupError
 from ops.printing import progress
 
-_Month = Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")]
-
 
 def usage(
-    account: Annotated[
-        str | None, typer.Option(metavar="ACCOUNT", help="One, by day, agent and model.")
-    ] = None,
-    month: _Month = None,
+    account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="One, with its lines.")] = None,
+    month: Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")] = None,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Count again from the log and compare. Exit code 1 if it differs."),
@@ -39,61 +34,47 @@ def usage(
     repair: Annotated[
         bool, typer.Option("--repair", help="With --verify: correct the limiter's count of this month.")
     ] = False,
-    mend: Annotated[bool, typer.Option("--mend", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the tokens and runs of a month, and the storage used: of every account, or of one in detail.
 
     --verify works on the database itself.
     """
-    repair = repair or mend
     if repair and not verify:
         raise SetupError("--repair needs --verify")
-    if not verify:
-        _print_usage(account, month, as_json=as_json)
+    if verify:
+        _show_verified(run(lambda admin: _verify(admin, account, month, repair=repair)), as_json=as_json)
         return
-    found = run(lambda admin: _verify(admin, account, month, repair=repair))
+    path = "/usage" if account is None else f"/accounts/{account}/usage"
+    found = find_api().call("GET", path, query={"month": month})
     if as_json:
-        printing.as_json([msgspec.structs.asdict(one) | {"ok": one.ok} for one in found])
+        printing.as_json(found if account else found["data"])
+    elif account is None:
+        printing.rows(found["data"])
     else:
-        show_verified(found)
-    for one in found:
-        for difference in one.differences:
-            printing.note(
-                f"run {difference.trace_id}: {printing.cell(difference.logged)} tokens in the log, "
-                f"{printing.cell(difference.projected)} in the read model"
-            )
+        printing.rows(found.pop("lines"))
+        printing.record(found)
+
+
+def _show_verified(found: list[VerifiedUsage], *, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = [msgspec.to_builtins(one) | {"ok": one.ok} for one in found]
+    if as_json:
+        printing.as_json(rows)
+    else:
+        printing.rows(rows)
+    for difference in (each for one in found for each in one.differences):
+        printing.note(
+            f"run {difference.trace_id}: {printing.cell(difference.logged)} tokens in the log, "
+            f"{printing.cell(difference.projected)} in the read model"
+        )
     if not all(one.ok for one in found):
         sys.exit(1)
-
-
-def show_verified(found: Sequence[VerifiedUsage]) -> None:
-    printing.things(found, "account_id logged projected cached runs repaired")
-
-
-def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> None:
-    asked: dict[str, Any] = {} if month is None else {"month": month}
-    if account is None:
-        show_answer(MonthUsage, ask("GET /usage", **asked), json_too=as_json)
-        return
-    found: MonthUsage = ask("GET /accounts/{account_id}/usage", account_id=account, **asked)
-    if as_json:
-        printing.as_json(found)
-        return
-    show_lines(found.lines)
-    limit = "no limit" if found.limit is None else f"of {found.limit:,}"
-    sys.stdout.write(f"{found.month}: {found.tokens:,} tokens ({limit}) in {found.runs:,} runs\n")
-    limit = "no limit" if found.storage_limit is None else f"of {found.storage_limit:,}"
-    sys.stdout.write(
-        f"stored: {found.stored_bytes:,} bytes ({limit})"
-        f" in {found.stored_events:,} events of {found.conversations:,} conversations\n"
-    )
 
 
 async def _verify(
     admin: Admin, account: str | None, month: str | None, *, repair: bool
 ) -> list[VerifiedUsage]:
-    """One account, or each that has spent something; one that was deleted meanwhile is left out."""
+    """Count one account, or each that has spent something; one that was deleted meanwhile is left out."""
     spent = [] if account else await library.all_accounts(admin, month)
     found: list[VerifiedUsage] = []
     with progress("reading the log") as bar:
@@ -130,23 +111,39 @@ def reseal(
     if as_json:
         printing.as_json(found)
     else:
-        verb = "would be sealed" if dry_run else "sealed"
-        unopened = len(found.unopened) + len(found.unopened_endpoints)
-        sys.stdout.write(
-            f"{found.resealed:,} of {found.values:,} secrets of {found.agents:,} agents and "
-            f"{found.endpoints:,} webhook endpoints {verb} again, {unopened:,} did not open\n"
-        )
+        printing.record(msgspec.to_builtins(found))
     if found.unopened or found.unopened_endpoints:
         sys.exit(1)
 
 
 async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
     with progress("sealing") as bar:
-        task = bar.add_task("agents", total=None)
+        advance = partial(_advance, bar, bar.add_task("agents", total=None))
         return await seal_again(
-            admin.pool,
-            admin.sealer,
-            actor=admin.actor,
-            dry_run=dry_run,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            admin.pool, admin.sealer, actor=admin.actor, dry_run=dry_run, progress=advance
         )
+
+
+def embed(
+    base: Annotated[
+        str | None, typer.Argument(metavar="[KB]", help="One knowledge base; all if unset.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed the passages that have no vector of the current model yet. Works on the database itself."""
+
+    async def work(admin: Admin) -> int:
+        if admin.embedder is None:
+            raise SetupError("no embedder is set (AGENTCHAT_EMBEDDER), or the database has no pgvector")
+        own = None if base is None else (await admin_knowledge.get(admin, base)).id
+        with progress("embedding") as bar:
+            advance = partial(_advance, bar, bar.add_task("", total=None))
+            return await vectors.embed_missing(
+                admin.pool, admin.embedder, knowledge_base_id=own, progress=advance
+            )
+
+    count = run(work)
+    if as_json:
+        printing.as_json({"embedded": count})
+    else:
+        sys.stdout.write(f"{count:,} passages embedded\n")

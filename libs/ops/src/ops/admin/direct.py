@@ -5,14 +5,12 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from administration import Admin
-from administration.checked_input import read_json
-from administration.route import Route
 from bus import BusUnavailable
 from bus.users import OPERATOR, PROVISIONER, user_of
 from contracts.admin_errors import AdminError, Invalid
@@ -22,7 +20,7 @@ from knowledge.embedding.vectors import usable
 from knowledge.settings import EmbedderSettings
 from limits import Limiter
 from ops import environment
-from ops.admin.api import ADMIN_URL, Arguments, actor
+from ops.admin.api import ADMIN_URL, actor
 from ops.connections import DATABASE_URL, connected, failures_in_one_line, reached
 from ops.environment import Environment, given
 from ops.errors import NotRunningError, RefusedError, SetupError, StoppedError
@@ -72,17 +70,6 @@ def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: st
         raise RefusedError(f"NATS does not answer: {error}") from None
     except SettingsError as error:
         raise SetupError(str(error)) from None
-
-
-async def call(admin: Admin, route: Route, arguments: Arguments) -> Any:
-    """Calls the function of the route itself, not over HTTP. Raises StackError."""
-    try:
-        if route.body is not None:
-            body = msgspec.json.encode(arguments[route.body_argument])
-            arguments = arguments | {route.body_argument: read_json(route.body, body)}
-        return await route.call(admin, **arguments)
-    except AdminError as error:
-        raise _refused(error) from None
 
 
 def _refused(error: AdminError) -> RefusedError:

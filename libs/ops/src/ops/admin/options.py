@@ -11,8 +11,6 @@ from ops.errors import RefusedError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all if unset.")]
-Force = Annotated[bool, typer.Option("--force", help="Delete also what would be orphaned.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
 
 

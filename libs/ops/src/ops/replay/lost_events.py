@@ -67,7 +67,7 @@ def lines_of(lost: LostEvents) -> Iterator[str]:
         f"{lost.first_position:,} to {lost.last_position:,}; consumers may have seen them"
     )
     for each in lost.deletions:
-        yield f"deleted and there again: agentchat admin conversations delete {each}"
+        yield f"deleted and there again: agentchat admin DELETE /conversations/{each}"
 
 
 async def _lost(admin: Admin) -> list[LostEvents]:

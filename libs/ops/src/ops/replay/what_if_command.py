@@ -23,7 +23,7 @@ from experiments.prices import Prices, UnreadablePrices, read_prices
 from experiments.text_diff import unified
 from ops import printing
 from ops.admin import direct
-from ops.admin.fields import read_file
+from ops.admin.arguments import read_file
 from ops.admin.options import AsJson
 from ops.errors import RefusedError, SetupError
 from ops.output import clean, counted
