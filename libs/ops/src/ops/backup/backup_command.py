@@ -17,15 +17,15 @@ from psycopg.abc import ConnDict
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ops import environment, folder_secrets, printing
-from ops.backup.base_backups import BackupFolder, BackupInfo, info_of, now
-from ops.backup.manifest import verify
+from ops.backup.base_backups import BackupFolder, BackupInfo, info_of, now, verify
 from ops.environment import given
 from ops.errors import RefusedError
 from ops.folder import write_private
 from ops.folder_secrets import login_password
 from ops.process import Output
 from ops.servers.postgres_server import BACKUP, NAME
-from ops.servers.server_files import postgres_install, server_environment
+from ops.servers.postgres_server import program as program_path
+from ops.servers.server_files import server_environment
 
 DATABASE_URL = "AGENTCHAT_BACKUP_DATABASE_URL"
 SLOT = "agentchat_backup"
@@ -79,8 +79,8 @@ def _base_backup(server: Server, folder: BackupFolder, keep: int) -> BackedUp:
     try:
         options = ("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256")
         _run(server, "pg_basebackup", "-D", str(made), *options)
-        manifest = verify(made)
-        _check_timeline(folder, manifest.first_segment)
+        first_segment = verify(made)
+        _check_timeline(folder, first_segment)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
@@ -88,7 +88,7 @@ def _base_backup(server: Server, folder: BackupFolder, keep: int) -> BackedUp:
         began_at=began.isoformat(timespec="milliseconds"),
         ended_at=now().isoformat(timespec="milliseconds"),
         version=metadata.version("agentchat"),
-        first_segment=manifest.first_segment,
+        first_segment=first_segment,
     )
     done = folder.complete(made, info)
     size = sum(file.stat().st_size for file in done.rglob("*") if file.is_file())
@@ -105,7 +105,7 @@ async def _follow(server: Server, folder: BackupFolder) -> None:
     """pg_receivewal in the foreground: it connects again by itself when the server was away."""
     argv = ("pg_receivewal", *_connection(server), "-D", str(folder.wal), "--slot", SLOT, "--synchronous")
     running = await asyncio.create_subprocess_exec(
-        _program(argv[0]), *argv[1:], env=_environment(server), start_new_session=True
+        program_path(argv[0]), *argv[1:], env=_environment(server), start_new_session=True
     )
     loop, stopped = asyncio.get_running_loop(), False
 
@@ -149,7 +149,7 @@ def _server_of(parts: ConnDict, secrets: bytes | None) -> Server:
 def _run(server: Server, program: str, *arguments: str) -> None:
     """To its end, however long that takes. Raises RefusedError, KeyboardInterrupt."""
     done = subprocess.run(
-        (_program(program), *_connection(server), *arguments),
+        (program_path(program), *_connection(server), *arguments),
         env=_environment(server),
         check=False,
         capture_output=True,
@@ -167,7 +167,3 @@ def _connection(server: Server) -> Sequence[str]:
 
 def _environment(server: Server) -> dict[str, str]:
     return server_environment() | {"PGPASSWORD": server.password, "PGAPPNAME": "agentchat backup"}
-
-
-def _program(name: str) -> str:
-    return str(postgres_install() / "bin" / name)

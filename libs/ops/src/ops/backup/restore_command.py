@@ -12,10 +12,8 @@ import msgspec
 
 from bus import Bus, BusUnavailable
 from conversations.event_store.log import Log
-from conversations.event_store.timelines import LEFT_OUT
 from ops import environment, folder_secrets, printing
-from ops.backup.base_backups import BackupFolder, info_of, now
-from ops.backup.manifest import verify
+from ops.backup.base_backups import BackupFolder, info_of, now, verify
 from ops.connections import failures_in_one_line
 from ops.errors import RefusedError, StackError
 from ops.folder import RunFolder, write_private
@@ -32,12 +30,6 @@ from runtime.postgres import Pool, connection, open_pool
 _WAL = "agentchat_wal"
 _RECOVERY_SECONDS = 24 * 3600.0
 _START_SECONDS = 90.0
-
-_HAS_TIMELINES = "SELECT to_regprocedure('begin_timeline(bigint)') IS NOT NULL"
-_OF_AN_EARLIER_RELEASE = f"""
-SELECT setval('conversation_events_notification_id_seq',
-    greatest(%s, (SELECT last_value FROM conversation_events_notification_id_seq)) + {LEFT_OUT}) + 1
-"""  # noqa: S608 - a number
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,9 +175,7 @@ async def _made_right(folder: RunFolder, key: str, chosen: str, replaced: str | 
 async def _leave_positions_out(pool: Pool, seen: int) -> int:
     """Some of those after the last were given before, and consumers know them. Returns the next one."""
     async with connection(pool) as conn:
-        has_timelines = await (await conn.execute(_HAS_TIMELINES)).fetchone() == (True,)
-        query = "SELECT begin_timeline(%s)" if has_timelines else _OF_AN_EARLIER_RELEASE
-        row = await (await conn.execute(query.encode(), [seen])).fetchone()
+        row = await (await conn.execute("SELECT begin_timeline(%s)", [seen])).fetchone()
     assert row is not None, "a recovery begins a timeline"
     return int(row[0])
 
