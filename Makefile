@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check format docs site browser pictures rehearse alerts simulate fuzz chaos step-matrix failover bench bench-counts dist lock clean
+.PHONY: help setup run test test-slow check check-port format site browser simulate fuzz chaos step-matrix failover image smoke bench bench-counts dist lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,8 +17,13 @@ setup: $(READY) ## create .venv with everything pinned by requirements.lock
 $(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" sh deploy/setup-venv "$(VENV)" $(MEMBERS)
 
-run: $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
+run: check-port $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
 	@exec $(BIN)/agentchat up
+
+# Before anything is installed. Without AGENTCHAT_PORT a free port is taken if 8080 is in use.
+check-port:
+	@$(PYTHON) libs/ops/src/ops/ports.py
+
 
 test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)
 	@$(BIN)/python -m pytest -n 4 $(ARGS)
@@ -32,10 +37,8 @@ check: $(READY) ## lint, format, types, import boundaries
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-format: $(READY) ## rewrite the code to the house format
+format: $(READY) ## rewrite the code to the house format, and docs/integrate/errors.md, which is generated
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
-
-docs: $(READY) ## write docs/integrate/errors.md, the page that is generated
 	@$(BIN)/python -m contracts.pages > docs/integrate/errors.md
 
 SITE_VENV := .site/venv
@@ -52,16 +55,10 @@ PLAYWRIGHT := .site/playwright
 browser: $(PLAYWRIGHT)/.ready ## use every page of the console in a Chromium: both schemes, two widths, axe-core (ONLY=; nightly, needs Debian's chromium)
 	@PYTHONPATH=$(PLAYWRIGHT) $(BIN)/python -m pytest -n 0 -rs tests/system/test_console_in_browser.py -k "$(ONLY)"
 
-pictures: $(PLAYWRIGHT)/.ready ## take the pictures of the console in docs/ from a stack of its own (needs Debian's chromium)
-	@PYTHONPATH=$(PLAYWRIGHT) $(BIN)/python -m tests.console.screenshots
-
 $(PLAYWRIGHT)/.ready: tests/console/requirements.lock | $(READY)
 	@rm -rf $(PLAYWRIGHT)
 	@$(BIN)/uv pip install -q --python $(BIN)/python --target $(PLAYWRIGHT) --no-deps --require-hashes -r $<
 	@touch $@
-
-alerts: $(READY) ## fire alerts by faults on a running stack, with Debian's Prometheus (ONLY=; five minutes, nightly)
-	@$(BIN)/python -m pytest -n 0 tests/deploy/live_alerts.py -k "$(ONLY)"
 
 simulate: $(READY) ## a million histories of the services' core under faults (SEEDS= FROM=), on all cores (nightly)
 	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),1000000) --from $(or $(FROM),0)
@@ -79,9 +76,11 @@ failover: $(READY) ## kill and replace Postgres and leaders of NATS under load (
 	@for way in synchronous asynchronous none nats; do \
 	  $(BIN)/python -m tests.chaos.run failover --way $$way --rounds $(or $(ROUNDS),3) --streams $(or $(STREAMS),12) --seed $(or $(SEED),1) || exit; done
 
-TESTS ?= tests/system tests/deploy/test_rehearsal.py
-rehearse: $(READY) ## build the image, and run the system tests with every service in a container of it (TESTS=; root)
-	@PYTHON=$(BIN)/python sh deploy/rehearse -n 0 $(TESTS)
+image: $(READY) ## build the image agentchat:VERSION by buildah (TESTS=tests/system: and run these with services in containers)
+	@PYTHON=$(BIN)/python sh deploy/build-image $(TESTS)
+
+smoke: $(READY) ## a dozen checks against the real providers whose key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY)
+	@$(BIN)/python -m tests.smoke
 
 BASELINES := .bench/venv
 bench: $(READY) $(BASELINES)/.ready ## measure the complete system and hand-written baselines (10 min; OPTIONS=--quick: 2 min)

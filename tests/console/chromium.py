@@ -1,4 +1,4 @@
-"""A Chromium on the console, by playwright, which `make browser` and `make pictures` have on their path."""
+"""A Chromium on the console, by playwright, which `make browser` has on its path."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""`make pictures`: pictures of the console's pages for docs/, of a stack of its own with the demo's data.
+"""Pictures of the console's pages for docs/, of a stack of its own with the demo's data.
 
 While they are taken, chats run. The page of a conversation is that of the first of them.
 """

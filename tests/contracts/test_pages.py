@@ -8,4 +8,4 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_page_of_error_codes_is_up_to_date() -> None:
-    assert (DOCS / "integrate" / "errors.md").read_text() == errors_page(), "run make docs"
+    assert (DOCS / "integrate" / "errors.md").read_text() == errors_page(), "run make format"

@@ -1,4 +1,4 @@
-"""Alerts that a fault can cause within a minute, on a running stack with Debian's Prometheus: `make alerts`.
+"""Alerts that a fault can cause within a minute, on a running stack with Debian's Prometheus.
 
 The rules are those of deploy/prometheus/alerts.yaml with short times. pytest does not collect this file
 unless it is named.

@@ -1,4 +1,4 @@
-"""Servers with the settings of the Compose file, in containers: a part of `make rehearse`."""
+"""Servers with the settings of the Compose file, in containers: a part of `make image TESTS=…`."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.harness import temporary_folder
 from tests.support.contained import IMAGE
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get(IMAGE), reason=f"{IMAGE} is not set: see make rehearse"),
+    pytest.mark.skipif(not os.environ.get(IMAGE), reason=f"{IMAGE} is not set: see make image"),
     pytest.mark.timeout(900),
 ]
 

@@ -1,11 +1,11 @@
-"""Pages of the documentation that are generated from this package; `make docs` writes them."""
+"""Pages of the documentation that are generated from this package; `make format` writes them."""
 
 from contracts.errors import ERRORS
 
 _INTRODUCTION = """\
 # Error codes
 
-Generated from `contracts.errors` by `make docs`.
+Generated from `contracts.errors` by `make format`.
 
 Before a stream has started an error is a body `application/problem+json` (RFC 9457) with `type`, `title`,
 `status`, `detail`, `code`, `trace_id`, and `errors` where fields are wrong. After it has started, an error is

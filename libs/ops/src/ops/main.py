@@ -27,8 +27,20 @@ Server = Literal["nats", "redis", "all"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
 
 
+def _print_version(wanted: bool) -> None:
+    from importlib import metadata
+
+    if wanted:
+        typer.echo(f"agentchat {metadata.version('agentchat')}")
+        raise typer.Exit
+
+
 @app.callback()
-def options() -> None:
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
     """Agent Chat Service: run it, and look at what runs.
 
     Commands find a running stack by AGENTCHAT_RUN_DIR (default: .run). Results are on stdout, messages on
@@ -42,10 +54,10 @@ def admin_options(
         str | None, typer.Option(envvar="AGENTCHAT_ADMIN_URL", help="A gateway; else the running stack's.")
     ] = None,
 ) -> None:
-    """Accounts, plans, keys, agents and knowledge bases of a system. Every change leaves an audit row.
+    """Administer a system: `admin METHOD PATH KEY=VALUE…` for any operation, and commands for every day.
 
     Calls the admin API of the running stack, or of the gateway at --url with the token in
-    AGENTCHAT_ADMIN_TOKEN. `knowledge import` (without --url), `knowledge embed`, `secrets reseal` and
+    AGENTCHAT_ADMIN_TOKEN. Every change leaves an audit row. `knowledge embed`, `secrets reseal` and
     `usage --verify` work on the database itself: the running stack's, or AGENTCHAT_DATABASE_URL with
     AGENTCHAT_SECRET_KEY and AGENTCHAT_REDIS_URL as the services have them.
     """

@@ -21,7 +21,7 @@ from ops.stack_report import Report
 from ops.supervisor import Supervisor
 from runtime.settings import SettingsError, load
 
-_START_SECONDS = 90.0
+_START_SECONDS = 180.0
 _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
 
 

@@ -24,7 +24,7 @@ from experiments.prices import Prices
 from experiments.reruns import Reruns
 from ops import printing
 from ops.admin import direct
-from ops.admin.fields import read_file
+from ops.admin.arguments import read_file
 from ops.admin.options import AsJson
 from ops.errors import SetupError, failures_as_unknown
 from ops.evals.report_command import (

@@ -1,0 +1,1 @@
+"""`make smoke`: a dozen checks of the complete system against the real providers."""
