@@ -30,9 +30,9 @@ _RENEWED_SECONDS = 4.0
 """Workers renew the slots of their runs every 3 s."""
 _ENDED = "('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')"
 _AT_REST = {
-    "open runs": "SELECT trace_of_event(state) FROM conversation_events WHERE topic = 'run_started.v1' "
+    "open runs": "SELECT trace_id FROM conversation_events WHERE topic = 'run_started.v1' "
     "EXCEPT "
-    f"SELECT trace_of_event(state) FROM conversation_events WHERE topic IN {_ENDED}",
+    f"SELECT trace_id FROM conversation_events WHERE topic IN {_ENDED}",
     "leases": "SELECT trace_id FROM run_leases WHERE expires_at > now()",
     "waiting": "SELECT trace_id FROM waiting_line WHERE expires_at > now()",
     "behind the log": "SELECT name FROM projection_positions WHERE name <> 'events_feed' AND position < "

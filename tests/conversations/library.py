@@ -1,12 +1,10 @@
-"""The eventsourcing library's own recorder on our table: what our writer is held to."""
+"""The eventsourcing library's own datastore, with whose table ours is compared."""
 
 import contextlib
 from collections.abc import Iterator
 
-from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from eventsourcing.postgres import PostgresDatastore
 from psycopg.rows import dict_row
-
-from conversations.database import EVENTS_TABLE
 
 
 @contextlib.contextmanager
@@ -19,10 +17,3 @@ def library_datastore(database_url: str, schema: str = "") -> Iterator[PostgresD
         yield datastore
     finally:
         datastore.close()
-
-
-@contextlib.contextmanager
-def library_recorder(database_url: str) -> Iterator[PostgresApplicationRecorder]:
-    """Unchanged."""
-    with library_datastore(database_url) as datastore:
-        yield PostgresApplicationRecorder(datastore, events_table_name=EVENTS_TABLE)

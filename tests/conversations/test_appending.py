@@ -1,96 +1,89 @@
-"""The statement that stores events, held to what the library's recorder and the single calls do."""
+"""The statement that stores events."""
 
 import asyncio
-from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 import pytest
-from eventsourcing.persistence import DataError, IntegrityError, PersistenceError, StoredEvent
 
 from contracts.ids import new_id
+from conversations.aggregate.conversation import Conversation
 from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from tests.conversations.library import library_recorder
+from runtime.postgres import Pool, connection
+from tests.conversations.given import ACCOUNT, AT, asked, began, trace
 from tests.conversations.turns import LOCK_CONVERSATION
 
-_ERRORS: dict[type[PersistenceError], type[Exception]] = {
-    IntegrityError: VersionConflict,
-    DataError: UnstorableEvent,
-}
+STATE = b'{"trace_id":"trace","at":"2026-11-28T04:30:00.000000Z"}'
 
 
 @pytest.mark.parametrize(
-    ("before", "behind", "topics"),
+    ("before", "expected", "topics", "error"),
     [
-        (0, 0, ["a.v1", "b.v1", "c.v1"]),
-        (2, 2, ["a.v1"]),
-        (2, 1, ["a.v1", "b.v1"]),  # at a version that is taken
-        (2, 0, ["a.v1", "b.v1", "c.v1"]),
-        (0, 3, ["a.v1", "b.v1"]),  # with a gap, which nothing in the table minds
-        (0, 0, ["run_started.v1"]),  # its state is no value of the index of traces
-        (0, 0, ["a\x00"]),
+        (0, 0, ["a.v1", "b.v1", "c.v1"], None),
+        (2, 2, ["a.v1"], None),
+        (2, 1, ["a.v1", "b.v1"], VersionConflict),
+        (2, 0, ["a.v1", "b.v1", "c.v1"], VersionConflict),
+        (0, 3, ["a.v1", "b.v1"], VersionConflict),  # a gap
+        (0, 0, ["a\x00"], UnstorableEvent),
     ],
 )
-async def test_rows_and_errors_are_those_of_the_library(
-    migrated_database_url: str,
+async def test_events_are_stored_after_the_expected_version(
     store: ConversationStore,
     log: Log,
     before: int,
-    behind: int,
+    expected: int,
     topics: list[str],
+    error: type[Exception] | None,
 ) -> None:
-    state = b'{"trace_id":"\\u0000"}'
-
-    def by_the_library(conversation_id: str) -> None:
-        with library_recorder(migrated_database_url) as recorder:
-            recorder.insert_events(
-                [StoredEvent(conversation_id, each + 1, "before.v1", b"{}") for each in range(before)]
-            )
-            recorder.insert_events(
-                [
-                    StoredEvent(conversation_id, each, topic, state)
-                    for each, topic in enumerate(topics, start=behind + 1)
-                ]
-            )
-
-    async def by_us(conversation_id: str) -> None:
-        if before:
-            await store.append_stored(conversation_id, 0, [("before.v1", b"{}")] * before)
-        await store.append_stored(conversation_id, behind, [(topic, state) for topic in topics])
-
-    theirs, ours = new_id(), new_id()
-    their_error = await _raised(asyncio.to_thread(by_the_library, theirs))
-    our_error = await _raised(by_us(ours))
-    assert our_error is (their_error and _ERRORS[their_error])
-    their_rows, our_rows = await log.rows(theirs), await log.rows(ours)
-    assert [(row.version, row.topic, row.state) for row in our_rows] == [
-        (row.version, row.topic, row.state) for row in their_rows
-    ]
-    assert [row.position for row in our_rows] == sorted(row.position for row in our_rows)
+    conversation_id = new_id()
+    if before:
+        await store.append_stored(conversation_id, 0, [("before.v1", b"{}")] * before)
+    append = store.append_stored(conversation_id, expected, [(topic, STATE) for topic in topics])
+    if error is None:
+        await append
+    else:
+        with pytest.raises(error):
+            await append
+    rows = await log.rows(conversation_id)
+    stored = [] if error else topics
+    assert [(row.version, row.topic) for row in rows] == list(
+        enumerate([*["before.v1"] * before, *stored], start=1)
+    )
+    assert [row.position for row in rows] == sorted(row.position for row in rows)
 
 
-async def test_the_librarys_channel_is_notified(migrated_database_url: str, store: ConversationStore) -> None:
-    def by_the_library() -> str:
-        with library_recorder(migrated_database_url) as recorder:
-            recorder.insert_events([StoredEvent(new_id(), 1, "a.v1", b"{}")])
-            return recorder.channel_name
+async def test_account_trace_and_time_are_columns(store: ConversationStore, pool: Pool) -> None:
+    conversation = await store.append(Conversation(conversation_id=new_id()), [began()])
+    await store.append(conversation, [asked("a")])
+    await store.append_stored(conversation.conversation_id, 2, [("unheard_of.v9", STATE), ("bad.v1", b"{")])
+    async with connection(pool) as conn:
+        query = (
+            "SELECT account_id, trace_id, at FROM conversation_events WHERE originator_id = %s ORDER BY 1, 2"
+        )
+        rows = await (await conn.execute(query, [conversation.conversation_id])).fetchall()
+    at = datetime.fromisoformat(AT)
+    assert sorted(rows, key=str) == sorted(
+        [
+            (ACCOUNT, trace(), at),
+            (ACCOUNT, trace("a"), at),
+            (ACCOUNT, "trace", datetime(2026, 11, 28, 4, 30, tzinfo=UTC)),
+            (ACCOUNT, None, None),
+        ],
+        key=str,
+    )
 
+
+async def test_followers_of_the_log_are_notified(
+    migrated_database_url: str, store: ConversationStore
+) -> None:
     async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as heard:
-        channel = await asyncio.to_thread(by_the_library)
-        await heard.execute(f"LISTEN {channel}".encode())
+        await heard.execute("LISTEN conversation_events")
         await store.append_stored(new_id(), 0, [("a.v1", b"{}")])
         notices = [(each.channel, each.payload) async for each in heard.notifies(timeout=10, stop_after=1)]
-    assert notices == [(channel, "")]
-
-
-async def _raised(call: Coroutine[Any, Any, None]) -> type[Any] | None:
-    try:
-        await call
-    except (PersistenceError, UnstorableEvent, VersionConflict) as error:
-        return type(error)
-    return None
+    assert notices == [("conversation_events", "")]
 
 
 async def test_a_small_append_waits_for_one_large_one_at_most(

@@ -1,5 +1,5 @@
 """The log as an application of the eventsourcing library: the library's own test suites on our recorder, its
-repository, snapshots and projections on our conversations.
+repository and projections on our conversations.
 """
 
 import asyncio
@@ -30,18 +30,12 @@ from psycopg.conninfo import make_conninfo
 from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
-from conversations.application import (
-    DATABASE_URL,
-    ConversationEvent,
-    ConversationLog,
-    ConversationRecorder,
-    ConversationSnapshot,
-    SnapshotRecorder,
-    project,
-)
+from conversations.application import DATABASE_URL, ConversationLog, project
 from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore, open_store
+from conversations.event_store.mapper import ConversationEvent
+from conversations.event_store.recorder import ConversationRecorder
+from conversations.event_store.store import ConversationStore
 from ops import table_rights
 from runtime.roles import OPERATOR
 from tests.conversations.given import (
@@ -49,9 +43,7 @@ from tests.conversations.given import (
     answered,
     asked,
     began,
-    described,
     failed,
-    make_unreadable,
     started,
     turn,
 )
@@ -66,20 +58,19 @@ def application(migrated_database_url: str) -> Iterator[ConversationLog]:
 @pytest.fixture
 def empty_log_url(migrated_database_url: str) -> str:
     with psycopg.connect(migrated_database_url) as owner:
-        owner.execute("TRUNCATE conversation_events, conversation_snapshots RESTART IDENTITY CASCADE")
+        owner.execute("TRUNCATE conversation_events RESTART IDENTITY CASCADE")
     return migrated_database_url
 
 
 class _FromOne(ConversationRecorder):
     """The suites count from 0 in some tests; the first version of a conversation is 1."""
 
-    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:
         shift = int(any(each.originator_version == 0 for each in stored_events))
         shifted = [
             replace(each, originator_version=each.originator_version + shift) for each in stored_events
         ]
-        positions: Sequence[int] | None = super().insert_events(shifted, **kwargs)
-        return positions
+        return super().insert_events(shifted, **kwargs)
 
 
 class _Suite(suites.RecorderTestCase):
@@ -102,15 +93,11 @@ class _OfPositions(_Suite, suites.NonInterleavingNotificationIDsBaseCase):
     pass
 
 
-class _OfSnapshots(_Suite, suites.AggregateRecorderTestCase):
-    pass
-
-
 @pytest.mark.parametrize(
     ("suite", "name"),
     [
         (suite, name)
-        for suite in (_OfEvents, _OfPositions, _OfSnapshots)
+        for suite in (_OfEvents, _OfPositions)
         for name in unittest.defaultTestLoader.getTestCaseNames(suite)
     ],
 )
@@ -118,11 +105,7 @@ def test_the_librarys_own_suites_pass(suite: type[_Suite], name: str, empty_log_
     with ConversationLog({DATABASE_URL: empty_log_url}) as application:
         assert isinstance(application.recorder, ConversationRecorder)
         case = suite(name)
-        case.recorder = (
-            SnapshotRecorder(application.recorder.datastore)
-            if suite is _OfSnapshots
-            else _FromOne(application.recorder.datastore)
-        )
+        case.recorder = _FromOne(application.recorder.datastore)
         case.debug()
 
 
@@ -181,27 +164,10 @@ async def test_an_event_that_cannot_be_decoded_is_named(
     conversation_id = new_id()
     await store.append(Conversation(conversation_id=conversation_id), [began()])
     await store.append_stored(conversation_id, 1, [("message_saved.v9", b"{}")])
-    with pytest.raises(MapperDeserialisationError, match=f"{conversation_id} at version 2: message_saved.v9"):
+    with pytest.raises(
+        MapperDeserialisationError, match=f"message_saved.v9: .*version 2 of {conversation_id}"
+    ):
         application.repository.get(conversation_id, projector_func=project)
-
-
-async def test_services_load_the_snapshots_of_the_library_and_the_other_way_round(
-    application: ConversationLog, store: ConversationStore, migrated_database_url: str
-) -> None:
-    conversation_id = new_id()
-    await store.append(Conversation(conversation_id=conversation_id), [began(), *described(1500)])
-    await store.snapshot_taken()
-    assert application.snapshots is not None
-    (taken,) = application.snapshots.get(conversation_id)
-    assert isinstance(taken, ConversationSnapshot)
-    assert (taken.originator_version, taken.state.title) == (1501, "title 1499")
-    application.take_snapshot(conversation_id, version=1400, projector_func=project)
-    make_unreadable(migrated_database_url, conversation_id, 1399)
-    with psycopg.connect(migrated_database_url) as owner:
-        owner.execute("DELETE FROM conversation_snapshots WHERE originator_version > 1400")
-    async with open_store(migrated_database_url) as other:
-        assert (await other.load(conversation_id)).title == "title 1499"
-    assert application.repository.get(conversation_id, projector_func=project).title == "title 1499"
 
 
 class _Messages(POPOTrackingRecorder):

@@ -28,7 +28,6 @@ from conversations.queries.finding_approvals import find_approval
 from conversations.queries.shown_history import find_continued
 from conversations.queries.spent_by_runs import spent_by_runs
 from conversations.queries.threads import find_thread, messages_of, summary_of
-from conversations.queries.time_travel import past_of
 from conversations.queries.unlisted import unlisted
 from runtime.postgres import Pool, connection
 from tests.administrator import administrator
@@ -106,7 +105,6 @@ async def test_no_reader_sees_what_is_left_of_its_rows(storage: Storage) -> None
     assert [each.topic for each in await storage.log.rows(id_)] == ["conversation_erased.v1"]
     assert await storage.log.at_versions([(id_, 1), (id_, 2)]) == []
     assert await storage.log.accounts_of([id_]) == {id_: ACCOUNT}
-    assert (await past_of(storage.log, id_)).conversation.erased
     assert id_ not in {each.conversation_id async for each in unlisted(storage.pool)}
     (erased,) = [each for each in await storage.log.read(0, 10**6) if each.conversation_id == id_]
     assert erased.topic == "conversation_erased.v1"

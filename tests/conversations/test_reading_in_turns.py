@@ -7,21 +7,18 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
 from contracts.updates import Text
 from conversations.aggregate.canonical_stream import MOST_PIECES, replayed, thinned
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.store import ConversationStore
 from conversations.event_store.turns import TURN_BYTES, in_turns
-from tests.conversations.given import AT, began, run_after, trace, turn
-from tests.conversations.test_store import new_conversation
+from tests.conversations.given import began, run_after, turn
 
 
-def rows_of(size: int, count: int, conversation_id: str = "c") -> list[LogEntry]:
+def rows_of(size: int, count: int, account_id: str = "account") -> list[LogEntry]:
     numbers = range(1, count + 1)
-    return [LogEntry(number, conversation_id, number, "delta.v1", b" " * size) for number in numbers]
+    return [LogEntry(number, "c", number, "delta.v1", b" " * size, account_id) for number in numbers]
 
 
 async def read(log: Log, rows: list[LogEntry], readers: int) -> list[str]:
@@ -30,7 +27,7 @@ async def read(log: Log, rows: list[LogEntry], readers: int) -> list[str]:
 
     async def reader() -> list[LogEntry]:
         found = []
-        async for row in in_turns(log, rows):
+        async for row in in_turns(rows):
             happened.append("r")
             found.append(row)
         return found
@@ -62,7 +59,7 @@ async def test_a_reader_that_is_cancelled_or_stops_early_lets_the_next_one_read(
     rows = rows_of(TURN_BYTES, 3)
 
     async def stuck(until: Callable[[], object]) -> None:
-        async for _ in in_turns(log, rows):
+        async for _ in in_turns(rows):
             until()
             await asyncio.Event().wait()
 
@@ -72,22 +69,18 @@ async def test_a_reader_that_is_cancelled_or_stops_early_lets_the_next_one_read(
     task.cancel()
     await asyncio.wait([task])
     async with asyncio.timeout(5):
-        assert [row async for row in in_turns(log, rows)] == rows
+        assert [row async for row in in_turns(rows)] == rows
 
 
-async def test_a_reader_of_another_account_waits_for_two_turns_at_most(
-    store: ConversationStore, log: Log
-) -> None:
-    one = [(await store.append(new_conversation(), [began()])).conversation_id for _ in range(8)]
-    start = events.ConversationStarted(trace_id=trace(), at=AT, account_id="another")
-    other = (await store.append(new_conversation(), [start])).conversation_id
-    happened: list[str] = []
+async def test_a_reader_of_another_account_waits_for_two_turns_at_most() -> None:
+    happened: list[str | None] = []
 
-    async def reader(conversation_id: str) -> None:
-        async for row in in_turns(log, rows_of(TURN_BYTES, 4, conversation_id)):
-            happened.append(row.conversation_id)  # noqa: PERF401 - in the order in which they come
+    async def reader(account_id: str) -> None:
+        async for row in in_turns(rows_of(TURN_BYTES, 4, account_id)):
+            happened.append(row.account_id)  # noqa: PERF401 - in the order in which they come
 
-    await asyncio.gather(*(reader(each) for each in (*one, other)))
+    other = "other"
+    await asyncio.gather(*(reader(each) for each in (*["one"] * 8, other)))
     places = [place for place, each in enumerate(happened) if each == other]
     assert len(happened) == 4 * 9
     # The one under way, and one that was waiting when it asked again.

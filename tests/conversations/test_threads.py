@@ -1,5 +1,6 @@
 """What readers are shown, and the past: at each version and time they are the fold, cut short there."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,9 +8,9 @@ from msgspec.structs import replace
 
 from contracts.events import MessageSaved
 from conversations.aggregate.conversation import Conversation, fold
-from conversations.event_store.log import Log
+from conversations.application import DATABASE_URL, ConversationLog, Past
 from conversations.queries import threads
-from conversations.queries.time_travel import parse_version_or_time, past_of
+from conversations.queries.time_travel import VersionOrTime, parse_version_or_time
 from tests.conversations import recorded
 from tests.conversations.read_models import Storage
 
@@ -29,6 +30,14 @@ def said(conversation: Conversation) -> list[tuple[str, str, str, str, str]]:
 
 def shown(message: MessageSaved) -> tuple[str, str, str, str, str]:
     return message.role, message.message_id, message.content, message.agent_id, message.at
+
+
+async def past_of(storage: Storage, conversation_id: str, place: VersionOrTime | None = None) -> Past:
+    def load() -> Past:
+        with ConversationLog({DATABASE_URL: storage.url}) as log:
+            return log.load_past(conversation_id, place)
+
+    return await asyncio.to_thread(load)
 
 
 async def test_pages_show_what_the_fold_has(storage: Storage) -> None:
@@ -88,7 +97,7 @@ async def test_a_time_is_the_version_that_the_conversation_had(storage: Storage)
     times = {datetime.fromisoformat(fact.at) for fact in recorded.facts(carried)}
     earliest, latest = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for time in {*times, min(times) - timedelta(microseconds=1), earliest, latest}:
-        past = await past_of(storage.log, carried.conversation_id, time)
+        past = await past_of(storage, carried.conversation_id, time)
         assert await threads.version_at(storage.pool, thread, time) == past.conversation.version
 
 
@@ -103,14 +112,14 @@ async def test_at_every_version_it_is_the_fold_of_what_was_there(storage: Storag
     carried = await recorded.stored(storage.store, name)
     facts = recorded.facts(carried)
     for version in range(len(facts) + 1):
-        past = await past_of(storage.log, carried.conversation_id, version)
+        past = await past_of(storage, carried.conversation_id, version)
         assert past.conversation == fold(carried.conversation_id, facts[:version])
         assert past.head == len(facts)
         assert len(past.entries) == version
-    now = await past_of(storage.log, carried.conversation_id)
+    now = await past_of(storage, carried.conversation_id)
     stored_now = await storage.log.conversation(carried.conversation_id)
     assert now.conversation == replace(stored_now, stored_bytes=0)
-    beyond = await past_of(storage.log, carried.conversation_id, len(facts) + 1)
+    beyond = await past_of(storage, carried.conversation_id, len(facts) + 1)
     assert (beyond.conversation, beyond.head) == (now.conversation, len(facts))
 
 
@@ -119,23 +128,23 @@ async def test_at_a_time_it_has_what_was_stored_until_then(storage: Storage) -> 
     facts = recorded.facts(carried)
     for fact in facts:
         time = datetime.fromisoformat(fact.at)
-        past = await past_of(storage.log, carried.conversation_id, time)
+        past = await past_of(storage, carried.conversation_id, time)
         kept = past.conversation.version
         assert all(datetime.fromisoformat(each.at) <= time for each in facts[:kept])
         assert kept == len(facts) or datetime.fromisoformat(facts[kept].at) > time
         assert past.conversation == fold(carried.conversation_id, facts[:kept])
     first = datetime.fromisoformat(facts[0].at)
-    before = await past_of(storage.log, carried.conversation_id, first - timedelta(microseconds=1))
+    before = await past_of(storage, carried.conversation_id, first - timedelta(microseconds=1))
     assert before.entries == ()
     assert before.conversation.version == 0
-    after = await past_of(storage.log, carried.conversation_id, first + timedelta(days=1))
+    after = await past_of(storage, carried.conversation_id, first + timedelta(days=1))
     assert after.conversation.version == len(facts)
 
 
 async def test_an_erased_conversation_has_no_past(storage: Storage) -> None:
     carried = await recorded.stored(storage.store, "erased")
     for place in (1, 7, 8, 99, datetime(2020, 1, 1, tzinfo=UTC)):
-        past = await past_of(storage.log, carried.conversation_id, place)
+        past = await past_of(storage, carried.conversation_id, place)
         assert past.conversation.erased
         assert past.conversation.version == past.head == carried.stored[0].version
 
@@ -146,13 +155,13 @@ async def test_what_cannot_be_read_does_not_hide_what_was_before(storage: Storag
     await storage.store.append_stored(
         carried.conversation_id, count, [("unheard_of.v9", b'{"type":"unheard_of.v9"}')]
     )
-    past = await past_of(storage.log, carried.conversation_id, count)
+    past = await past_of(storage, carried.conversation_id, count)
     assert past.conversation == fold(carried.conversation_id, recorded.facts(carried))
     assert past.head == count + 1
 
 
-async def test_what_never_was_has_no_head(log: Log) -> None:
-    past = await past_of(log, "01a2001a-0000-7000-8000-000000000000", 3)
+async def test_what_never_was_has_no_head(storage: Storage) -> None:
+    past = await past_of(storage, "01a2001a-0000-7000-8000-000000000000", 3)
     assert past.head == 0
     assert past.entries == (())
 

@@ -8,7 +8,7 @@ import psycopg
 
 from conversations.database import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
 from conversations.event_store.appending import Item, parameters, statement
-from conversations.event_store.writer import events_of
+from conversations.event_store.mapper import account_in, row_of
 
 Fact = tuple[str, bytes]
 EVENT: Fact = ("a.v1", b"{}")
@@ -28,9 +28,9 @@ class OpenAppend:
         self, conversation_id: str, version: int = 0, events: int = 1, facts: Sequence[Fact] = ()
     ) -> None:
         """So many events, or these."""
-        stored = events_of(conversation_id, version, facts or [EVENT] * events)
+        stored = [row_of(*fact) for fact in facts or [EVENT] * events]
         cursor = await self._conn.execute(
-            _STATEMENT, parameters([Item(conversation_id, version, stored)], None)
+            _STATEMENT, parameters([Item(conversation_id, version, stored, account_in(stored))], None)
         )
         assert len(await cursor.fetchall()) == 1
 

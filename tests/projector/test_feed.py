@@ -118,10 +118,10 @@ async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(world: World)
     async with await psycopg.AsyncConnection.connect(world.url) as owner:
         await owner.execute("DELETE FROM conversation_events WHERE originator_id = %s", [gone])
         await owner.execute(
-            "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
-            " VALUES (%s, 8, 'unheard_of.v9', '{}'), ('nobody', 1, 'unheard_of.v9', '{}'),"
-            "        ('no JSON', 1, 'conversation_started.v1', '\\xff00')",
-            [odd],
+            "INSERT INTO conversation_events (originator_id, originator_version, topic, state, account_id)"
+            " VALUES (%s, 8, 'unheard_of.v9', '{}', %s), ('nobody', 1, 'unheard_of.v9', '{}', NULL),"
+            "        ('no JSON', 1, 'conversation_started.v1', '\\xff00', NULL)",
+            [odd, ACCOUNT],
         )
     await world.feed_all()
     assert len(await world.positions()) == 10

@@ -95,6 +95,7 @@ class Postgres(Server):
                 version=len(thread) + 1,
                 topic=each.topic,
                 state=each.state,
+                account_id=item.account_id,
             )
             self.log.append(entry)
             thread.append(entry)

@@ -63,8 +63,7 @@ BEGIN
         DELETE FROM public.conversation_events
          WHERE originator_id = conversation AND originator_version < before
            AND originator_version >= (SELECT min(version) FROM piece)
-        RETURNING originator_version AS version, notification_id AS position,
-                  substring(encode(substr(state, 1, 256), 'escape') FROM '"trace_id":"([^"]+)"') AS trace_id
+        RETURNING originator_version AS version, notification_id AS position, trace_id
     ), copies AS (
         SELECT coalesce(array_agg(position ORDER BY position), '{{}}') AS positions,
                coalesce(array_agg(DISTINCT trace_id) FILTER (WHERE trace_id IS NOT NULL), '{{}}') AS trace_ids
@@ -140,8 +139,7 @@ BEGIN
     WITH old AS (
         SELECT originator_id AS id FROM public.conversation_events
          WHERE topic = 'conversation_erased.v1'
-           AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz
-               < clock_timestamp() - make_interval(days => {TOMBSTONE_DAYS})
+           AND at < clock_timestamp() - make_interval(days => {TOMBSTONE_DAYS})
            AND notification_id < (SELECT max(notification_id) FROM public.conversation_events)
            AND originator_id NOT IN (SELECT conversation_id FROM public.unfinished_erasures)
            AND originator_id NOT IN (SELECT conversation_id FROM public.erasures)

@@ -2,9 +2,9 @@
 
 To append ConversationErased is to erase: no reader sees the conversation's earlier events from then on, and
 their rows go with it or soon after (`erased_rows`), which writes down in `erasures` whose copies are still to
-be removed. A trigger refuses whatever would come after an erasure, so that a worker who was only paused cannot
-bring content back.
-"""  # noqa: E501
+be removed. `append_events` stores nothing after an erasure, so that a worker who was only paused cannot bring
+content back.
+"""
 
 from collections.abc import Mapping
 
@@ -28,23 +28,6 @@ CREATE TABLE erasures (
 );
 CREATE INDEX erasures_due_idx ON erasures (due_at);
 GRANT SELECT, UPDATE, DELETE ON erasures TO agentchat_service;
-
-CREATE INDEX conversation_events_erased_idx ON conversation_events (originator_id)
- WHERE topic = 'conversation_erased.v1';
-
-CREATE FUNCTION refuse_events_after_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF EXISTS (
-        SELECT FROM added JOIN conversation_events erased USING (originator_id)
-         WHERE erased.topic = 'conversation_erased.v1' AND erased.notification_id < added.notification_id
-    ) THEN
-        RAISE unique_violation USING MESSAGE = 'the conversation has been erased';
-    END IF;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER refuse_events_after_erasure AFTER INSERT ON conversation_events
-    REFERENCING NEW TABLE AS added
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_events_after_erasure();
 """
 
 

@@ -10,6 +10,8 @@ ConversationsError
 └── TooMuchLoaded
 """
 
+from eventsourcing.persistence import MapperDeserialisationError
+
 
 class ConversationsError(Exception):
     """Base of this package's errors."""
@@ -33,7 +35,7 @@ class UnstorableEvent(ConversationsError):  # noqa: N818 - it is the event that 
         self.reason = reason
 
 
-class UnreadableEvent(ConversationsError):  # noqa: N818 - it is the event that is so
+class UnreadableEvent(ConversationsError, MapperDeserialisationError):  # noqa: N818 - a state of the event
     """A stored event that this program cannot decode."""
 
     def __init__(self, topic: str, reason: str) -> None:

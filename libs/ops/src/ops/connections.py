@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
@@ -14,6 +14,9 @@ from conversations.errors import ConversationsError, UnreadableEvent
 from ops import environment
 from ops.errors import RefusedError, SetupError, StackError, StoppedError
 from runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
+
+if TYPE_CHECKING:
+    from conversations.application import ConversationLog
 
 DATABASE_URL = "AGENTCHAT_DATABASE_URL"
 T = TypeVar("T")
@@ -61,9 +64,29 @@ def run(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped") 
 
     `stopped` is the message after Ctrl-C.
     """
+    with _errors_of_a_command(stopped):
+        return asyncio.run(_run(work))
+
+
+def read(work: Callable[["ConversationLog"], T]) -> T:
+    """Return what `work` returns, given the log. Not on an event loop, so that Ctrl-C ends it.
+
+    Raises StackError.
+    """
+    from conversations.application import ConversationLog
+
+    with _errors_of_a_command("stopped"):
+        url = database_url()
+        asyncio.run(reached(url))
+        with ConversationLog({DATABASE_URL: url}) as log:
+            return work(log)
+
+
+@contextlib.contextmanager
+def _errors_of_a_command(stopped: str) -> Iterator[None]:
     try:
         with failures_in_one_line():
-            return asyncio.run(_run(work))
+            yield
     except KeyboardInterrupt:
         raise StoppedError(stopped) from None
     except UnreadableEvent as error:

@@ -22,7 +22,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     # The log.
     "conversation_events": {
         "gateway": _READ,
-        "orchestrator": _APPEND,
+        "orchestrator": _READ,
         "projector": _READ,
     },
     "readable_conversation_events": {},  # a view for operators, by the eventsourcing library
@@ -106,6 +106,11 @@ The console reads what a gateway reads, and serves the same administration.
 READERS: tuple[Service, ...] = ("gateway", "projector", "console")
 """They follow the log, or begin a follower; operators do too."""
 
+_APPEND_EVENTS: LiteralString = (
+    "append_events(float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[],"
+    " boolean[], integer[], bigint[], text[], bytea[], text[], timestamptz[])"
+)
+
 
 async def grant(database_url: str) -> None:
     """Give every role its rights and no others, as the database's owner. Safe to repeat.
@@ -121,11 +126,7 @@ async def grant(database_url: str) -> None:
             if await _is_there(conn, table):
                 for service, right in rights.items():
                     await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, role_of(service))
-        await _run(
-            conn,
-            "GRANT USAGE ON SEQUENCE conversation_events_notification_id_seq TO {}",
-            role_of("orchestrator"),
-        )
+        await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", role_of("orchestrator"))
         await _run(
             conn,
             "GRANT EXECUTE ON FUNCTION erase_piece(), delete_old_tombstones(integer) TO {}",

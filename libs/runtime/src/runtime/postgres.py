@@ -194,7 +194,7 @@ async def take(pool: Pool, end: float) -> Connection:
         await pool.putconn(taken)
 
 
-def is_readable(idle: Connection) -> bool:
+def is_readable(idle: psycopg.BaseConnection[Any]) -> bool:
     """Whether the server has sent something: on an idle connection, that it closes it. One system call."""
     poll = select.poll()
     try:
@@ -204,7 +204,7 @@ def is_readable(idle: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def cut(taken: Connection) -> None:
+def cut(taken: psycopg.BaseConnection[Any]) -> None:
     """End whatever waits on this connection, from any thread: libpq then reports it as lost.
 
     Nothing else ends a call to a frozen server: its kernel still acknowledges, and it cannot cancel.

@@ -14,7 +14,6 @@ from contracts import wire
 from contracts.webhooks import EventType, Payload, message_id
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.owners import Owners
 from conversations.projections import follower
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Pool, connection
@@ -71,7 +70,6 @@ class DeliveryProjection:
         self._log = log
         self._on_inserted = on_inserted
         self._on_erased = on_erased
-        self._owners = Owners(log)
         self._position: int | None = None
         self._stored = (0, 0.0)  # the position, when
 
@@ -90,7 +88,7 @@ class DeliveryProjection:
         entries = await self._log.read(position, BATCH, without=OTHERS)
         if entries:
             position = entries[-1].position
-            if notices := await self._notices(entries):
+            if notices := _notices(entries):
                 await self._insert(notices)
         stored, at = self._stored
         if position != stored and time.monotonic() - at > _STORE_SECONDS:
@@ -105,23 +103,6 @@ class DeliveryProjection:
             row = await (await conn.execute("SELECT position FROM webhook_position")).fetchone()
         assert row is not None, "a migration has inserted it"
         return int(row[0])
-
-    async def _notices(self, entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:
-        """Return the events of a page that endpoints can be sent, with their accounts."""
-        wanted = [entry for entry in entries if entry.topic in WANTED]
-        accounts = await self._owners.of(wanted) if wanted else {}
-        notices = []
-        for entry in wanted:
-            account_id = accounts.get(entry.conversation_id)
-            try:
-                notice = notice_of(entry.position, entry.conversation_id, entry.version, entry.event)
-            except UnreadableEvent as error:
-                logger = get_logger("webhooks.delivery_projection")
-                logger.warning("event_skipped", position=entry.position, reason=str(error))
-                continue
-            if notice is not None and account_id is not None:
-                notices.append((account_id, notice))
-        return notices
 
     async def _insert(self, notices: Sequence[tuple[str, Notice]]) -> None:
         async with connection(self._pool, seconds=_SECONDS) as conn:
@@ -181,6 +162,23 @@ class DeliveryProjection:
             with contextlib.suppress(UnreadableEvent):
                 reply = reply_of(notice.conversation_id, notice.event.trace_id, entry.event)
         return rest_of(notice, payload, reply)
+
+
+def _notices(entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:
+    """Return the events of a page that endpoints can be sent, with their accounts."""
+    notices = []
+    for entry in entries:
+        if entry.topic not in WANTED:
+            continue
+        try:
+            notice = notice_of(entry.position, entry.conversation_id, entry.version, entry.event)
+        except UnreadableEvent as error:
+            logger = get_logger("webhooks.delivery_projection")
+            logger.warning("event_skipped", position=entry.position, reason=str(error))
+            continue
+        if notice is not None and entry.account_id is not None:
+            notices.append((entry.account_id, notice))
+    return notices
 
 
 async def _listeners(conn: Connection, account_ids: Collection[str]) -> dict[str, list[_Listener]]:

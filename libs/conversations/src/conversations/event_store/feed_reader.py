@@ -15,7 +15,6 @@ from contracts.timings import EVENTS_KEPT_DAYS
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.mapper import event_name
-from conversations.event_store.owners import Owners
 from runtime.postgres import Pool, connection
 
 NO_ACCOUNT = "unknown"
@@ -36,7 +35,6 @@ class FeedReader:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._owners = Owners(log)
 
     async def read(self, after: int, limit: int) -> list[FeedEvent]:
         """Up to `limit` events after position `after`, as stored, but for what ConversationSeeded holds.
@@ -44,11 +42,10 @@ class FeedReader:
         Raises DatabaseUnavailable.
         """
         entries = await self._log.read(after, limit)
-        accounts = await self._owners.of(entries)
         return [
             FeedEvent(
                 position=entry.position,
-                account_id=accounts.get(entry.conversation_id, NO_ACCOUNT),
+                account_id=entry.account_id or NO_ACCOUNT,
                 conversation_id=entry.conversation_id,
                 name=event_name(entry.topic),
                 data=_data_of(entry),

@@ -1,6 +1,6 @@
 """The log of all conversations, for readers: in the order of its positions, and by conversation.
 
-Pages end at the settled position, below which nothing is appended any more (`settled_position`): so nobody
+Pages end at the settled position, below which nothing is appended any more (schema.sql): so nobody
 who reads what comes after a position misses an event. Positions are not contiguous: appends that failed and
 conversations that were erased leave gaps.
 """
@@ -38,13 +38,17 @@ T = TypeVar("T")
 
 
 class LogEntry(msgspec.Struct, frozen=True, dict=True):
-    """One stored event; `state` is its JSON as stored, `topic` its tag."""
+    """One stored event; `state` is its JSON as stored, `topic` its tag.
+
+    `account_id` is the conversation's account. It is None if the conversation's beginning could not be read.
+    """
 
     position: int
     conversation_id: str
     version: int
     topic: str
     state: bytes
+    account_id: str | None = None
 
     @functools.cached_property
     def event(self) -> events.Event:
@@ -125,7 +129,7 @@ class Log:
         key = account_id or conversation_id
         entries = await self._page_of(conversation_id, after_version, until_version)
         if entries and entries[0].version == 1:
-            key = _account_of(entries[0].state) or key
+            key = entries[0].account_id or key
         while entries:
             after_version = entries[-1].version
             yield entries
@@ -201,7 +205,7 @@ class Log:
                 count_loaded(conversation.stored_bytes + bytes_of(page))
                 if not looked and _fills_a_page(page):
                     looked = True
-                    key = conversation.account_id or _account_of(page[0].state) or id_
+                    key = conversation.account_id or page[0].account_id or id_
                     async with self._in_thread.turn(key):
                         snapshot = await self.snapshots.newest(id_)
                     if snapshot is not None and snapshot.version > page[-1].version:
@@ -245,19 +249,20 @@ class Log:
         async with connection(self._pool) as conn:
             return await _settled(conn)
 
-    async def conversation_ids(self, after: str, limit: int) -> list[str]:
-        """Up to `limit` ids of conversations after `after`, in their order; those erased too."""
+    async def conversation_ids(self, after: str, limit: int, account_id: str | None = None) -> list[str]:
+        """Return up to `limit` ids of conversations after `after`, of one account or of all, in order.
+
+        Erased conversations are among them.
+        """
+        named = {"after": after, "account": account_id, "limit": limit}
         async with connection(self._pool) as conn:
-            return [row[0] for row in await (await conn.execute(_IDS, (after, limit))).fetchall()]
+            return [row[0] for row in await (await conn.execute(_IDS, named)).fetchall()]
 
     async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
-        """The account of each conversation, by the first event that is left of it, where that can be read."""
-        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
-            await cursor.execute(_FIRST, (list(conversation_ids),))
-            rows = await cursor.fetchall()
-        return {
-            conversation_id: account for conversation_id, state in rows if (account := _account_of(state))
-        }
+        """Return the account of each conversation that is in the log and whose account is known."""
+        async with connection(self._pool) as conn:
+            rows = await (await conn.execute(_ACCOUNTS, (list(conversation_ids),))).fetchall()
+        return {conversation_id: account for conversation_id, account in rows if account is not None}
 
     async def ping(self) -> None:
         """A health check."""
@@ -285,18 +290,6 @@ async def open_log(
     """A reader with a pool of its own; opens whether or not Postgres can be reached yet."""
     async with open_pool(database_url, max_size=max_size, on_connect=on_connect) as pool:
         yield Log(pool)
-
-
-class _Named(msgspec.Struct):
-    account_id: str
-
-
-def _account_of(state: bytes | None) -> str | None:
-    """Not by Postgres: its query would fail for all where one is no JSON."""
-    try:
-        return None if state is None else msgspec.json.decode(state, type=_Named).account_id
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def bytes_of(entries: Collection[LogEntry]) -> int:
@@ -345,10 +338,10 @@ _OF_RUNS = sql.SQL(
     " AND topic NOT LIKE 'feedback_withdrawn.v%%'"
 )
 """Without what is said of a conversation and its replies at any time."""
-_COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state")
+_COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state, account_id")
 _PAGE = sql.SQL(
     "SELECT notification_id, originator_id, originator_version, topic,"
-    "       CASE WHEN topic = ANY(%s) THEN ''::bytea ELSE state END FROM ("
+    "       CASE WHEN topic = ANY(%s) THEN ''::bytea ELSE state END, account_id FROM ("
     "  SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before"
     "    FROM (SELECT * FROM {table} WHERE notification_id > %s AND notification_id <= %s AND {visible}{some}"
     "           ORDER BY notification_id LIMIT %s) AS page"
@@ -380,14 +373,14 @@ _ROWS = sql.SQL(
     "           ORDER BY originator_version LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY originator_version"
 ).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
-# A run's start and end by an index each, of the trace alone (`finding`). Its message is before its start.
+# A run's start and end by an index of the trace. Its message is before its start.
 _BY_TRACE = sql.SQL(
     "WITH begun AS MATERIALIZED ("
     "  SELECT originator_id AS id, originator_version AS version FROM {table}"
-    "   WHERE trace_of_event(state) = %(trace)s AND topic = 'run_started.v1' AND {found}"
+    "   WHERE trace_id = %(trace)s AND topic = 'run_started.v1' AND {found}"
     "), ended AS MATERIALIZED ("
     "  SELECT originator_id AS id, originator_version AS version FROM {table}"
-    "   WHERE trace_of_event(state) = %(trace)s"
+    "   WHERE trace_id = %(trace)s"
     "     AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1') AND {found}) "
 ).format(table=_TABLE, found=FOUND)
 _ROWS_OF_RUN = _BY_TRACE + sql.SQL(
@@ -422,16 +415,12 @@ _VERSION_AT = sql.SQL(
     " ORDER BY originator_version DESC LIMIT 1"
 ).format(_TABLE, FOUND)
 _HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
-_FIRST = sql.SQL(
-    "SELECT id, (SELECT state FROM {} WHERE originator_id = id AND {} ORDER BY originator_version LIMIT 1)"
+_ACCOUNTS = sql.SQL(
+    "SELECT id, (SELECT account_id FROM {} WHERE originator_id = id AND {}"
+    "             ORDER BY originator_version LIMIT 1)"
     " FROM unnest(%s::text[]) AS id"
 ).format(_TABLE, VISIBLE)
-# From one id to the next by the index: a conversation has many rows.
 _IDS = sql.SQL(
-    "WITH RECURSIVE ids AS ("
-    "  (SELECT originator_id AS id FROM {table} WHERE originator_id > %s ORDER BY 1 LIMIT 1)"
-    "  UNION ALL"
-    "  SELECT (SELECT originator_id FROM {table} WHERE originator_id > id ORDER BY 1 LIMIT 1)"
-    "    FROM ids WHERE id IS NOT NULL"
-    ") SELECT id FROM ids WHERE id IS NOT NULL LIMIT %s"
-).format(table=_TABLE)
+    "SELECT DISTINCT originator_id FROM {} WHERE originator_id > %(after)s"
+    " AND (%(account)s::text IS NULL OR account_id = %(account)s) ORDER BY 1 LIMIT %(limit)s"
+).format(_TABLE)

@@ -4,10 +4,13 @@ A stored event is never rewritten. When a tag gets a new version, an upcast turn
 new one's while it is read.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
+from eventsourcing.persistence import Mapper, StoredEvent, Transcoder
 
 from contracts import events, wire
 from conversations.errors import UnknownEvent, UnreadableEvent
@@ -39,6 +42,23 @@ class _Typed(msgspec.Struct, frozen=True):
 
 
 _type_decoder = msgspec.json.Decoder(_Typed)
+
+
+class _Named(msgspec.Struct, frozen=True):
+    trace_id: str | None = None
+    at: datetime | None = None
+
+
+_named_decoder = msgspec.json.Decoder(_Named)
+
+
+class _WithAccount(msgspec.Struct, frozen=True):
+    account_id: str
+
+
+_NAMING_ACCOUNT = frozenset(
+    {events.tag_of(events.ConversationStarted), events.tag_of(events.ConversationErased)}
+)
 
 _ENDS = frozenset({"RunCompleted", "RunFailed", "RunCancelled"})
 
@@ -72,6 +92,76 @@ def event_in(state: bytes) -> events.Event:
     except msgspec.DecodeError as error:
         raise UnreadableEvent("?", str(error)) from error
     return event_of(topic, state)
+
+
+class ConversationEvent(NamedTuple):
+    """A domain event as the eventsourcing library has it: an event of `contracts.events`, and its place."""
+
+    originator_id: str
+    originator_version: int
+    event: events.Event
+
+
+class EventTranscoder(Transcoder):
+    """Encode events as their JSON; the tag in it names the class."""
+
+    def encode(self, obj: events.Event) -> bytes:
+        return wire.encode(obj)
+
+    def decode(self, data: bytes) -> events.Event:
+        """Raises msgspec.DecodeError."""
+        return wire.decode_event(data)
+
+
+class ConversationMapper(Mapper[str]):
+    """Map events to rows and back for the library; events of earlier tags are upcast as they are read."""
+
+    def to_stored_event(self, domain_event: Any) -> StoredEvent:
+        owner, version, event = domain_event
+        return StoredEvent(owner, version, topic_of(event), state_of(event))
+
+    def to_domain_event(self, stored_event: StoredEvent) -> ConversationEvent:
+        """Raises UnreadableEvent, which is the library's MapperDeserialisationError too."""
+        conversation_id, version = str(stored_event.originator_id), stored_event.originator_version
+        try:
+            event = event_of(stored_event.topic, stored_event.state)
+        except UnreadableEvent as error:
+            reason = f"{error.reason} (version {version} of {conversation_id})"
+            raise type(error)(error.topic, reason) from error
+        return ConversationEvent(conversation_id, version, event)
+
+
+class EventRow(NamedTuple):
+    """An event as it is stored. `trace_id` and `at` are None if its JSON does not name them."""
+
+    topic: str
+    state: bytes
+    trace_id: str | None
+    at: str | None
+
+
+def rows_of(new: Iterable[events.Event]) -> list[EventRow]:
+    """Encode events as rows."""
+    return [EventRow(topic_of(event), state_of(event), event.trace_id, event.at) for event in new]
+
+
+def row_of(topic: str, state: bytes) -> EventRow:
+    """Return the row of stored JSON, whether or not this release can decode it."""
+    try:
+        named = _named_decoder.decode(state)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return EventRow(topic, state, None, None)
+    return EventRow(topic, state, named.trace_id, None if named.at is None else named.at.isoformat())
+
+
+def account_in(rows: Sequence[EventRow]) -> str | None:
+    """Return the account that the first of a conversation's rows names, if it is its beginning or erasure."""
+    first = rows[0]
+    if first.topic not in _NAMING_ACCOUNT:
+        return None
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(first.state, type=_WithAccount).account_id
+    return None
 
 
 def stored(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:

@@ -15,8 +15,10 @@ from conversations.event_store.appending import Beginning, Condition, Item, Leas
 from conversations.event_store.cache import Cache
 from conversations.event_store.load_budget import count_loaded
 from conversations.event_store.log import Log, open_log
+from conversations.event_store.mapper import EventRow
+from conversations.event_store.recorder import ConversationDatastore, ConversationRecorder
 from conversations.event_store.timelines import TimelineWatch
-from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Writer, events_of
+from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Writer
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, open_pool
 
@@ -75,9 +77,12 @@ class ConversationStore:
         """
         if not new:
             return conversation
-        facts = mapper.stored(new)
-        await self._store(conversation.conversation_id, conversation.version, facts, release)
-        return self._following(conversation, new, facts)
+        rows = mapper.rows_of(new)
+        account_id = _account_of(conversation, new)
+        await self._writer.append(
+            Item(conversation.conversation_id, conversation.version, rows, account_id, release)
+        )
+        return self._following(conversation, new, rows)
 
     async def begin(
         self,
@@ -95,20 +100,22 @@ class ConversationStore:
 
         Raises UnstorableEvent, DatabaseUnavailable.
         """
-        facts = mapper.stored(new)
+        rows = mapper.rows_of(new)
+        account_id = _account_of(conversation, new)
         try:
-            at = await self._store(
-                conversation.conversation_id, conversation.version, facts, lease, beginning
+            at = await self._writer.append(
+                Item(conversation.conversation_id, conversation.version, rows, account_id, lease, beginning)
             )
         except VersionConflict:
             return None
-        return self._following(conversation, new, facts), at or beginning.at
+        return self._following(conversation, new, rows), at or beginning.at
 
     async def append_stored(
         self, conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]
     ) -> None:
         """Store events as they are, in (topic, state), after `version`, all or none: see `append`."""
-        await self._store(conversation_id, version, facts)
+        rows = [mapper.row_of(topic, state) for topic, state in facts]
+        await self._writer.append(Item(conversation_id, version, rows, mapper.account_in(rows)))
 
     async def snapshot_taken(self) -> None:
         """Wait for the snapshot that is being taken, if one is."""
@@ -119,22 +126,11 @@ class ConversationStore:
         """A health check."""
         await self._log.ping()
 
-    async def _store(
-        self,
-        conversation_id: str,
-        version: int,
-        facts: Sequence[tuple[str, bytes]],
-        lease: LeaseChange | None = None,
-        beginning: Beginning | None = None,
-    ) -> str | None:
-        stored = events_of(conversation_id, version, facts)
-        return await self._writer.append(Item(conversation_id, version, stored, lease, beginning))
-
     def _following(
-        self, conversation: Conversation, new: Sequence[events.Event], facts: Sequence[tuple[str, bytes]]
+        self, conversation: Conversation, new: Sequence[events.Event], rows: Sequence[EventRow]
     ) -> Conversation:
         following = evolve_all(conversation, new)
-        stored = 0 if following.erased else conversation.stored_bytes + sum(len(state) for _, state in facts)
+        stored = 0 if following.erased else conversation.stored_bytes + sum(len(row.state) for row in rows)
         following = replace(following, stored_bytes=stored)
         count_loaded(stored, whole=True)
         self._keep(following)
@@ -153,6 +149,13 @@ class ConversationStore:
             get_logger("conversations.event_store.store").warning("snapshot_failed", reason=str(error))
 
 
+def _account_of(conversation: Conversation, new: Sequence[events.Event]) -> str | None:
+    first = new[0]
+    if isinstance(first, events.ConversationStarted | events.ConversationErased):
+        return first.account_id
+    return conversation.account_id
+
+
 @contextlib.asynccontextmanager
 async def open_store(
     database_url: str, condition: Condition | None = None
@@ -168,7 +171,8 @@ async def open_store(
         open_pool(database_url, max_size=1, options=options, on_connect=watch) as pool,
         open_log(database_url, max_size=LOAD_CONNECTIONS, on_connect=watch) as log,
     ):
-        writer = Writer(pool, condition)
+        recorder = ConversationRecorder(ConversationDatastore(database_url), condition)
+        writer = Writer(recorder, pool)
         try:
             store = ConversationStore(log, writer, cache)
             yield store

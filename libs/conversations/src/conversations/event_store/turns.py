@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
-from conversations.event_store.log import Log, LogEntry, bytes_of
+from conversations.event_store.log import LogEntry, bytes_of
 from runtime.fair_slots import FairSlots
 
 TURN_BYTES = 256 * 1024
@@ -13,7 +13,7 @@ TURN_BYTES = 256 * 1024
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, FairSlots] = WeakKeyDictionary()
 
 
-async def in_turns(log: Log, rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
+async def in_turns(rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
     """The rows of a conversation in their order. Of more than TURN_BYTES, one reader of the process at a time
     takes so many, or one that is larger, and pauses for as long as it has worked on them: all together take
     half of the loop, and accounts take turns. Raises DatabaseUnavailable.
@@ -24,8 +24,7 @@ async def in_turns(log: Log, rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry
         return
     loop = asyncio.get_running_loop()
     turns = _turns.setdefault(loop, FairSlots(1))
-    id_ = rows[0].conversation_id
-    account_id = (await log.accounts_of([id_])).get(id_, id_)
+    account_id = rows[0].account_id or rows[0].conversation_id
     for part in _parts(rows):
         async with turns.turn(account_id):
             began = loop.time()

@@ -13,12 +13,12 @@ from itertools import accumulate
 from typing import TypeVar
 
 import psycopg
-from eventsourcing.persistence import StoredEvent
 from psycopg import sql
 
 from conversations.database import EVENTS_TABLE
 from conversations.errors import UnstorableEvent, VersionConflict
-from conversations.event_store.appending import Condition, Item, parameters, statement
+from conversations.event_store.appending import Item
+from conversations.event_store.recorder import ConversationRecorder
 from runtime.batching import Batcher
 from runtime.logs import first_line, get_logger
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
@@ -48,12 +48,14 @@ Outcome = str | DatabaseUnavailable | UnstorableEvent | VersionConflict | None
 
 
 class Writer:
-    """One connection and one call at a time. Used on one event loop. Close with `aclose`."""
+    """Awaits the recorder's calls: one connection and one call at a time. Used on one event loop.
 
-    def __init__(self, pool: Pool, condition: Condition | None = None) -> None:
+    Close with `aclose`.
+    """
+
+    def __init__(self, recorder: ConversationRecorder, pool: Pool) -> None:
+        self._recorder = recorder
         self._pool = pool
-        self._condition = condition
-        self._statements = {with_: statement(condition if with_ else None) for with_ in (True, False)}
         self._batcher: Batcher[Item, str | None] = Batcher(
             self._store, seconds=APPEND_SECONDS, select=self._select
         )
@@ -109,10 +111,8 @@ class Writer:
 
     async def _send(self, conn: Connection, items: Sequence[Item]) -> dict[str, str | None]:
         """The server's time at which each that was stored took its lease."""
-        begins = self._condition if any(item.beginning for item in items) else None
-        cursor = await conn.execute(
-            self._statements[begins is not None], parameters(items, begins), prepare=True
-        )
+        query, values = self._recorder.call(items)
+        cursor = await conn.execute(query, values, prepare=True)
         self._notifier.appended()
         return dict(await cursor.fetchall())
 
@@ -205,14 +205,6 @@ async def _stored(conn: Connection, items: Sequence[Item]) -> list[tuple[str, by
     cursor = conn.cursor(binary=True)
     await cursor.execute(_STORED, [item.conversation_id, first, last])
     return await cursor.fetchall()
-
-
-def events_of(conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]) -> list[StoredEvent]:
-    """(topic, state) pairs as the library's rows after `version`."""
-    return [
-        StoredEvent(originator_id=conversation_id, originator_version=number, topic=topic, state=state)
-        for number, (topic, state) in enumerate(facts, start=version + 1)
-    ]
 
 
 _NOTIFY = sql.SQL("NOTIFY {}").format(sql.Identifier(EVENTS_TABLE))

@@ -11,21 +11,11 @@ import psycopg
 from psycopg import sql
 
 from contracts.timings import BREAK_SECONDS, NOTE_SECONDS
-from conversations.event_store.appending import STEADY
 from runtime.logs import first_line, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 from runtime.readiness import ReadinessFlag
 
 _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
-
-TABLES = """
-CREATE TABLE availability (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    since timestamptz NOT NULL,
-    noted_at timestamptz NOT NULL
-) WITH (fillfactor = 50);
-GRANT SELECT, INSERT, UPDATE ON availability TO agentchat_service;
-"""
 
 
 async def note_available(pool: Pool) -> None:
@@ -49,8 +39,14 @@ async def keep_noting(pool: Pool, readiness: ReadinessFlag | None = None) -> Non
 
 
 def steady_for(seconds: float) -> sql.Composed:
-    """SQL for whether Postgres has been there without a break for so long."""
-    return sql.SQL(STEADY).format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
+    """SQL for whether Postgres has been there without a break for so long; `append_events` has the same."""
+    return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
+
+
+_STEADY = sql.SQL("""EXISTS (
+    SELECT FROM availability
+     WHERE since <= clock_timestamp() - make_interval(secs => {})
+       AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= {})""")
 
 
 # Those that come right after another change nothing: one row is not to be written by every worker.

@@ -15,7 +15,7 @@ from psycopg import sql
 from contracts.ids import new_id
 from contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
 from conversations.database import NOW
-from conversations.event_store.appending import TAKE_EXPIRED, LeaseChange
+from conversations.event_store.appending import LeaseChange
 from conversations.leases.availability import keep_noting, steady_for
 from runtime.following import wait_for_event
 from runtime.postgres import DatabaseUnavailable, Pool, connection
@@ -221,9 +221,11 @@ async def forget_expired_leases(pool: Pool) -> None:
 _ACQUIRE = sql.SQL("""
 INSERT INTO run_leases AS held (trace_id, attempt, worker, expires_at)
 VALUES (%s, 1, %s, clock_timestamp() + make_interval(secs => %s))
-{take_expired} AND {steady}
+ON CONFLICT (trace_id) DO UPDATE
+   SET attempt = held.attempt + 1, worker = excluded.worker, expires_at = excluded.expires_at
+ WHERE held.expires_at <= clock_timestamp() AND {steady}
 RETURNING {now}
-""").format(take_expired=sql.SQL(TAKE_EXPIRED), now=NOW, steady=steady_for(LEASE_SECONDS))
+""").format(now=NOW, steady=steady_for(LEASE_SECONDS))
 
 _RENEW = """
 UPDATE run_leases SET expires_at = clock_timestamp() + make_interval(secs => %s)

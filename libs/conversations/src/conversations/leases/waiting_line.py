@@ -17,7 +17,6 @@ from contracts.ids import new_id
 from contracts.timings import LEASE_SECONDS
 from conversations.database import listen, notifications, open_session
 from conversations.errors import WaiterLost, WaitingLineFull
-from conversations.event_store.appending import OTHERS_WAIT
 from runtime.following import follow, wait_for_event
 from runtime.logs import get_logger
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
@@ -211,13 +210,15 @@ VALUES (%s, %s, 0, %s, clock_timestamp() + make_interval(secs => %s))
 ON CONFLICT (trace_id) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
 """
 
-_FIRST = f"""
+_FIRST = """
 SELECT asked.trace_id FROM unnest(%s::text[], %s::text[]) AS asked (trace_id, conversation_id)
   LEFT JOIN waiting_line mine ON mine.trace_id = asked.trace_id
  WHERE NOT EXISTS (
-       {OTHERS_WAIT}
+       SELECT FROM waiting_line other
+        WHERE other.conversation_id = asked.conversation_id AND other.trace_id <> asked.trace_id
+          AND other.expires_at > clock_timestamp()
           AND (mine.trace_id IS NULL OR (other.place, other.trace_id) < (mine.place, mine.trace_id)))
-"""  # noqa: S608 - a constant of this library
+"""
 
 _NOTIFY = "SELECT pg_notify(%s, %s)"
 

@@ -10,7 +10,6 @@ from contracts import events
 from contracts.text import cleaned
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.owners import NAMING, Owners
 from conversations.projections.projection import LoggedFact, Projection
 from runtime.postgres import Connection
 
@@ -59,10 +58,9 @@ class FactReader:
 
     def __init__(self, log: Log, projections: Sequence[Projection]) -> None:
         self._log = log
-        self._owners = Owners(log)
         self._projections = tuple(projections)
         self._takers = {tag: tuple(p for p in projections if cls in p.takes) for tag, cls in _TAGS.items()}
-        self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
+        self._unwanted = [tag for tag, takers in self._takers.items() if not takers]
 
     async def read(
         self, after: int, limit: int, until: int | None = None, names: Collection[str] | None = None
@@ -78,7 +76,6 @@ class FactReader:
         entries = await self._log.read(after, limit, without=self._unwanted, until=until)
         if not entries:
             return None
-        accounts = await self._owners.of(entries)
         batches = {each.name: FactBatch() for each in self._projections}
         erased: list[LongErasure] = []
         for entry in entries:
@@ -87,7 +84,7 @@ class FactReader:
             if names is not None:
                 takers = tuple(each for each in takers if each.name in names)
             if takers:
-                _hand_out(batches, takers, entry, accounts.get(entry.conversation_id))
+                _hand_out(batches, takers, entry, entry.account_id)
                 erased.extend(_long_erasure(entry))
         return LogPage(after, len(entries), entries[-1].position, batches, tuple(erased))
 

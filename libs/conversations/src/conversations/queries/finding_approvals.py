@@ -131,7 +131,7 @@ def _listed(
 _COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "expires_at", "status")
 
 _FIND: LiteralString = f"""
-SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
+SELECT trace_id FROM conversation_events
  WHERE {_IS_REQUEST} AND approval_of_event(state) = %s AND {FOUND_TEXT}
 """  # noqa: S608 - a constant
 

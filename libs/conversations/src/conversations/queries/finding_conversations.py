@@ -208,7 +208,7 @@ _HAS_ID = sql.SQL("""
        SELECT %(id)s
         UNION ALL SELECT conversation_id FROM messages WHERE message_id = %(id)s
         UNION ALL SELECT originator_id FROM conversation_events
-                   WHERE topic = 'run_started.v1' AND trace_of_event(state) = %(id)s)""")
+                   WHERE topic = 'run_started.v1' AND trace_id = %(id)s)""")
 
 _CONDITIONS = {
     "before": sql.SQL("\n   AND c.conversation_id < %(before)s"),

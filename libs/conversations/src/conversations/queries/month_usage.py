@@ -11,7 +11,6 @@ from conversations.database import EVENTS_TABLE, NOW
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
-from conversations.event_store.owners import NAMING, Owners
 from runtime.postgres import Connection, Pool, connection
 
 __all__ = [
@@ -122,12 +121,11 @@ async def recount(log: Log, account_id: str, month: str, *, on_progress: Progres
 
     Raises DatabaseUnavailable.
     """
-    owners, head, position = Owners(log), await log.head(), 0
+    head, position = await log.head(), 0
     tallies: dict[str, Tally] = {}
     while entries := await log.read(position, _BATCH, without=_UNTOLD):
-        accounts = await owners.of(entries)
         for entry in entries:
-            if entry.topic in _TELLING and accounts.get(entry.conversation_id) == account_id:
+            if entry.topic in _TELLING and entry.account_id == account_id:
                 try:
                     tally(tallies, entry.conversation_id, account_id, entry.event)
                 except UnreadableEvent:
@@ -166,7 +164,7 @@ async def _rows(conn: Connection, query: sql.Composable | str, parameters: dict[
 
 _ENDS = ("run_completed.v1", "run_failed.v1", "run_cancelled.v1", "conversation_erased.v1")
 _TELLING = frozenset(_ENDS)
-_UNTOLD = [tag for tag in map(events.tag_of, events.EVENTS) if tag not in _TELLING | NAMING]
+_UNTOLD = [tag for tag in map(events.tag_of, events.EVENTS) if tag not in _TELLING]
 
 _TOTAL = sql.SQL("input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens")
 
@@ -200,9 +198,7 @@ _PROJECTED = sql.SQL(
 ).format(_TOTAL)
 
 _TAIL = sql.SQL("""
-SELECT originator_id, topic, state FROM {table} AS ended
- WHERE notification_id > %(position)s AND topic = ANY(%(topics)s)
-   AND %(account_id)s = (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM {table} AS first
-                          WHERE first.originator_id = ended.originator_id ORDER BY originator_version LIMIT 1)
+SELECT originator_id, topic, state FROM {table}
+ WHERE notification_id > %(position)s AND topic = ANY(%(topics)s) AND account_id = %(account_id)s
  ORDER BY notification_id
 """).format(table=sql.Identifier(EVENTS_TABLE))

@@ -144,7 +144,7 @@ def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
 
 
 _NEWEST: LiteralString = f"""
-SELECT trace_of_event(state) FROM conversation_events
+SELECT trace_id FROM conversation_events
  WHERE topic = 'run_started.v1' AND shown_with_event(state) > %s AND shown_with_event(state) < %s
    AND {FOUND_TEXT}
  ORDER BY notification_id DESC LIMIT 1
@@ -153,7 +153,7 @@ SELECT trace_of_event(state) FROM conversation_events
 # Text after the reply is of a run that said something.
 _BEHIND: LiteralString = f"""
 SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
-  FROM (SELECT originator_id, originator_version, trace_of_event(state) AS trace_id FROM conversation_events
+  FROM (SELECT originator_id, originator_version, trace_id FROM conversation_events
          WHERE topic = 'run_started.v1' AND shown_with_event(state) = %s AND {FOUND_TEXT}
          ORDER BY notification_id DESC LIMIT %s) AS begun,
        LATERAL (

@@ -55,8 +55,8 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
     It takes as long for one of a hundred events as for one of a hundred thousand.
     """
     async with connection(pool) as conn:
-        row = await (await conn.execute(_FIND, [conversation_id] * 3)).fetchone()
-    if row is None:
+        row = await (await conn.execute(_FIND, {"id": conversation_id})).fetchone()
+    if row is None or row[0] is None:
         return None
     return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
 
@@ -123,17 +123,16 @@ _TABLE = sql.Identifier(EVENTS_TABLE)
 _IS_MESSAGE = sql.SQL("topic LIKE 'message_saved.v%%'")
 
 _FIND = sql.SQL("""
-SELECT convert_from(first.state, 'UTF8')::json ->> 'account_id', last.originator_version
-  FROM (SELECT state FROM {table} WHERE originator_id = %s ORDER BY originator_version LIMIT 1) AS first,
-       (SELECT originator_version, topic FROM {table} WHERE originator_id = %s
+SELECT account_id, originator_version
+  FROM (SELECT account_id, originator_version, topic FROM {table} WHERE originator_id = %(id)s
          ORDER BY originator_version DESC LIMIT 1) AS last
- WHERE last.topic <> 'conversation_erased.v1'
-   AND NOT EXISTS (SELECT FROM unfinished_forks WHERE conversation_id = %s)
+ WHERE topic <> 'conversation_erased.v1'
+   AND NOT EXISTS (SELECT FROM unfinished_forks WHERE conversation_id = %(id)s)
 """).format(table=_TABLE)
 
 _FIRST_BEHIND = sql.SQL("""
 SELECT min(originator_version) FROM {table}
- WHERE originator_id = %s AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz > %s AND {found}
+ WHERE originator_id = %s AND at > %s AND {found}
 """).format(table=_TABLE, found=FOUND)
 
 # The size of a value that is stored out of line is known without fetching it.

@@ -75,14 +75,13 @@ async def unlisted(pool: Pool, *, idle_seconds: float | None = None) -> AsyncIte
         until = datetime.fromisoformat(await server_now(pool)) - timedelta(seconds=idle_seconds)
     after, before = "", _BEYOND if until is None else _first_id(until)
     while True:
-        async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
-            rows = await (await cursor.execute(_FIND, [after, before, _PAGE])).fetchall()
+        named = {"after": after, "before": before, "until": until, "limit": _PAGE}
+        async with connection(pool) as conn:
+            rows = await (await conn.execute(_FIND, named)).fetchall()
         if not rows:
             return
-        for conversation_id, begun, last in rows:
-            account_id = _stored(begun).account_id
-            if account_id is not None and (until is None or _stored(last).time < until):
-                yield Unlisted(conversation_id, account_id)
+        for conversation_id, account_id in rows:
+            yield Unlisted(conversation_id, account_id)
         after = rows[-1][0]
 
 
@@ -92,32 +91,14 @@ def _first_id(at: datetime) -> str:
     return f"{text[:8]}-{text[8:]}"
 
 
-class _Stored(msgspec.Struct):
-    """Of an event; what cannot be decoded is of long ago, and nobody's."""
-
-    at: str = "1970-01-01T00:00:00Z"
-    account_id: str | None = None
-
-    @property
-    def time(self) -> datetime:
-        return datetime.fromisoformat(self.at)
-
-
-def _stored(state: bytes) -> _Stored:
-    try:
-        return msgspec.json.decode(state, type=_Stored)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Stored()
-
-
 _FIND: LiteralString = f"""
-SELECT originator_id, state,
-       (SELECT state FROM conversation_events WHERE originator_id = begun.originator_id
-         ORDER BY originator_version DESC LIMIT 1)
-  FROM conversation_events AS begun
- WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8'
-   AND originator_id > %s AND originator_id < %s AND {FOUND_TEXT}
- ORDER BY originator_id LIMIT %s
+SELECT originator_id, account_id FROM conversation_events AS begun
+ WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8' AND account_id IS NOT NULL
+   AND originator_id > %(after)s AND originator_id < %(before)s AND {FOUND_TEXT}
+   AND (%(until)s::timestamptz IS NULL OR %(until)s > coalesce((
+        SELECT at FROM conversation_events WHERE originator_id = begun.originator_id
+         ORDER BY originator_version DESC LIMIT 1), '-infinity'))
+ ORDER BY originator_id LIMIT %(limit)s
 """  # noqa: S608 - a constant
 
 

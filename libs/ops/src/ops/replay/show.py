@@ -12,12 +12,12 @@ from contracts.text import escaped
 from conversations.aggregate.canonical_stream import rendered
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
-from conversations.event_store.log import Log
+from conversations.application import Past
 from conversations.queries.find_run import load_run
-from conversations.queries.time_travel import Past, parse_version_or_time, past_of
+from conversations.queries.time_travel import parse_version_or_time
 from ops import printing
 from ops.admin.options import AsJson
-from ops.connections import NoneSuchError, run
+from ops.connections import NoneSuchError, read, run
 from ops.errors import SetupError
 from ops.output import one_line
 from ops.printing import note
@@ -55,7 +55,7 @@ def _past(conversation: str, at: str | None) -> Past:
         place = None if at is None else parse_version_or_time(at)
     except ValueError as error:
         raise SetupError(f"--at: {one_line(at or '', 60)!r} {error}") from None
-    past = run(lambda _, pool: past_of(Log(pool), conversation_id, place))
+    past = read(lambda log: log.load_past(conversation_id, place))
     if past.head == 0:
         raise NoneSuchError(f"no such conversation: {conversation_id}")
     if past.conversation.erased:
@@ -124,7 +124,7 @@ def _versions(past: Past) -> _Versions:
     for entry in past.entries:
         event = entry.event
         for key in {(event.trace_id, None), (event.trace_id, getattr(event, "round", None))}:
-            found[key] = (found.get(key, (entry.version, 0))[0], entry.version)
+            found[key] = (found.get(key, (entry.originator_version, 0))[0], entry.originator_version)
     return found
 
 

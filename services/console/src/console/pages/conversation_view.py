@@ -18,7 +18,6 @@ from conversations.projections.conversations_table import TITLE_LENGTH
 from conversations.queries.find_run import find_run
 from conversations.queries.run_timeline import Timeline, TimelineBar, timeline_of
 from conversations.queries.threads import find_thread
-from conversations.queries.time_travel import past_of
 from directory.shown_names import ShownNames, shown_names
 from runtime.postgres import Pool
 
@@ -279,14 +278,14 @@ async def _sent_to_model(
 ) -> list[SentOrReceived]:
     assert view.run is not None
     assert bar.round is not None
-    past = await past_of(Log(pool), view.id, bar.version)
-    run = past.conversation.run(view.run.trace_id)
+    past = fold(view.id, await Log(pool).events(view.id, until_version=bar.version))
+    run = past.run(view.run.trace_id)
     pieces = []
     if system.text is not None:
         text = "\n\n".join(filter(None, (system.text, view.run.instructions)))
         pieces.append(SentOrReceived("System prompt", text, system.source))
     if run is not None:
-        shown = messages_of_round(past.conversation, run, bar.round)
+        shown = messages_of_round(past, run, bar.round)
         pieces.append(
             SentOrReceived("Messages", json_text(shown), "made again from the log, by what made them then")
         )

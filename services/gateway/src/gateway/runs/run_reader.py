@@ -36,7 +36,7 @@ class RunReader:
         rows = await self._log.rows_of_run(self._conversation.conversation_id, self._trace_id, self._version)
         new: list[events.Event] = []
         is_readable = True
-        async for row in in_turns(self._log, rows):
+        async for row in in_turns(rows):
             found, all_of_it = readable_of([(row.topic, row.state)])
             new += found
             is_readable = is_readable and all_of_it

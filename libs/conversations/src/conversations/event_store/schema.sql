@@ -1,0 +1,180 @@
+-- The event table, the leases of runs, and the one statement that appends events.
+
+-- As the eventsourcing library's recorder would create it, and three columns more: the conversation's account, and
+-- the trace and time of the event. They are NULL where the event's JSON does not name them.
+CREATE TABLE conversation_events (
+    originator_id text NOT NULL,
+    originator_version bigint NOT NULL,
+    topic text,
+    state bytea,
+    notification_id bigint NOT NULL,
+    account_id text,
+    trace_id text,
+    at timestamptz,
+    PRIMARY KEY (originator_id, originator_version)
+) WITH (
+    autovacuum_enabled = true,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_analyze_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.01
+);
+CREATE SEQUENCE conversation_events_notification_id_seq OWNED BY conversation_events.notification_id;
+ALTER TABLE conversation_events
+    ALTER COLUMN notification_id SET DEFAULT nextval('conversation_events_notification_id_seq');
+CREATE UNIQUE INDEX conversation_events_notification_id_idx ON conversation_events (notification_id);
+-- A run by its trace: where it starts and where it ends.
+CREATE INDEX conversation_events_runs_idx ON conversation_events (trace_id)
+ WHERE topic IN ('run_started.v1', 'run_completed.v1', 'run_failed.v1', 'run_cancelled.v1');
+CREATE INDEX conversation_events_erased_idx ON conversation_events (originator_id)
+ WHERE topic = 'conversation_erased.v1';
+GRANT SELECT ON conversation_events TO agentchat_service;
+
+CREATE TABLE run_leases (
+    trace_id text PRIMARY KEY,
+    attempt integer NOT NULL,
+    worker text NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE TABLE waiting_line (
+    trace_id text PRIMARY KEY,
+    conversation_id text NOT NULL,
+    place bigint GENERATED ALWAYS AS IDENTITY,
+    worker text NOT NULL,
+    expires_at timestamptz NOT NULL,
+    account_id text,
+    model text
+);
+CREATE INDEX waiting_line_conversation_idx ON waiting_line (conversation_id, place);
+CREATE INDEX waiting_line_account_idx ON waiting_line (account_id);
+CREATE TABLE availability (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    since timestamptz NOT NULL,
+    noted_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+GRANT SELECT, INSERT, UPDATE, DELETE ON run_leases, waiting_line TO agentchat_service;
+GRANT SELECT, INSERT, UPDATE ON availability TO agentchat_service;
+
+-- Appends of different conversations do not wait for each other and commit in any order. Before an append draws its
+-- positions it registers: it takes a shared advisory lock whose number is the last position drawn, and keeps it until
+-- its commit can be seen. So every position that an append under way draws is above the number it registered, and
+-- `settled_position()`, the least of these numbers and of the last position drawn, is a position at or below which no
+-- event is appended any more. It may go back, because an append may register a number that others have passed
+-- meanwhile; this harms nobody who continues after a position of their own.
+--
+-- A reader asks for the settled position in one statement and reads the page up to it in the next, at READ COMMITTED,
+-- on the primary: in one statement the page would lack what was committed in between.
+--
+-- An append registers by a trigger of its insert, after the waits for leases and for the locks of conversations: an
+-- append that has registered waits for nobody, since that would hold up all readers.
+CREATE FUNCTION register_append() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(
+        1073741824::bigint << 32
+        | coalesce(pg_sequence_last_value('public.conversation_events_notification_id_seq'), 0));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER register_append BEFORE INSERT ON conversation_events
+    FOR EACH STATEMENT EXECUTE FUNCTION register_append();
+
+CREATE FUNCTION settled_position() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    drawn bigint;
+    lowest bigint;
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = 'the log is followed on the primary: a standby does not know which appends run';
+    END IF;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE invalid_transaction_state USING MESSAGE = 'the log is followed at READ COMMITTED';
+    END IF;
+    drawn := coalesce(pg_sequence_last_value('public.conversation_events_notification_id_seq'), 0);
+    SELECT min((classid::bigint - 1073741824 << 32) + objid::bigint) INTO lowest FROM pg_locks
+     WHERE locktype = 'advisory' AND objsubid = 1
+       AND classid::bigint BETWEEN 1073741824 AND 1073741824 + 65535
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    RETURN least(drawn, lowest);
+END $$;
+REVOKE ALL ON FUNCTION settled_position() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION settled_position() TO agentchat_service;
+
+-- The only way for a service to store events (appending.py). Appends of a conversation take turns by one of 4,096
+-- advisory locks; after it the statement sees every append before. Whether a version is taken, by max(): that is the
+-- index, whatever the planner knows of the table. Nothing is stored after an erasure. Leases and the waiting line by
+-- the rules of leases.py and waiting_line.py. An item that does not fit is left out, and its worker finds out why.
+CREATE FUNCTION append_events(
+    steady_seconds float8, break_seconds float8, clock_seconds float8,
+    conversation_ids text[], account_ids text[], expected bigint[], lease_traces text[], workers text[],
+    lease_seconds float8[], known_at text[], fit boolean[],
+    items integer[], versions bigint[], topics text[], states bytea[], trace_ids text[], ats timestamptz[]
+) RETURNS TABLE (appended_conversation text, leased_at text) LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = public, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM pg_advisory_xact_lock(1634165604, place)
+       FROM (SELECT DISTINCT hashtext(id) & 4095 AS place FROM unnest(conversation_ids) AS id ORDER BY 1)
+            AS places;
+    RETURN QUERY
+    WITH asked AS (
+        SELECT *
+          FROM unnest(conversation_ids, account_ids, expected, lease_traces, workers, lease_seconds, known_at, fit)
+               WITH ORDINALITY
+               AS item (conversation_id, account_id, version, trace_id, worker, seconds, known_at, fits, number)
+         WHERE version = (
+               SELECT coalesce(max(originator_version), 0) FROM conversation_events
+                WHERE originator_id = conversation_id)
+           AND NOT EXISTS (
+               SELECT FROM conversation_events
+                WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
+    ), leased AS (
+        INSERT INTO run_leases AS held (trace_id, attempt, worker, expires_at)
+        SELECT trace_id, 1, worker, clock_timestamp() + make_interval(secs => seconds) FROM asked
+         WHERE seconds IS NOT NULL AND fits
+           AND abs(extract(epoch FROM statement_timestamp() - known_at::timestamptz)) <= clock_seconds
+           AND NOT EXISTS (
+               SELECT FROM waiting_line other
+                WHERE other.conversation_id = asked.conversation_id AND other.trace_id <> asked.trace_id
+                  AND other.expires_at > clock_timestamp())
+         ORDER BY trace_id
+        ON CONFLICT (trace_id) DO UPDATE
+           SET attempt = held.attempt + 1, worker = excluded.worker, expires_at = excluded.expires_at
+         WHERE held.expires_at <= clock_timestamp()
+           AND EXISTS (
+               SELECT FROM availability
+                WHERE since <= clock_timestamp() - make_interval(secs => steady_seconds)
+                  AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= break_seconds)
+        RETURNING trace_id,
+                  to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS leased_at
+    ), accepted AS (
+        SELECT asked.*, leased_at FROM asked LEFT JOIN leased USING (trace_id)
+         WHERE seconds IS NULL OR leased_at IS NOT NULL
+    ), stored AS (
+        INSERT INTO conversation_events
+               (originator_id, originator_version, topic, state, account_id, trace_id, at)
+        SELECT conversation_id, event.version, topic, state,
+               coalesce(accepted.account_id, (
+                   SELECT earlier.account_id FROM conversation_events earlier
+                    WHERE earlier.originator_id = conversation_id ORDER BY earlier.originator_version LIMIT 1)),
+               event.trace_id, event.at
+          FROM unnest(items, versions, topics, states, trace_ids, ats) WITH ORDINALITY
+               AS event (item, version, topic, state, trace_id, at, place)
+          JOIN accepted ON number = item
+         ORDER BY place
+    ), released AS (
+        DELETE FROM run_leases held USING accepted
+         WHERE seconds IS NULL AND held.trace_id = accepted.trace_id AND held.worker = accepted.worker
+    )
+    SELECT conversation_id, leased_at FROM accepted;
+END $$;
+REVOKE ALL ON FUNCTION append_events(
+    float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[], boolean[],
+    integer[], bigint[], text[], bytea[], text[], timestamptz[]
+) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION append_events(
+    float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[], boolean[],
+    integer[], bigint[], text[], bytea[], text[], timestamptz[]
+) TO agentchat_service;
