@@ -7,7 +7,6 @@ above that position too.
 
 import asyncio
 import contextlib
-import math
 import re
 from typing import Any
 
@@ -101,11 +100,8 @@ class Tail:
 
 
 async def _settled(connection: psycopg.AsyncConnection[Any]) -> float:
-    """Of release 0.9.0, whose appends take turns, every position that is seen is settled."""
-    try:
-        row = await (await connection.execute(_SETTLED)).fetchone()
-    except psycopg.errors.UndefinedFunction:
-        return math.inf
+    """Return a position at or below which no event is appended any more."""
+    row = await (await connection.execute(_SETTLED)).fetchone()
     return float(row[0]) if row else 0.0
 
 

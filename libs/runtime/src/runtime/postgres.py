@@ -29,7 +29,7 @@ Pool: TypeAlias = AsyncConnectionPool[Connection]
 OnConnect: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 APPLICATION_NAME = "agentchat"
-"""What sessions show that have no other name; those of release 0.9.0 show none."""
+"""The application name of sessions that have no other."""
 
 CONNECT_SECONDS = 3
 CALL_SECONDS = 3.0
