@@ -9,7 +9,7 @@ import pytest
 from tests.admin_cli.conftest import Cli
 from tests.terminal.terminal import Terminal
 
-_VERIFY = ("usage", "--verify")
+_RESEAL = ("secrets", "reseal", "--dry-run")
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ _VERIFY = ("usage", "--verify")
 def test_a_database_that_cannot_be_used_is_one_line(
     cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, message: str
 ) -> None:
-    done = cli(*_VERIFY, **{"AGENTCHAT_ADMIN_URL": "", "AGENTCHAT_RUN_DIR": str(tmp_path)} | environ)
+    done = cli(*_RESEAL, **{"AGENTCHAT_ADMIN_URL": "", "AGENTCHAT_RUN_DIR": str(tmp_path)} | environ)
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert "short" not in done.err
 
 
 def test_a_database_without_tables_is_reported(cli: Cli, database_url: str) -> None:
-    done = cli(*_VERIFY, AGENTCHAT_DATABASE_URL=database_url)
+    done = cli(*_RESEAL, AGENTCHAT_DATABASE_URL=database_url)
     assert done.code == 2
     assert "agentchat migrate" in done.err
 

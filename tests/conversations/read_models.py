@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
+from conversations.aggregate.run_usage import spent_of
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import BATCH, Follower
 from conversations.projections.projection import Projection
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import VerifiedReadModel, rebuild, verify
-from conversations.queries.month_usage import spent_of
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import Connection, Pool, connection

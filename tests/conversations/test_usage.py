@@ -1,6 +1,5 @@
-"""What runs cost: by account, agent, model and day, for a month, and counted again from the log."""
+"""What runs cost: by account, agent, model and day, and for a month."""
 
-import random
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -14,7 +13,7 @@ from conversations.aggregate.turn import fail
 from conversations.event_store.store import ConversationStore
 from conversations.projections import usage_table
 from conversations.projections.usage_table import UsageLine, lines_of
-from conversations.queries.month_usage import MonthSpent, month_of, projected, recount
+from conversations.queries.account_figures import account_figures
 from runtime.postgres import connection
 from tests.conversations.read_models import Storage
 
@@ -100,10 +99,9 @@ async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(st
     other = await told(storage.store, *run(3, "cancelled"))
     await storage.follow(ONLY, batch=6, steps=1)  # the first run, and half of the second
     await storage.erase(conversation)
-    assert (await month_of(storage.pool, ACCOUNT)).tokens == 18
     await storage.follow(ONLY)
     live = await storage.rows(USAGE)
-    assert (await month_of(storage.pool, ACCOUNT)).tokens == 18
+    assert (await account_figures(storage.pool, ACCOUNT)).month_tokens == 18
     async with connection(storage.pool) as conn:
         await conn.execute("DELETE FROM projection_positions")
     await storage.follow(ONLY)
@@ -111,37 +109,6 @@ async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(st
     await storage.erase(other)
     await storage.follow(ONLY)
     assert await storage.rows(USAGE) == live
-    assert (await recount(storage.log, ACCOUNT, MONTH)).tokens == 18
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_the_month_is_the_same_however_far_the_read_model_is_behind(
-    storage: Storage, seed: int
-) -> None:
-    chance = random.Random(seed)
-    expected: dict[str, int] = {}
-    for _ in range(12):
-        account = chance.choice([ACCOUNT, ACCOUNT, OTHER])
-        at = chance.choice([ago(0), ago(600), "2020-01-01T00:00:00.000000Z"])
-        story = [*run(chance.randrange(1, 100), chance.choice(["completed", "failed", "cancelled"]), at=at)]
-        conversation = await told(storage.store, *story, account=account)
-        if account == ACCOUNT and at[:7] == MONTH:
-            expected[story[0].trace_id] = conversation.runs[0].usage.total
-        if account == ACCOUNT and chance.random() < 0.3:
-            await storage.erase(conversation)
-        await storage.follow(ONLY, batch=chance.randrange(1, 6), steps=chance.randrange(3))
-        found = await month_of(storage.pool, ACCOUNT)
-        check(found, expected)
-    await storage.follow(ONLY)
-    check(await month_of(storage.pool, ACCOUNT), expected)
-    assert (await recount(storage.log, ACCOUNT, MONTH)).runs == expected
-    assert (await projected(storage.pool, ACCOUNT, MONTH)).runs == expected
-
-
-def check(found: MonthSpent, expected: dict[str, int]) -> None:
-    assert (found.month, found.tokens) == (MONTH, sum(expected.values()))
-    assert found.recent.items() <= expected.items()
-    assert found.counted_to < ago(100)
 
 
 async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
@@ -155,12 +122,5 @@ async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
     assert await storage.log.conversation(conversation.conversation_id) == await storage.store.load(
         conversation.conversation_id
     )
-    assert (await month_of(storage.pool, ACCOUNT)).tokens == 10 + 7
-
-
-async def test_a_recount_tells_how_far_it_is(storage: Storage) -> None:
-    await told(storage.store, *run(10))
-    told_of: list[tuple[int, int]] = []
-    await recount(storage.log, ACCOUNT, MONTH, on_progress=lambda done, of: told_of.append((done, of)))
-    assert told_of
-    assert told_of[-1][0] == told_of[-1][1] == await storage.log.head()
+    await storage.follow(ONLY)
+    assert (await account_figures(storage.pool, ACCOUNT)).month_tokens == 10 + 7

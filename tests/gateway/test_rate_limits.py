@@ -14,7 +14,10 @@ from redis.asyncio import Redis
 
 from contracts import ids, messages
 from contracts.values import Usage
+from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
+from conversations.projections import usage_table
+from conversations.projections.follower import Follower
 from directory.caller import Caller
 from gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
 from runtime.postgres import open_pool
@@ -87,7 +90,7 @@ def clients(gateways: Gateways, http: httpx.AsyncClient, account: Account) -> li
 
 
 async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
-    """A run of the account that ended just now, in the log alone."""
+    """A run of the account that ended just now."""
     request = messages.ChatRequested(
         trace_id=ids.new_id().replace("-", ""),
         attempt=1,
@@ -108,6 +111,10 @@ async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
     ]
     async with open_store(gateways.database_url) as store:
         await stored.write(store, request, *end)
+    async with open_pool(gateways.database_url) as pool:
+        follower = Follower(pool, Log(pool), [usage_table.PROJECTION])
+        while await follower.step():
+            pass
 
 
 def states(response: httpx.Response) -> dict[str, dict[str, int]]:
@@ -164,23 +171,15 @@ async def test_every_answer_behind_the_key_tells_the_limits(
         assert not {"ratelimit", "ratelimit-policy"} & bare.headers.keys()
 
 
-async def test_the_last_tokens_of_a_month_are_for_one_run_at_a_time(
-    gateways: Gateways, http: httpx.AsyncClient, worker: Worker
-) -> None:
+async def test_a_spent_month_is_refused_until_the_next(gateways: Gateways, http: httpx.AsyncClient) -> None:
     account = await account_on(gateways, "Wide")
-    client, other = clients(gateways, http, account)
-    await spend(gateways, account, TOKENS - 100)
-    await client.post(content=b"{}")
-    await gateways.running[0].line("month_counted", account_id=account.account_id)
-    asking = asyncio.create_task(client.chat("the last"))
-    turn = await worker.next("the last")
-    refused = await other.chat("one too many")
-    problem = check_problem(refused, 429, "quota_exceeded")
-    assert refused.headers["retry-after"] == "1"
-    assert "under way" in problem["detail"]
-    assert states(refused)["month"]["r"] == 100
-    await turn.answer()
-    assert (await asking).status_code == 200
+    client, _ = clients(gateways, http, account)
+    await spend(gateways, account, TOKENS)
+    refused = await client.chat("one too many")
+    check_problem(refused, 429, "quota_exceeded")
+    assert states(refused)["month"]["r"] == 0
+    assert states(refused)["month"]["t"] == int(refused.headers["retry-after"])
+    assert states(await client.chat("again"))["runs"]["r"] == RUNS - 1, "a refused request keeps no place"
 
 
 async def test_a_repeat_tells_every_number_and_takes_no_run(
@@ -188,8 +187,6 @@ async def test_a_repeat_tells_every_number_and_takes_no_run(
 ) -> None:
     account = await account_on(gateways, "Wide")
     client, other = clients(gateways, http, account)
-    await client.post(content=b"{}")
-    await gateways.running[0].line("month_counted", account_id=account.account_id)
     key = ids.new_id()
     asking = asyncio.create_task(client.post(content=b'{"message":"again"}', idempotency_key=key))
     turn = await worker.next("again")
@@ -327,7 +324,6 @@ async def test_a_frozen_redis_falls_back_to_local_limits_and_a_counter_tells(
     gateways.valkey.thaw()
     assert max(took) < BOUND
     check_problem(response, 429, "rate_limited")  # ten here, next to the one that Redis knows of
-    assert "month" not in states(response)
     await gateways.running[0].line("redis_away")
     await gateways.running[0].line("redis_back")
     port = gateways.health_ports[0]
@@ -335,4 +331,3 @@ async def test_a_frozen_redis_falls_back_to_local_limits_and_a_counter_tells(
     assert local["reason=timeout"] >= 1
     assert local["reason=open"] >= 8
     assert (await scrape(port, "agentchat_limits_refused_total"))["code=rate_limited"] >= 1
-    assert (await scrape(port, "agentchat_limits_month_uncounted_total"))["known=False"] >= 1

@@ -11,8 +11,9 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import storage_table
 from conversations.projections.follower import Follower
+from conversations.queries.account_figures import AccountFigures
 from directory.caller import Caller
-from gateway.access.storage import CACHED_SECONDS, StorageBounds
+from gateway.access.account_figures import CACHED_SECONDS, FigureCache
 from runtime.postgres import Pool, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
@@ -103,15 +104,17 @@ async def test_what_is_stored_is_read_again_after_a_moment_and_without_a_bound_n
         await put_plan(pool, SMALL)
         account = await make_account(pool, SMALL.name)
         caller = Caller(account_id=account.account_id, plan=SMALL, key_id=account.key_id, now="")
-        bounds = StorageBounds(pool, lambda: now)
-        stack.push_async_callback(bounds.aclose)
-        assert await bounds.left(caller) == BOUND
+        cache = FigureCache(pool, lambda: now)
+        stack.push_async_callback(cache.aclose)
+        assert await cache.of(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
         await stored_for(store, pool, account, "x" * BOUND)
-        assert await bounds.left(caller) == BOUND
+        assert await cache.of(caller) == AccountFigures(month_tokens=0, stored_bytes=0)
         now += CACHED_SECONDS
-        assert await bounds.left(caller) == BOUND, "nobody waits for what is read again"
-        await asyncio.wait_for(bounds.read(account.account_id), 10)
-        assert await bounds.left(caller) == 0
+        assert (await cache.of(caller)) == AccountFigures(month_tokens=0, stored_bytes=0), "nobody waits"
+        await asyncio.wait_for(cache.read(account.account_id), 10)
+        figures = await cache.of(caller)
+        assert figures is not None
+        assert figures.stored_bytes >= BOUND
     now += CACHED_SECONDS
-    assert await bounds.left(caller) == 0, "Postgres is away: what was read last"
-    assert await StorageBounds(pool).left(caller) is None, "nothing is known, and nothing refused"
+    assert await cache.of(caller) == figures, "Postgres is away: what was read last"
+    assert await FigureCache(pool).of(caller) is None, "nothing is known, and nothing refused"

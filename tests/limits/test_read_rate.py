@@ -24,7 +24,7 @@ async def read(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[
 
 @pytest.mark.parametrize(("rate", "at_once"), [(1, 60), (60, 60), (600, 600)])
 async def test_the_read_rate_limit_tells_the_next_when_to_retry(read: Read, rate: int, at_once: int) -> None:
-    account, quota = new(), Quota(requests_per_minute=rate, concurrent_runs=1, tokens_per_month=1)
+    account, quota = new(), Quota(requests_per_minute=rate, concurrent_runs=1)
     waits = await asyncio.gather(*(read(account, quota) for _ in range(at_once)))
     assert waits == [None] * at_once
     more = await asyncio.gather(*(read(account, quota) for _ in range(at_once)))

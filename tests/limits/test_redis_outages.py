@@ -10,8 +10,8 @@ import uvloop
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 
-from limits import Limiter, Quota, RedisUnavailable
-from tests.limits.given import at, new, zero
+from limits import Limiter, Quota
+from tests.limits.given import new
 
 BOUND = 15.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
 
@@ -76,10 +76,6 @@ async def test_a_killed_redis_is_decided_without_and_asked_again_when_it_is_back
     assert (seconds < BOUND) is True
     assert allowed is True
     assert not await limiter.hold([(new(), new())])
-    with pytest.raises(RedisUnavailable):
-        await limiter.recount_month(new(), zero)
-    with pytest.raises(RedisUnavailable):
-        await limiter.kept_month(new())
     await valkey.start()
     await limiter.until_redis_decides(30)
 
@@ -92,22 +88,18 @@ async def test_an_emptied_redis_is_told_the_scripts_again(valkey: Any, limiter: 
     assert limiter.reasons == []
 
 
-async def test_what_ended_meanwhile_is_released_and_settled_once_redis_is_back(
-    valkey: Any, limiter: Watched
-) -> None:
-    account, quota, trace = new(), Quota(concurrent_runs=1, tokens_per_month=10), new()
+async def test_what_ended_meanwhile_is_released_once_redis_is_back(valkey: Any, limiter: Watched) -> None:
+    account, quota, trace = new(), Quota(concurrent_runs=1), new()
     await limiter.admit(account, quota, trace)
-    assert await limiter.recount_month(account, zero)
     valkey.freeze()
     began = time.monotonic()
-    await limiter.settle(account, trace, 10, at())
-    await limiter.settle(account, trace, 10, at())
+    await limiter.release(account, trace, ended=True)
+    await limiter.release(account, trace, ended=True)
     assert time.monotonic() - began < BOUND
     valkey.thaw()
     await limiter.until_redis_decides(30)
     async with Redis.from_url(valkey.url, decode_responses=True) as client:
         assert await client.zcard(f"limits:{{{account}}}:slots") == 0
-        assert await client.hget(f"limits:{{{account}}}:month", "tokens") == "10"
 
 
 async def test_the_end_of_a_run_frees_the_slot_that_was_taken_here(valkey: Any, limiter: Watched) -> None:

@@ -1,17 +1,14 @@
-"""What only Redis keeps: leases of slots, settled tokens and the month."""
+"""Leases of slots, which only Redis keeps."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from limits import Limiter, Quota, lua_scripts
-from tests.limits.given import Counted, at, new, set_month
+from limits import Limiter, Quota
+from tests.limits.given import new
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ async def test_holding_never_shortens_a_lease(limiter: Limiter, redis: "Redis") 
     assert await redis.zscore(f"limits:{{{account}}}:slots", trace) == before
 
 
-async def test_a_slot_that_redis_lost_is_taken_again_unless_it_was_settled(
+async def test_a_slot_that_redis_lost_is_taken_again_unless_its_run_has_ended(
     limiter: Limiter, redis: "Redis"
 ) -> None:
     account, quota, lost, settled = new(), Quota(concurrent_runs=1), new(), new()
@@ -62,53 +59,11 @@ async def test_a_slot_that_redis_lost_is_taken_again_unless_it_was_settled(
     await redis.delete(f"limits:{{{account}}}:slots")
     await limiter.hold([(account, lost)])
     assert not (await limiter.admit(account, quota, new())).allowed
-    await limiter.settle(account, lost, 0, at())
+    await limiter.release(account, lost, ended=True)
     await limiter.admit(account, quota, settled)
-    await limiter.settle(account, settled, 5, at())
+    await limiter.release(account, settled, ended=True)
     await limiter.hold([(account, settled), (account, lost)])
     assert (await limiter.admit(account, quota, new())).allowed
-
-
-async def test_tokens_are_settled_once_a_run_and_end_the_month(limiter: Limiter) -> None:
-    account, quota, trace = new(), Quota(tokens_per_month=100), new()
-    await set_month(limiter, account, 30)
-    await limiter.admit(account, quota, trace)
-    await asyncio.gather(*(limiter.settle(account, trace, 69, at()) for _ in range(20)))
-    assert (await limiter.admit(account, quota, new())).tokens_remaining == 1
-    await limiter.settle(account, new(), 1, at())
-    refused = await limiter.admit(account, quota, new())
-    assert refused.allowed is False
-    assert refused.code == "quota_exceeded"
-    assert refused.retry_after_s is not None
-    assert 1 <= refused.retry_after_s <= 31 * 86400
-
-
-async def test_a_new_month_begins_at_no_tokens(limiter: Limiter, redis: "Redis") -> None:
-    account, quota = new(), Quota(tokens_per_month=100)
-    await set_month(limiter, account, 100)
-    assert (await limiter.admit(account, quota, new())).code == "quota_exceeded"
-    await redis.hincrby(f"limits:{{{account}}}:month", "month", -1)
-    decision = await limiter.admit(account, quota, new())
-    assert decision.allowed is True
-    assert decision.month_known is True
-
-
-@given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 12, 31), timezones=st.just(UTC)))
-@settings(max_examples=100)
-async def test_months_are_those_of_the_calendar(redis_url: str, moment: datetime) -> None:
-    seconds = int(moment.timestamp())
-    script = (
-        lua_scripts._CLOCK
-        + lua_scripts._MONTH
-        + "local m, r = month_and_rest(tonumber(ARGV[1])) return {m, r}"
-    )
-    async with Redis.from_url(redis_url) as client:
-        month, rest = await client.eval(script, 0, str(seconds))
-        following, _ = await client.eval(script, 0, str(seconds + rest))
-    year, number = divmod(moment.year * 12 + moment.month, 12)
-    first_of_next = datetime(year + (number == 0 and 0), number + 1, 1, tzinfo=UTC)
-    assert seconds + rest == int(first_of_next.timestamp())
-    assert following != month
 
 
 async def test_a_clock_set_back_does_not_shut_an_account_out(limiter: Limiter, redis: "Redis") -> None:
@@ -123,16 +78,7 @@ async def test_nothing_is_kept_for_ever(limiter: Limiter, redis: "Redis") -> Non
     account, trace = new(), new()
     await limiter.admit(account, Quota(requests_per_minute=60), trace)
     await limiter.hold([(account, trace)])
-    await set_month(limiter, account, 1)
-
-    async def count() -> Counted:
-        await limiter.settle(account, new(), 1, at())
-        keys = [key async for key in redis.scan_iter(f"limits:{{{account}}}:*")]
-        assert len(keys) == 5
-        assert all([await redis.pttl(key) > 0 for key in keys])
-        return Counted(tokens=1)
-
-    assert await limiter.recount_month(account, count)
+    await limiter.release(account, new(), ended=True)
     keys = [key async for key in redis.scan_iter(f"limits:{{{account}}}:*")]
     assert all([await redis.pttl(key) > 0 for key in keys])
 

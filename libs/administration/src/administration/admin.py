@@ -18,7 +18,7 @@ from runtime import postgres
 from runtime.postgres import Connection, DatabaseUnavailable, Pool
 
 if TYPE_CHECKING:  # who works without Redis does not load its client: 6 MiB, and half a second of a start
-    from limits import Limiter
+    pass
 
 _SECONDS = 10.0
 _UNOPENED = "the agent's secrets were sealed under another secret key; give its headers again"
@@ -47,7 +47,6 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     sealer: Sealer
     actor: str
     bus: Bus | None = None
-    limiter: "Limiter | None" = None
     embedder: Embedder | None = None
     model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
     tool_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))

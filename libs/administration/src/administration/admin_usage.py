@@ -1,27 +1,19 @@
-"""What accounts have spent in a month, and whether log, read model and Redis agree on it."""
+"""What accounts have spent in a month, and have stored."""
 
 import re
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from administration import admin_accounts, admin_plans
 from administration.admin import Admin, outcomes
 from administration.parameters import Month
-from contracts.admin_errors import Invalid, NotFound, Unavailable
-from conversations.event_store.log import Log
+from contracts.admin_errors import Invalid, NotFound
 from conversations.projections.storage_table import NOTHING, AccountStorage, stored_by_account, stored_of
 from conversations.projections.usage_table import UsageLine, lines_of
 from conversations.queries import month_usage
-from conversations.queries.month_usage import MonthSpent, RunTokens
 from directory.plans import Plan
 
-if TYPE_CHECKING:
-    from limits import KeptMonth
-
-MAX_DIFFERENCES = 20
-_TRIES = 3  # a gateway may begin a count of its own, once: then it has the month, and does not again
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
@@ -44,37 +36,6 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     stored_events: int = 0
     stored_bytes: int = 0
     storage_limit: int | None = None
-
-
-class TokenDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """A run whose tokens the log and the read model do not have alike; None where one has no such run."""
-
-    trace_id: str
-    logged: int | None
-    projected: int | None
-
-
-class VerifiedUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """A month's tokens, counted three times: from the log, in the read model, and in Redis.
-
-    `cached` is None where Redis does not know them: it keeps the current month alone, of accounts that have
-    asked since it started. The first 20 `differences` are of the read model. `repaired`: Redis was corrected.
-    A run that ends meanwhile may be in one of the numbers and not in another.
-    """
-
-    account_id: str
-    month: str
-    runs: int
-    logged: int
-    projected: int
-    cached: int | None
-    differences: tuple[TokenDifference, ...]
-    repaired: bool
-
-    @property
-    def ok(self) -> bool:
-        """Whether all who know agree."""
-        return not self.differences and self.cached in (None, self.logged)
 
 
 async def of_month(admin: Admin, account_id: str, month: Month | None = None) -> MonthUsage:
@@ -108,87 +69,6 @@ async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthU
         for each in spent.keys() | stored.keys()
     ]
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
-
-
-async def verify(
-    admin: Admin,
-    account_id: str,
-    month: str | None = None,
-    *,
-    repair: bool = False,
-    on_progress: month_usage.Progress | None = None,
-) -> VerifiedUsage:
-    """Count a month from the whole log, and compare; reads all of the log, however long that takes.
-
-    `repair` corrects Redis: only the current month is kept there. Raises NotFound, Invalid, Unavailable.
-    """
-    account = await admin_accounts.get(admin, account_id)
-    with outcomes():
-        now = await month_usage.this_month(admin.pool)
-        month = _checked(month) or now
-        if repair and month != now:
-            raise Invalid("month", f"only the current one, {now}, is kept in Redis")
-        logged = await _recount(admin, account.id, month, repair, on_progress)
-        cached = await _cached(admin, account.id, month)
-        projected = await month_usage.projected(admin.pool, account.id, month)
-    differing = [
-        TokenDifference(
-            trace_id=trace_id, logged=logged.runs.get(trace_id), projected=projected.runs.get(trace_id)
-        )
-        for trace_id in sorted(logged.runs.keys() | projected.runs.keys())
-        if logged.runs.get(trace_id) != projected.runs.get(trace_id)
-    ]
-    return VerifiedUsage(
-        account_id=account.id,
-        month=month,
-        runs=len(logged.runs),
-        logged=logged.tokens,
-        projected=projected.tokens,
-        cached=cached.tokens if cached is not None and cached.known else None,
-        differences=tuple(differing[:MAX_DIFFERENCES]),
-        repaired=repair,
-    )
-
-
-async def _recount(
-    admin: Admin, account_id: str, month: str, repair: bool, on_progress: month_usage.Progress | None
-) -> RunTokens:
-    """The month from the log; if Redis is to be corrected, while it notes what is settled meanwhile."""
-    found: list[RunTokens] = []
-
-    async def count() -> MonthSpent:
-        counted_to = await month_usage.settled_time(admin.pool)
-        log = Log(admin.pool)
-        found.append(await month_usage.recount(log, account_id, month, on_progress=on_progress))
-        return found[-1].counted_to(counted_to)
-
-    if not repair:
-        await count()
-        return found[-1]
-    if admin.limiter is None:
-        raise Unavailable("this needs Redis, and none was given")
-    from limits import RedisUnavailable  # see Admin.limiter
-
-    try:
-        for _ in range(_TRIES):
-            if await admin.limiter.recount_month(account_id, count):
-                return found[-1]
-    except RedisUnavailable as error:
-        raise Unavailable(f"Redis does not answer: {error}") from error
-    raise Unavailable("others counted this month meanwhile")
-
-
-async def _cached(admin: Admin, account_id: str, month: str) -> "KeptMonth | None":
-    """What Redis has of that month; None where it has another one, or does not answer."""
-    if admin.limiter is None:
-        return None
-    from limits import RedisUnavailable  # see Admin.limiter
-
-    try:
-        kept = await admin.limiter.kept_month(account_id)
-    except RedisUnavailable:
-        return None
-    return kept if kept is not None and kept.month == month else None
 
 
 async def _plan(admin: Admin, account_id: str) -> Plan | None:

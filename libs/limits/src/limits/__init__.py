@@ -1,20 +1,11 @@
-"""What a plan allows: requests a minute, runs at once, tokens a month.
+"""What a plan allows at a time: requests a minute, and runs at once.
 
 `Limiter` decides in one round trip to Redis, by Redis's clock; while Redis is away it decides by itself, in
-this process. Redis is only a cache here: the month's truth is the log's usage, and slots are leases.
+this process. Nothing in Redis is needed for longer than a slot's lease: what an account has spent this month
+is in the read models.
 """
 
 from limits.limiter import Limiter
-from limits.quota import Admission, CountedMonth, KeptMonth, PlanLimits, Quota, RefusalCode
-from limits.redis_client import RedisUnavailable
+from limits.quota import Admission, PlanLimits, Quota
 
-__all__ = [
-    "Admission",
-    "CountedMonth",
-    "KeptMonth",
-    "Limiter",
-    "PlanLimits",
-    "Quota",
-    "RedisUnavailable",
-    "RefusalCode",
-]
+__all__ = ["Admission", "Limiter", "PlanLimits", "Quota"]

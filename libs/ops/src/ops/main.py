@@ -57,9 +57,9 @@ def admin_options(
     """Administer a system: `admin METHOD PATH KEY=VALUE…` for any operation, and commands for every day.
 
     Calls the admin API of the running stack, or of the gateway at --url with the token in
-    AGENTCHAT_ADMIN_TOKEN. Every change leaves an audit row. `knowledge embed`, `secrets reseal` and
-    `usage --verify` work on the database itself: the running stack's, or AGENTCHAT_DATABASE_URL with
-    AGENTCHAT_SECRET_KEY and AGENTCHAT_REDIS_URL as the services have them.
+    AGENTCHAT_ADMIN_TOKEN. Every change leaves an audit row. `knowledge embed` and `secrets reseal` work
+    on the database itself: the running stack's, or AGENTCHAT_DATABASE_URL with AGENTCHAT_SECRET_KEY as the
+    services have it.
     """
     if url:
         os.environ["AGENTCHAT_ADMIN_URL"] = url

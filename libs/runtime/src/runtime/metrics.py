@@ -105,11 +105,6 @@ DECIDED_LOCALLY = Counter(
     "Admissions without Redis, by reason: timeout, error, or open (known to be away, not asked).",
     ["reason"],
 )
-UNCOUNTED_MONTHS = Counter(
-    "agentchat_limits_month_uncounted_total",
-    "Admissions whose month is not known, or (known) was counted too long ago and is counted again.",
-    ["known"],
-)
 REFUSED_KEYS = Counter(
     "agentchat_keys_refused_total",
     "Refused API keys, by reason: wrong, again (wrong a moment ago), address (it has tried too many).",

@@ -13,8 +13,7 @@ from directory.caller import Callers, LastUsed
 from gateway import app
 from gateway.access.access_services import AccessServices
 from gateway.access.account_bounds import AccountBounds
-from gateway.access.month_counts import MonthCounts
-from gateway.access.storage import StorageBounds
+from gateway.access.account_figures import FigureCache
 from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.admin.admin_services import opened
 from gateway.http.peers import networks_of
@@ -38,20 +37,17 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             enter(Bus.connect(settings.nats_url, name=name, on_lost=stop.set)),
             enter(postgres.open_pool(settings.database_url, max_size=POSTGRES_CONNECTIONS)),
         )
-        months = MonthCounts(pool)
         limiter = Limiter(
             settings.redis_url,
             instance=name,
             on_fallback=lambda reason: metrics.DECIDED_LOCALLY.labels(reason=reason).inc(),
-            on_month=lambda account_id, known: months.request(limiter, account_id, known),
         )
         stack.push_async_callback(limiter.aclose)
-        stack.push_async_callback(months.aclose)
         callers = await enter(contextlib.aclosing(Callers(pool, await enter(LastUsed(pool)))))
         agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
         claims = await enter(contextlib.aclosing(Claims(pool)))
         key_checks = await enter(contextlib.aclosing(KeyChecks(pool)))
-        storage = await enter(contextlib.aclosing(StorageBounds(pool)))
+        figures = await enter(contextlib.aclosing(FigureCache(pool)))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
         metrics.OPEN_STREAMS.set_function(lambda: len(runs))
@@ -64,7 +60,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             key_checks=key_checks,
             trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
-            storage=storage,
+            figures=figures,
             account_bounds=AccountBounds(),
             stream_form=settings.stream_form,
             stop=stop,
@@ -81,7 +77,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             webhooks=_webhooks_of(settings),
             demo=_demo_of(settings),
         )
-        admin = await enter(opened(settings, bus, limiter))
+        admin = await enter(opened(settings, bus))
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
         await web.serve(

@@ -1,20 +1,15 @@
 """`agentchat admin usage`, `secrets reseal` and `knowledge embed`, which work on the database itself."""
 
-import contextlib
 import sys
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
-from rich.progress import Progress, TaskID
 
 from administration import Admin, admin_knowledge
-from administration import admin_usage as library
-from administration.admin_usage import VerifiedUsage
 from administration.reseal import Resealed
 from administration.reseal import reseal as seal_again
-from contracts.admin_errors import NotFound
 from knowledge.embedding import vectors
 from ops import printing
 from ops.admin.api import find_api
@@ -27,24 +22,9 @@ from ops.printing import progress
 def usage(
     account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="One, with its lines.")] = None,
     month: Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")] = None,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Count again from the log and compare. Exit code 1 if it differs."),
-    ] = False,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="With --verify: correct the limiter's count of this month.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tokens and runs of a month, and the storage used: of every account, or of one in detail.
-
-    --verify works on the database itself.
-    """
-    if repair and not verify:
-        raise SetupError("--repair needs --verify")
-    if verify:
-        _show_verified(run(lambda admin: _verify(admin, account, month, repair=repair)), as_json=as_json)
-        return
+    """Show the tokens and runs of a month, and the storage used: of every account, or of one in detail."""
     path = "/usage" if account is None else f"/accounts/{account}/usage"
     found = find_api().call("GET", path, query={"month": month})
     if as_json:
@@ -54,43 +34,6 @@ def usage(
     else:
         printing.rows(found.pop("lines"))
         printing.record(found)
-
-
-def _show_verified(found: list[VerifiedUsage], *, as_json: bool) -> None:
-    rows: list[dict[str, Any]] = [msgspec.to_builtins(one) | {"ok": one.ok} for one in found]
-    if as_json:
-        printing.as_json(rows)
-    else:
-        printing.rows(rows)
-    for difference in (each for one in found for each in one.differences):
-        printing.note(
-            f"run {difference.trace_id}: {printing.cell(difference.logged)} tokens in the log, "
-            f"{printing.cell(difference.projected)} in the read model"
-        )
-    if not all(one.ok for one in found):
-        sys.exit(1)
-
-
-async def _verify(
-    admin: Admin, account: str | None, month: str | None, *, repair: bool
-) -> list[VerifiedUsage]:
-    """Count one account, or each that has spent something; one that was deleted meanwhile is left out."""
-    spent = [] if account else await library.all_accounts(admin, month)
-    found: list[VerifiedUsage] = []
-    with progress("reading the log") as bar:
-        for account_id in [account] if account else [each.account_id for each in spent]:
-            task = bar.add_task(account_id, total=None)
-            with contextlib.nullcontext() if account else contextlib.suppress(NotFound):
-                advance = partial(_advance, bar, task)
-                found.append(
-                    await library.verify(admin, account_id, month, repair=repair, on_progress=advance)
-                )
-            bar.remove_task(task)
-    return found
-
-
-def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
-    bar.update(task, completed=done, total=total)
 
 
 def reseal(

@@ -18,7 +18,6 @@ from directory.secrets import sealer_of
 from knowledge.embedding.configured import embedder_of
 from knowledge.embedding.vectors import usable
 from knowledge.settings import EmbedderSettings
-from limits import Limiter
 from ops import environment
 from ops.admin.api import ADMIN_URL, actor
 from ops.connections import DATABASE_URL, connected, failures_in_one_line, reached
@@ -149,19 +148,15 @@ async def _run(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bu
     async with contextlib.AsyncExitStack() as open_:
         pool = await open_.enter_async_context(open_pool(found.database_url))
         embedder = await open_.enter_async_context(embedder_of(load(EmbedderSettings)))
-        opened_bus = limiter = None
+        opened_bus = None
         if bus != "no" and nats_url is not None:
             opened_bus = await open_.enter_async_context(connected(nats_url, "agentchat admin"))
-        if found.redis_url is not None:  # without Redis its counts are not compared
-            limiter = Limiter(found.redis_url, instance="admin", timeout=_REDIS_SECONDS)
-            await open_.enter_async_context(contextlib.aclosing(limiter))
         return await work(
             Admin(
                 pool=pool,
                 sealer=sealer,
                 actor=actor(),
                 bus=opened_bus,
-                limiter=limiter,
                 embedder=await usable(pool, embedder),
             )
         )

@@ -8,7 +8,7 @@ import msgspec
 from directory.agent_names import AgentNames
 from directory.caller import Callers
 from gateway.access.account_bounds import AccountBounds
-from gateway.access.storage import StorageBounds
+from gateway.access.account_figures import FigureCache
 from gateway.access.wrong_keys import KeyChecks, WrongKeys
 from gateway.http.peers import Network
 from gateway.http.request_context import Connection
@@ -28,7 +28,7 @@ class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
     key_checks: KeyChecks
     trusted_proxies: tuple[Network, ...]
     limiter: Limiter
-    storage: StorageBounds
+    figures: FigureCache
     account_bounds: AccountBounds
     stream_form: Literal[1, 2]
     stop: asyncio.Event

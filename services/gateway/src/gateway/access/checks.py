@@ -15,9 +15,10 @@ from litestar.handlers.base import BaseRouteHandler
 from contracts.ids import is_uuid
 from directory.caller import Caller
 from gateway.access.access_services import access_of
+from gateway.access.account_figures import check_storage
 from gateway.access.idempotency_header import IdempotencyKey, read_idempotency_key
 from gateway.access.keys import api_key, authenticate, bearer_or_api_key, openai_key
-from gateway.access.plan_limits import Slot, check_read_rate, check_write_bounds, take_slot
+from gateway.access.plan_limits import Slot, check_read_rate, check_write_rate, take_slot
 from gateway.http.refusals import Refusal, invalid
 from gateway.http.request_context import Connection, context_of
 
@@ -111,7 +112,8 @@ async def may_write(connection: Connection, handler: BaseRouteHandler) -> None:
     """
     request = await _may_ask(connection, api_key(connection.headers))
     access = access_of(request)
-    await check_write_bounds(access.limiter, access.storage, request.auth)
+    await check_write_rate(access.limiter, request.auth)
+    check_storage(request.auth, await access.figures.of(request.auth))
     await _take_read(request)
     request.state.idempotency_key = await read_idempotency_key(request.headers, access.pool, request.auth)
     request.state.idempotency_key.check()
@@ -186,7 +188,7 @@ async def _take_slot(request: Request[Any, Caller, Any]) -> tuple[IdempotencyKey
     """Take a token of the plan's rate and, unless the request repeats another, a place for a run."""
     access, context = access_of(request), context_of(request)
     key = await read_idempotency_key(request.headers, access.pool, request.auth)
-    return key, await take_slot(context, access.limiter, access.storage, request.auth, repeats=key.repeats)
+    return key, await take_slot(context, access.limiter, access.figures, request.auth, repeats=key.repeats)
 
 
 async def _take_read(request: Request[Any, Caller, Any]) -> None:

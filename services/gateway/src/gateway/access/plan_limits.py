@@ -7,15 +7,18 @@ policy for each number that the plan has: "minute", "runs" (at once), "month" (t
 from msgspec.structs import replace
 
 from contracts.timings import ADMIT_LEASE_SECONDS
+from conversations.queries.account_figures import AccountFigures
 from directory.caller import Caller
-from directory.plans import Plan
-from gateway.access.storage import StorageBounds, refuse_full
+from gateway.access.account_figures import (
+    FigureCache,
+    check_month,
+    check_storage,
+    seconds_to_next_month,
+)
 from gateway.http.refusals import Refusal
 from gateway.http.request_context import RequestContext
-from limits import Admission, Limiter, RefusalCode
+from limits import Admission, Limiter
 from runtime import metrics
-
-_RESERVED = "The runs under way may use up what is left of the month's tokens: wait until one has ended."
 
 
 class Slot:
@@ -34,13 +37,12 @@ class Slot:
         if self._trace_id != trace_id:
             await self.give_back()
             plan = replace(self._caller.plan, requests_per_minute=None)
-            account_id = self._caller.account_id
-            _check(await self._limiter.admit(account_id, plan, trace_id))
+            _check(await self._limiter.admit(self._caller.account_id, plan, trace_id))
             self._trace_id = trace_id
 
     async def take_write(self) -> None:
         """Take a token of the account's writes: the request forks a conversation. Raises Refusal: 429."""
-        await _write(self._limiter, self._caller)
+        await check_write_rate(self._limiter, self._caller)
 
     def hand_over(self) -> None:
         self._trace_id = None
@@ -52,12 +54,7 @@ class Slot:
 
 
 async def take_slot(
-    context: RequestContext,
-    limiter: Limiter,
-    storage: StorageBounds,
-    caller: Caller,
-    *,
-    repeats: bool = False,
+    context: RequestContext, limiter: Limiter, figures: FigureCache, caller: Caller, *, repeats: bool = False
 ) -> Slot:
     """Take a token of the rate and a place for a run, until the request has been answered or hands it over.
 
@@ -65,52 +62,44 @@ async def take_slot(
     lease, within a minute. Raises Refusal: 429 with Retry-After, 403 where the account may store no more.
     """
     plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_SECONDS
-    left = await storage.left(caller)
+    found = await figures.of(caller)
     admission = await limiter.admit(caller.account_id, plan, context.trace_id, slot_ttl_s=lease)
-    context.headers += _headers(plan, admission, left)
-    _check(admission)
-    slot = Slot(limiter, caller, None if repeats else context.trace_id)
+    slot = Slot(limiter, caller, context.trace_id if admission.allowed and not repeats else None)
     context.held.push_async_callback(slot.give_back)
+    context.headers += _headers(caller, admission, found)
+    _check(admission)
     if not repeats:
-        refuse_full(caller, left)
+        check_month(caller, found)
+        check_storage(caller, found)
     return slot
 
 
 async def check_read_rate(limiter: Limiter, caller: Caller) -> None:
     """Take a token of the account's rate of requests next to the chat endpoints. Raises Refusal: 429."""
-    wait = await limiter.admit_read(caller.account_id, caller.plan)
-    if wait is not None:
-        raise _refused("rate_limited", wait)
+    _check_wait(await limiter.admit_read(caller.account_id, caller.plan))
 
 
-async def check_write_bounds(limiter: Limiter, storage: StorageBounds, caller: Caller) -> None:
-    """Take a token of the account's writes, and check that it may store more. Raises Refusal: 429, 403."""
-    await _write(limiter, caller)
-    await storage.check(caller)
-
-
-async def _write(limiter: Limiter, caller: Caller) -> None:
-    wait = await limiter.admit_write(caller.account_id, caller.plan)
-    if wait is not None:
-        raise _refused("rate_limited", wait)
+async def check_write_rate(limiter: Limiter, caller: Caller) -> None:
+    """Take a token of the account's writes. Raises Refusal: 429."""
+    _check_wait(await limiter.admit_write(caller.account_id, caller.plan))
 
 
 def _check(admission: Admission) -> None:
     if not admission.allowed:
-        code = admission.code or "rate_limited"
-        detail = _RESERVED if code == "quota_exceeded" and admission.tokens_remaining != 0 else None
-        raise _refused(code, admission.retry_after_s, detail)
+        _check_wait(admission.retry_after_s or 1)
 
 
-def _refused(code: RefusalCode, retry_after: int | None, detail: str | None = None) -> Refusal:
-    metrics.REFUSED_REQUESTS.labels(code=code).inc()
-    return Refusal(code, detail, retry_after=retry_after)
+def _check_wait(seconds: int | None) -> None:
+    if seconds is not None:
+        metrics.REFUSED_REQUESTS.labels(code="rate_limited").inc()
+        raise Refusal("rate_limited", retry_after=seconds)
 
 
-def _headers(plan: Plan, admission: Admission, storage_left: int | None) -> list[tuple[bytes, bytes]]:
-    """A number that the plan does not have is left out; "month" and "storage" have no state while
-    nobody knows it.
-    """
+def _headers(
+    caller: Caller, admission: Admission, figures: AccountFigures | None
+) -> list[tuple[bytes, bytes]]:
+    """Report the plan's numbers; "month" and "storage" have no state while nobody knows it."""
+    plan = caller.plan
     policies: list[str] = []
     states: list[str] = []
     if plan.requests_per_minute is not None:
@@ -121,11 +110,12 @@ def _headers(plan: Plan, admission: Admission, storage_left: int | None) -> list
         states.append(f'"runs";r={admission.runs_remaining}')
     if plan.tokens_per_month is not None:
         policies.append(f'"month";q={plan.tokens_per_month};qu="tokens"')
-        if admission.tokens_remaining is not None:
-            states.append(f'"month";r={admission.tokens_remaining};t={admission.month_reset_s}')
+        if figures is not None:
+            left = max(0, plan.tokens_per_month - figures.month_tokens)
+            states.append(f'"month";r={left};t={seconds_to_next_month(caller)}')
     if plan.storage_bytes is not None:
         policies.append(f'"storage";q={plan.storage_bytes};qu="bytes"')
-        if storage_left is not None:
-            states.append(f'"storage";r={storage_left}')
+        if figures is not None:
+            states.append(f'"storage";r={max(0, plan.storage_bytes - figures.stored_bytes)}')
     lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
     return [(name, ", ".join(items).encode()) for name, items in lines if items]

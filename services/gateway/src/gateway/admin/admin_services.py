@@ -9,7 +9,6 @@ from administration import Admin
 from bus import Bus
 from gateway.settings import Settings
 from knowledge.embedding.configured import embedder_of
-from limits import Limiter
 from runtime import postgres
 
 ACTOR = "admin-api"
@@ -28,7 +27,7 @@ class AdminAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, bus: Bus, limiter: Limiter) -> AsyncIterator[AdminAccess | None]:
+async def opened(settings: Settings, bus: Bus) -> AsyncIterator[AdminAccess | None]:
     """The admin API, on connections of its own: administration takes none from the chats. None where it is
     off.
 
@@ -47,7 +46,6 @@ async def opened(settings: Settings, bus: Bus, limiter: Limiter) -> AsyncIterato
             sealer=sealer,
             actor=ACTOR,
             bus=bus,
-            limiter=limiter,
             embedder=embedder,
             model_hosts=settings.model_hosts(),
             tool_hosts=settings.tool_hosts(),

@@ -37,24 +37,24 @@ async def take_slot(parts: Parts, taken: Taken, *, waited: bool) -> NoSlot | Non
     return await _admitted(parts, taken)
 
 
-async def _admitted(parts: Parts, taken: Taken, **unlimited: None) -> NoSlot | None:
+async def _admitted(parts: Parts, taken: Taken) -> NoSlot | None:
     request = taken.request
     plan = await plan_of(parts.pool, request.account_id)
     if plan is None:  # the account was deleted: what it may do is decided elsewhere
         return None
-    plan = replace(plan, requests_per_minute=None, **unlimited)
+    plan = replace(plan, requests_per_minute=None)
     admission = await parts.limiter.admit(request.account_id, plan, request.trace_id)
     if admission.allowed:
         return None
-    return NoSlot(admission.code or "rate_limited", admission.retry_after_s or 0)
+    return NoSlot("rate_limited", admission.retry_after_s or 0)
 
 
 async def take_slot_again(parts: Parts, taken: Taken) -> None:
-    """Have a slot for a run that goes on; the month's tokens were asked about when it began.
+    """Take a slot for a run that continues.
 
     Raises NoSlotYet, DatabaseUnavailable.
     """
-    if await _admitted(parts, taken, tokens_per_month=None) is not None:
+    if await _admitted(parts, taken) is not None:
         raise NoSlotYet(taken.trace_id)
 
 

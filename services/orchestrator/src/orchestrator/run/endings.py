@@ -85,9 +85,9 @@ async def publish_end(parts: Parts, account_id: str, run: Run) -> None:
 
 
 async def settle(parts: Parts, account_id: str, run: Run) -> None:
-    """Give back the slot of a run that has ended in the log, and count its tokens: any number of times."""
+    """Free the slot of a run that has ended in the log: any number of times."""
     assert run.ended_at is not None, "it has ended"
-    await parts.limiter.settle(account_id, run.trace_id, run.usage.total, run.ended_at)
+    await parts.limiter.release(account_id, run.trace_id, ended=True)
 
 
 async def _let_go(parts: Parts, stage: Taken, freed: Coroutine[None, None, None]) -> None:
