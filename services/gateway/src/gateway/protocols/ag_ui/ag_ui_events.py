@@ -8,9 +8,8 @@ from typing import Any
 
 from contracts import errors, ids, updates
 from contracts import wire as json
-from contracts.values import Elicitation
+from contracts.values import ApprovalNeeded, Elicitation
 from gateway.http.refusals import Refusal, RequestIds, WordedRefusal
-from gateway.protocols.ag_ui import wire
 
 ANSWER: dict[str, Any] = {
     "type": "object",
@@ -55,99 +54,106 @@ class AgUiEvents:
     def _bytes(self, update: updates.Update) -> bytes:
         match update:
             case updates.Text():
-                event = wire.TextMessageContent(message_id=self._message_id, delta=update.text)
-                return self._begin_text() + json.encode_sse(event)
+                return self._begin_text() + self._of_message("TEXT_MESSAGE_CONTENT", delta=update.text)
             case updates.Started():
-                started = wire.RunStarted(thread_id=self._thread_id, run_id=self._run_id)
-                return _sent(started, wire.Custom(name="run", value=self._ids))
+                started = _event("RUN_STARTED", threadId=self._thread_id, runId=self._run_id)
+                return started + _event("CUSTOM", name="run", value=self._ids)
             case updates.RetrievedSources():
-                return _sent(wire.Custom(name="sources", value=update.sources))
+                return _event("CUSTOM", name="sources", value=update.sources)
             case updates.ToolStarted():
-                return self._end_text() + _sent(*self._called(update))
+                return self._end_text() + self._called(update)
             case updates.ToolEnded():
-                return _sent(_returned(update))
+                return _event(
+                    "TOOL_CALL_RESULT",
+                    messageId=f"result-{update.call_id}",
+                    toolCallId=update.call_id,
+                    content=update.output or "null",
+                    role="tool",
+                )
             case updates.NextRound():
                 before = self._end_text()
                 self._message_id = f"{self._reply_id}-{update.number}"
                 return before
             case updates.Finished():
-                return self._end_text() + _sent(self._finished(update))
+                return self._end_text() + self._finished(update)
             case updates.Broken(code="cancelled") if self._is_1_0:
-                return self._end_text() + _sent(self._ended(wire.Outcome(type="cancelled")))
+                return self._end_text() + self._run_finished(outcome={"type": "cancelled"})
             case updates.Broken(code="approval_required"):
-                waits = wire.Outcome(type="interrupt", interrupts=tuple(self._interrupts(update)))
-                return self._end_text() + _sent(self._ended(waits))
-            case updates.Broken():
-                return _sent(_failure(update))
+                interrupts = [
+                    self._interrupt(approval, call_id)
+                    for approval, call_id in zip(update.approvals, update.calls, strict=True)
+                ]
+                outcome = {"type": "interrupt", "interrupts": interrupts}
+                return self._end_text() + self._run_finished(outcome=outcome)
+            case updates.Broken():  # a code that the table does not hold must not reach a caller
+                row = errors.error(update.code)
+                return _event("RUN_ERROR", message=update.message or row.title, code=row.code)
+
+    def _of_message(self, kind: str, **fields: object) -> bytes:
+        return _event(kind, messageId=self._message_id, **fields)
 
     def _begin_text(self) -> bytes:
         if self._text_is_open:
             return b""
         self._text_is_open = True
-        return _sent(wire.TextMessageStart(message_id=self._message_id, role="assistant"))
+        return self._of_message("TEXT_MESSAGE_START", role="assistant")
 
     def _end_text(self) -> bytes:
         if not self._text_is_open:
             return b""
         self._text_is_open = False
-        return _sent(wire.TextMessageEnd(message_id=self._message_id))
+        return self._of_message("TEXT_MESSAGE_END")
 
-    def _called(self, call: updates.ToolStarted) -> tuple[wire.Event, ...]:
-        return (
-            wire.ToolCallStart(
-                tool_call_id=call.call_id, tool_call_name=call.name, parent_message_id=self._message_id
-            ),
-            wire.ToolCallArgs(tool_call_id=call.call_id, delta=json.encode(call.input).decode()),
-            wire.ToolCallEnd(tool_call_id=call.call_id),
+    def _called(self, call: updates.ToolStarted) -> bytes:
+        started = _event(
+            "TOOL_CALL_START",
+            toolCallId=call.call_id,
+            toolCallName=call.name,
+            parentMessageId=self._message_id,
         )
+        arguments = json.encode(call.input).decode()
+        given = _event("TOOL_CALL_ARGS", toolCallId=call.call_id, delta=arguments)
+        return started + given + _event("TOOL_CALL_END", toolCallId=call.call_id)
 
-    def _finished(self, finished: updates.Finished) -> wire.RunFinished:
+    def _finished(self, finished: updates.Finished) -> bytes:
+        """Cached tokens are input tokens."""
         total, output = finished.message.token_count, finished.usage.output_tokens
-        usage = wire.TokenUsage(input_tokens=total - output, output_tokens=output, total_tokens=total)
-        return wire.RunFinished(
-            thread_id=self._thread_id,
-            run_id=self._run_id,
-            usage=(usage,),
-            result=None if finished.cut is None else {"cut": finished.cut},
-        )
+        usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
+        cut = {} if finished.cut is None else {"result": {"cut": finished.cut}}
+        return self._run_finished(usage=[usage], **cut)
 
-    def _ended(self, outcome: wire.Outcome) -> wire.RunFinished:
-        return wire.RunFinished(thread_id=self._thread_id, run_id=self._run_id, outcome=outcome)
+    def _run_finished(self, **fields: object) -> bytes:
+        return _event("RUN_FINISHED", threadId=self._thread_id, runId=self._run_id, **fields)
 
-    def _interrupts(self, waits: updates.Broken) -> Iterable[wire.Interrupt]:
-        for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
-            asks = approval.elicitation
-            yield wire.Interrupt(
-                id=approval.id,
-                reason="tool_call" if asks is None else "input_required",
-                tool_call_id=call_id,
-                message=f"The agent asks to run {approval.tool}." if asks is None else asks.message,
-                response_schema=ANSWER if asks is None else answer_to(asks),
-                expires_at=approval.expires_at if self._is_1_0 else None,
-                metadata=None if asks is None or asks.url is None else {"url": asks.url},
-            )
+    def _interrupt(self, approval: ApprovalNeeded, call_id: str) -> dict[str, Any]:
+        """Describe a tool call that a person has to allow, or whose tool asks them.
+
+        0.0.59 takes no answer, nor any other run of the thread, once `expiresAt` is over: it is not sent.
+        """
+        asks = approval.elicitation
+        interrupt: dict[str, Any] = {
+            "id": approval.id,
+            "reason": "tool_call" if asks is None else "input_required",
+            "toolCallId": call_id,
+            "message": f"The agent asks to run {approval.tool}." if asks is None else asks.message,
+            "responseSchema": ANSWER if asks is None else answer_to(asks),
+        }
+        if self._is_1_0 and approval.expires_at is not None:
+            interrupt["expiresAt"] = approval.expires_at
+        if asks is not None and asks.url is not None:
+            interrupt["metadata"] = {"url": asks.url}
+        return interrupt
 
 
-def _sent(*events: wire.Event) -> bytes:
-    return b"".join(map(json.encode_sse, events))
+def _event(kind: str, **fields: object) -> bytes:
+    """Encode an event (@ag-ui/core 1.0.0 and 0.0.59).
+
+    The older client stops at a type that it does not know, and at an optional field that is null.
+    """
+    return json.encode_sse({"type": kind, **fields})
 
 
 def ag_ui_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
     """Word a refusal as RUN_ERROR."""
-    error = wire.RunError(message=refusal.detail, code=refusal.row.code)
+    error = {"type": "RUN_ERROR", "message": refusal.detail, "code": refusal.row.code}
     return WordedRefusal(media_type="application/json", body=json.encode(error))
-
-
-def _failure(broken: updates.Broken) -> wire.RunError:
-    """A code that the table does not hold must not reach a caller."""
-    row = errors.error(broken.code)
-    return wire.RunError(message=broken.message or row.title, code=row.code)
-
-
-def _returned(returned: updates.ToolEnded) -> wire.ToolCallResult:
-    return wire.ToolCallResult(
-        message_id=f"result-{returned.call_id}",
-        tool_call_id=returned.call_id,
-        content=returned.output or "null",
-        role="tool",
-    )

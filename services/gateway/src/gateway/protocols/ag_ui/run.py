@@ -16,7 +16,6 @@ from conversations.queries import shown_history
 from gateway.access.checks import admitted_of, may_chat_with_agent
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
-from gateway.protocols.ag_ui import wire
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from gateway.protocols.agent_address import AGENT_SECURITY, AgentName
 from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
@@ -32,7 +31,6 @@ from gateway.runs.resume_run import start_or_resume_run
 from gateway.runs.run_request import RunRequest, Verdict, ViewKind
 
 _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
-_ANY_EVENT: Any = wire.AnyEvent
 _ROLES = ["system", "developer", "user", "assistant", "tool", "activity", "reasoning"]
 
 
@@ -215,7 +213,7 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     summary="Send a thread, get its next messages as AG-UI's events.",
     responses={
         200: ResponseSpec(
-            _ANY_EVENT, description="The events.", media_type="text/event-stream", generate_examples=False
+            str, description="The events.", media_type="text/event-stream", generate_examples=False
         )
     },
     guards=[may_chat_with_agent],

@@ -17,7 +17,6 @@ from gateway.access.checks import admitted_of, may_chat_with_agent
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
 from gateway.protocols.agent_address import AGENT_SECURITY, AgentName
-from gateway.protocols.ai_sdk import wire
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
 from gateway.protocols.client_history import (
@@ -161,11 +160,8 @@ def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
             raise invalid(f"{place}.role", "This must be system, user or assistant.")
 
 
-_ANY_CHUNK: Any = wire.AnyChunk
 CHUNKS = {
-    200: ResponseSpec(
-        _ANY_CHUNK, description="The chunks.", media_type="text/event-stream", generate_examples=False
-    )
+    200: ResponseSpec(str, description="The chunks.", media_type="text/event-stream", generate_examples=False)
 }
 
 

@@ -1,7 +1,6 @@
 """Updates as chunks of a UI message stream. Pure."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -9,7 +8,6 @@ from contracts import errors, ids, updates
 from contracts import wire as json
 from contracts.values import Cut
 from gateway.http.refusals import Refusal, RequestIds, WordedRefusal
-from gateway.protocols.ai_sdk import wire
 from gateway.runs.after_pause import AfterPause
 
 _DONE = b"data: [DONE]\n\n"
@@ -39,62 +37,83 @@ class AiSdkChunks:
             case updates.Text():
                 return self._say(update.text)
             case updates.Started():
-                return _sent(self._start(), *(wire.StartStep() for _ in range(self._in_step)))
+                return self._start()
             case updates.RetrievedSources():
-                return _sent(
-                    *(
-                        wire.SourceUrl(source_id=each.id, url=each.url, title=each.title)
-                        for each in update.sources
-                    )
+                return b"".join(
+                    _chunk("source-url", sourceId=each.id, url=each.url, title=each.title)
+                    for each in update.sources
                 )
             case updates.ToolStarted():
-                return self._end_text() + _sent(_called(update))
+                return self._end_text() + _call_chunk(
+                    "tool-input-available", update.call_id, toolName=update.name, input=update.input
+                )
             case updates.ToolEnded():
-                return _sent(self._returned(update))
+                return self._returned(update)
             case updates.NextRound():
                 before = self._end_step()
                 self._round, self._in_step = update.number, True
-                return before + _sent(wire.StartStep())
+                return before + _chunk("start-step")
             case updates.Finished():
-                return self._end_step() + _sent(_finish(update)) + _DONE
+                return self._end_step() + _finish(update) + _DONE
             case updates.Broken(code="approval_required"):
-                return self._end_text() + _sent(*_asked(update)) + self._end_step() + _WAITS
-            case updates.Broken():
-                return _sent(_failure(update))
+                return self._end_text() + _approval_requests(update) + self._end_step() + _WAITS
+            case updates.Broken():  # a code that the table does not hold must not reach a caller
+                row = errors.error(update.code)
+                return _chunk("error", errorText=f"{row.code}: {update.message or row.title}")
 
-    def _start(self) -> wire.Start:
+    def _start(self) -> bytes:
+        """Begin the message, under the id of the reply that will be saved."""
         known = {"conversationId": self._conversation_id, "traceId": self._trace_id}
-        return wire.Start(message_id=ids.reply_id(self._trace_id), message_metadata=known)
+        start = _chunk("start", messageId=ids.reply_id(self._trace_id), messageMetadata=known)
+        return start + _chunk("start-step") if self._in_step else start
 
     def _say(self, text: str) -> bytes:
         begun = b""
         if self._text is None:
             self._text = str(self._round)
-            begun = _sent(wire.TextStart(id=self._text))
-        return begun + json.encode_sse(wire.TextDelta(id=self._text, delta=text))
+            begun = _chunk("text-start", id=self._text)
+        return begun + _chunk("text-delta", id=self._text, delta=text)
 
-    def _returned(self, returned: updates.ToolEnded) -> wire.Chunk:
+    def _returned(self, returned: updates.ToolEnded) -> bytes:
         call = None if self._after_pause is None else self._after_pause.calls.get(returned.call_id)
         if call is not None and call.is_denied:
-            return wire.ToolOutputDenied(tool_call_id=returned.call_id)
-        return _returned(returned)
+            return _chunk("tool-output-denied", toolCallId=returned.call_id)
+        output = returned.output or "null"
+        if returned.is_error:
+            value = msgspec.json.decode(output)
+            text = value if isinstance(value, str) else output
+            return _call_chunk("tool-output-error", returned.call_id, errorText=text)
+        return _call_chunk("tool-output-available", returned.call_id, output=_on_one_line(output))
 
     def _end_step(self) -> bytes:
         ended = self._end_text()
         if self._in_step:
             self._in_step = False
-            ended += _sent(wire.FinishStep())
+            ended += _chunk("finish-step")
         return ended
 
     def _end_text(self) -> bytes:
         if self._text is None:
             return b""
         ended, self._text = self._text, None
-        return _sent(wire.TextEnd(id=ended))
+        return _chunk("text-end", id=ended)
 
 
-def _sent(*chunks: wire.Chunk) -> bytes:
-    return b"".join(map(json.encode_sse, chunks))
+def _chunk(kind: str, **fields: object) -> bytes:
+    """Encode a chunk of the UI message stream, version 1 (ai 6.0 and 7.0).
+
+    Its client stops at a type that it does not know; it passes over fields that it does not know.
+    """
+    return json.encode_sse({"type": kind, **fields})
+
+
+def _call_chunk(kind: str, call_id: str, **fields: object) -> bytes:
+    """Encode a chunk about a tool call.
+
+    `dynamic`: the client's code has no type for it. `providerExecuted`: the client is not to run it, nor to
+    ask again once it has returned.
+    """
+    return _chunk(kind, toolCallId=call_id, **fields, providerExecuted=True, dynamic=True)
 
 
 def ai_sdk_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
@@ -102,56 +121,35 @@ def ai_sdk_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
     return WordedRefusal(media_type="text/plain", body=f"{refusal.row.code}: {refusal.detail}".encode())
 
 
-def _failure(broken: updates.Broken) -> wire.Error:
-    """In the same words. A code that the table does not hold must not reach a caller."""
-    row = errors.error(broken.code)
-    return wire.Error(error_text=f"{row.code}: {broken.message or row.title}")
+_WAITS = _chunk("finish", finishReason="tool-calls") + _DONE
+"""The message continues once a person has decided."""
 
 
-_WAITS = _sent(wire.Finish(finish_reason="tool-calls")) + _DONE
-
-
-def _asked(waits: updates.Broken) -> Iterable[wire.Chunk]:
+def _approval_requests(waits: updates.Broken) -> bytes:
+    data = b""
     for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
         if (asks := approval.elicitation) is not None:
-            fields = wire.ElicitationData(
-                approval_id=approval.id,
-                tool_call_id=call_id,
-                message=asks.message,
-                requested_schema=asks.requested_schema,
-                url=asks.url,
-            )
-            yield wire.DataElicitation(id=approval.id, data=fields)
-        yield wire.ToolApprovalRequest(approval_id=approval.id, tool_call_id=call_id)
-
-
-def _called(call: updates.ToolStarted) -> wire.ToolInputAvailable:
-    return wire.ToolInputAvailable(
-        tool_call_id=call.call_id,
-        tool_name=call.name,
-        input=call.input,
-        provider_executed=True,
-        dynamic=True,
-    )
-
-
-def _returned(returned: updates.ToolEnded) -> wire.ToolOutputAvailable | wire.ToolOutputError:
-    output = returned.output or "null"
-    fields: Any = {"tool_call_id": returned.call_id, "provider_executed": True, "dynamic": True}
-    if returned.is_error:
-        value = msgspec.json.decode(output)
-        return wire.ToolOutputError(error_text=value if isinstance(value, str) else output, **fields)
-    return wire.ToolOutputAvailable(output=_on_one_line(output), **fields)
+            fields = {
+                "approvalId": approval.id,
+                "toolCallId": call_id,
+                "message": asks.message,
+                "requestedSchema": asks.requested_schema,
+                "url": asks.url,
+            }
+            given = {name: value for name, value in fields.items() if value is not None}
+            data += _chunk("data-elicitation", id=approval.id, data=given)
+        data += _chunk("tool-approval-request", approvalId=approval.id, toolCallId=call_id)
+    return data
 
 
 def _on_one_line(output: str) -> msgspec.Raw:
-    """An event is one line; a tool may have formatted its JSON."""
+    """Put JSON that a tool has formatted on one line, as an event is one."""
     if "\n" in output or "\r" in output:
         output = msgspec.json.format(output, indent=-1)
     return msgspec.Raw(output.encode())
 
 
-def _finish(finished: updates.Finished) -> wire.Finish:
+def _finish(finished: updates.Finished) -> bytes:
     total, output = finished.message.token_count, finished.usage.output_tokens
     usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
-    return wire.Finish(finish_reason=_FINISH[finished.cut], message_metadata={"usage": usage})
+    return _chunk("finish", finishReason=_FINISH[finished.cut], messageMetadata={"usage": usage})

@@ -19,7 +19,6 @@ from gateway.protocols.openai.responses import wire
 from gateway.runs.after_pause import AfterPause
 
 _CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
-_DELTA = b"event: response.output_text.delta\n"
 _BEFORE_ALL = -1
 _AFTER_ALL = 2**62
 
@@ -63,8 +62,8 @@ class ResponseOutput:
                 return self._say(update.text)
             case updates.Started():
                 started = self.response
-                return self._sent(wire.Created, response=started) + self._sent(
-                    wire.InProgress, response=started
+                return self._send("response.created", response=started) + self._send(
+                    "response.in_progress", response=started
                 )
             case updates.RetrievedSources():
                 self._sources = update.sources
@@ -86,18 +85,9 @@ class ResponseOutput:
             case updates.Broken():
                 return self._fail(update)
 
-    def _sent(self, kind: type[wire.Event], **fields: object) -> bytes:
+    def _send(self, kind: str, **fields: object) -> bytes:
         self._number += 1
-        return self._encoded(kind, **fields)
-
-    def _encoded(self, kind: type[wire.Event], **fields: object) -> bytes:
-        if self._number <= self._after:
-            return b""
-        return _event(kind(sequence_number=self._number, **fields))
-
-    def _here(self, kind: type[wire.Event], **fields: object) -> bytes:
-        """An event of this stream alone: it is no place in the run's, so that nothing is lost after it."""
-        return _event(kind(sequence_number=max(self._number, self._after, 0), **fields))
+        return b"" if self._number <= self._after else _event(kind, self._number, fields)
 
     def _say(self, text: str) -> bytes:
         begun = self._begin_message() if self._message is None else b""
@@ -106,23 +96,20 @@ class ResponseOutput:
         before, self._number = self._number, self._number + len(text)
         if self._number <= self._after:
             return begun
-        event = wire.OutputTextDelta(
-            sequence_number=self._number,
-            output_index=self._message,
-            item_id=self._message_id,
-            delta=text[self._after - before :] if self._after > before else text,
+        new = text[self._after - before :] if self._after > before else text
+        return begun + _event(
+            "response.output_text.delta", self._number, {**self._place(), "delta": new, "logprobs": ()}
         )
-        return begun + _DELTA + json.encode_sse(event)
 
     def _place(self) -> dict[str, object]:
-        return {"output_index": self._message, "item_id": self._message_id}
+        return {"output_index": self._message, "item_id": self._message_id, "content_index": 0}
 
     def _begin_message(self) -> bytes:
         self._message, self._text = len(self.response.output), []
         self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
         item = self._put(wire.MessageItem(id=self._message_id, status="in_progress"))
-        data = self._sent(wire.ItemAdded, output_index=self._message, item=item)
-        data += self._sent(wire.PartAdded, part=wire.OutputText(text=""), **self._place())
+        data = self._send("response.output_item.added", output_index=self._message, item=item)
+        data += self._send("response.content_part.added", **self._place(), part=wire.OutputText(text=""))
         if self._cites_all:  # they had these places here once: a number is the same place at every release
             self._number += len(self._sources)
         return data
@@ -140,11 +127,11 @@ class ResponseOutput:
             return b""
         data = b""
         for number, annotation in enumerate(part.annotations):
-            note = {"annotation_index": number, "annotation": annotation, **place}
-            data += self._sent(wire.AnnotationAdded, **note)
-        data += self._sent(wire.OutputTextDone, text=part.text, **place)
-        data += self._sent(wire.PartDone, part=part, **place)
-        return data + self._sent(wire.ItemDone, output_index=index, item=item)
+            note = {**place, "annotation_index": number, "annotation": annotation}
+            data += self._send("response.output_text.annotation.added", **note)
+        data += self._send("response.output_text.done", **place, text=part.text, logprobs=())
+        data += self._send("response.content_part.done", **place, part=part)
+        return data + self._send("response.output_item.done", output_index=index, item=item)
 
     def _call(self, call: updates.ToolStarted, approval_id: str | None = None) -> bytes:
         index = self._calls[call.call_id] = len(self.response.output)
@@ -158,9 +145,9 @@ class ResponseOutput:
         )
         place = {"output_index": index, "item_id": begun.id}
         self._put(replace(begun, arguments=arguments))
-        data = self._sent(wire.ItemAdded, output_index=index, item=begun)
-        data += self._sent(wire.CallInProgress, **place)
-        return data + self._sent(wire.CallArguments, arguments=arguments, **place)
+        data = self._send("response.output_item.added", output_index=index, item=begun)
+        data += self._send("response.mcp_call.in_progress", **place)
+        return data + self._send("response.mcp_call_arguments.done", **place, arguments=arguments)
 
     def _return(self, returned: updates.ToolEnded) -> bytes:
         begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
@@ -169,11 +156,11 @@ class ResponseOutput:
         if returned.is_error:
             error = wire.CallError(content=({"type": "text", "text": _text_of(output)},))
             item = self._change(index, wire.McpCall, status="failed", error=error)
-            data = self._sent(wire.CallFailed, **place)
+            data = self._send("response.mcp_call.failed", **place)
         else:
             item = self._change(index, wire.McpCall, status="completed", output=output)
-            data = self._sent(wire.CallCompleted, **place)
-        return begun + data + self._sent(wire.ItemDone, output_index=index, item=item)
+            data = self._send("response.mcp_call.completed", **place)
+        return begun + data + self._send("response.output_item.done", output_index=index, item=item)
 
     def _allowed(self, call_id: str) -> bytes:
         """A call that has waited, with what it was run with."""
@@ -192,7 +179,7 @@ class ResponseOutput:
         for call_id in waits.calls:
             if (index := self._calls.get(call_id)) is not None:
                 item = self._change(index, wire.McpCall, status="incomplete")
-                data += self._sent(wire.ItemDone, output_index=index, item=item)
+                data += self._send("response.output_item.done", output_index=index, item=item)
         for approval in waits.approvals:
             arguments = json.encode(approval.input).decode()
             asked = wire.McpApprovalRequest(
@@ -202,18 +189,20 @@ class ResponseOutput:
                 elicitation=approval.elicitation or msgspec.UNSET,
             )
             place = {"output_index": len(self.response.output), "item": self._put(asked)}
-            data += self._sent(wire.ItemAdded, **place) + self._sent(wire.ItemDone, **place)
+            data += self._send("response.output_item.added", **place) + self._send(
+                "response.output_item.done", **place
+            )
         self.response = replace(self.response, status="completed")
-        return data + self._sent(wire.Completed, response=self.response)
+        return data + self._send("response.completed", response=self.response)
 
     def _finish(self, finished: updates.Finished) -> bytes:
         usage = _usage(finished)
         if finished.cut is None:
             self.response = replace(self.response, status="completed", usage=usage)
-            return self._sent(wire.Completed, response=self.response)
+            return self._send("response.completed", response=self.response)
         details = wire.Incomplete(reason=_CUT[finished.cut])
         self.response = replace(self.response, status="incomplete", usage=usage, incomplete_details=details)
-        return self._sent(wire.CutShort, response=self.response)
+        return self._send("response.incomplete", response=self.response)
 
     def _fail(self, broken: updates.Broken) -> bytes:
         """What is open stays so: nothing of it is complete."""
@@ -228,13 +217,16 @@ class ResponseOutput:
             status="cancelled" if broken.code == "cancelled" else "failed",
             error=wire.ResponseError(message=error.message, service_code=broken.code),
         )
-        return self._sent(wire.Failed, response=self.response)
+        return self._send("response.failed", response=self.response)
 
     def _break_off(self, broken: updates.Broken) -> bytes:
+        """End this stream alone: the run continues. The number is no place in the run's, so nothing is lost.
+
+        SDKs raise what has an `error`.
+        """
         error = openai_refusals.event(broken.code, broken.message).error
-        return self._here(
-            wire.StreamError, message=error.message, code=error.code or "server_error", error=error
-        )
+        fields = {"message": error.message, "code": error.code or "server_error", "param": None}
+        return _event("error", max(self._number, self._after, 0), {**fields, "error": error})
 
     def _put(self, item: I) -> I:
         self.response = replace(self.response, output=(*self.response.output, item))
@@ -259,8 +251,9 @@ def response_of(
     return output.so_far
 
 
-def _event(event: wire.Event) -> bytes:
-    return b"event: " + wire.tag_of(event).encode() + b"\n" + json.encode_sse(event)
+def _event(kind: str, number: int, fields: dict[str, object]) -> bytes:
+    event = {"type": kind, "sequence_number": number, **fields}
+    return b"event: " + kind.encode() + b"\n" + json.encode_sse(event)
 
 
 def _cited(citation: Citation) -> wire.CitedUrl:
