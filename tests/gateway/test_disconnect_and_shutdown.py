@@ -61,6 +61,19 @@ async def test_a_slow_client_gets_everything_and_holds_up_nobody(
     assert got.count(b'"type":"done"') == 1
 
 
+async def test_a_json_client_that_leaves_is_noticed_at_once(
+    client: Client, worker: Worker, gateway: GatewayProcess
+) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(client.bytes("/v1/chat", "left"))
+    turn = await (await worker.next("left")).accept()
+    writer.transport.abort()
+    async with asyncio.timeout(20):
+        line = await gateway.line("request", trace_id=turn.request.trace_id)
+    assert line["status"] == 499
+    assert "request_failed" not in gateway.text()
+
+
 async def test_disconnected_requests_leave_no_open_files(
     client: Client, worker: Worker, gateway: GatewayProcess
 ) -> None:

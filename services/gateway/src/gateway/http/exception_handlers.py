@@ -9,7 +9,7 @@ from bus import BusUnavailable
 from contracts import http
 from contracts.admin_errors import AdminError
 from conversations.errors import UnknownEvent
-from gateway.http.refusals import Refusal, printable, refusal_of
+from gateway.http.refusals import ClientDisconnected, Refusal, printable, refusal_of
 from gateway.http.request_context import context_of
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable
@@ -18,6 +18,8 @@ AnyRequest = Request[Any, Any, Any]
 
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "message_too_large"}
 _MAX_FIELDS = 20
+_CLIENT_CLOSED_REQUEST = 499
+"""As nginx logs it: nobody receives this answer."""
 
 
 def _refuse(request: AnyRequest, refusal: Refusal) -> Response[bytes]:
@@ -74,6 +76,7 @@ def _failed(request: AnyRequest, error: Exception) -> Response[bytes]:
 
 EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
     Refusal: _refuse,
+    ClientDisconnected: lambda _, __: Response(None, status_code=_CLIENT_CLOSED_REQUEST),
     AdminError: lambda request, error: _refuse(request, refusal_of(error)),
     BusUnavailable: _unavailable,
     DatabaseUnavailable: _unavailable,

@@ -34,6 +34,10 @@ class Refusal(Exception):  # noqa: N818 - an outcome
         self.approvals = tuple(approvals)
 
 
+class ClientDisconnected(Exception):  # noqa: N818 - an outcome
+    """The client has closed the connection; a run that was published continues."""
+
+
 class RequestIds(msgspec.Struct, frozen=True):
     """What a refusal may name: the trace of the request, and where the reply of a published one will be."""
 

@@ -8,12 +8,9 @@ from litestar.types import Receive
 
 from contracts.updates import Broken, Finished, Update
 from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import ClientDisconnected
 from gateway.runs.followed_run import RunFollower
 from gateway.runs.start_run import refusal_of_run
-
-
-class ClientDisconnected(Exception):  # noqa: N818 - an outcome
-    """The client has closed the connection; the run continues."""
 
 
 async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finished, list[Update]]:
