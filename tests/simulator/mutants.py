@@ -116,7 +116,7 @@ def offset_not_compared() -> Iterator[None]:
     """
 
     def resume(self: View, _frame: Any, _updates: Any) -> None:
-        self.misses_text = False
+        self._at.misses_text = False
 
     with _instead(View, "_resume", resume), _instead(TraceChannel, "repeat_text", lambda _: None):
         yield

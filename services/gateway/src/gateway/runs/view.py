@@ -7,6 +7,8 @@ what is nowhere any more is taken from the saved message: late, never wrong (doc
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from contracts import frames
 from contracts.updates import (
     CANCELLED,
@@ -33,10 +35,33 @@ _HELD_FRAMES = 20_000
 _GONE = Broken("conversation_not_found", "There is no such conversation.")
 
 
+class FramePosition(msgspec.Struct):
+    """Where a view is in the frames of a run's attempts.
+
+    held: Frames of the attempt after a gap, by their numbers.
+    placed_attempt: The attempt whose offsets count: its beginning is known.
+    misses_text: Text was missed, and what follows it waits in `later` until the log, the offset of a later
+        piece, or the saved message shows where it belongs.
+    """
+
+    attempt: int = 0
+    next_seq: int = 1
+    held: dict[int, frames.Frame] = {}
+    placed_attempt: int = 1
+    misses_text: bool = False
+    later: list[frames.Delta] = []
+
+    def begin_attempt(self, attempt: int) -> None:
+        self.attempt, self.next_seq = attempt, 1
+        self.held.clear()
+        self.later.clear()
+
+    def is_after(self, other: "FramePosition") -> bool:
+        return (self.attempt, self.next_seq) > (other.attempt, other.next_seq)
+
+
 class View:
     """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log has the rest.
-    `misses_text`: text was missed, and what follows it waits until the log, the offset of a later piece, or
-    the saved message shows where it belongs.
 
     A view that is not `streaming` gives the end and no Text, so that no text can be wrong. With `outputs` a
     ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls with their
@@ -57,22 +82,21 @@ class View:
         self.wants_log = False
         self._kind = kind
         self._publication = publication
-        self._attempt = 0
-        self._next = 1
-        self._held: dict[int, frames.Frame] = {}  # frames of the attempt, after a gap
-        self.misses_text = False
-        self._later: list[frames.Delta] = []  # after text that was missed
-        self._placed = 1  # the attempt whose offsets count: its beginning is known
+        self._at = FramePosition()
         self._text = TextProgress()
         self._tools = ToolProgress()
         self._round = 1
         self._sourced = False
         self._completed: frames.Completed | None = None  # waits for tool outputs out of the log
 
+    @property
+    def misses_text(self) -> bool:
+        return self._at.misses_text
+
     def feed(self, frame: frames.Frame) -> list[Update]:
         """The updates that one more frame brings."""
         updates: list[Update] = []
-        if self.ended or (frame.seq and frame.attempt < self._attempt):
+        if self.ended or (frame.seq and frame.attempt < self._at.attempt):
             return updates
         match frame:
             case frames.Delta() if frame.seq:
@@ -129,14 +153,14 @@ class View:
         self._start(updates)
         self._take_sources(run.sources, updates)
         follows = self._text.begins(run.text)
-        self._take_rounds(run.rounds, updates, texts=follows and (self.misses_text or bool(run.pending)))
+        self._take_rounds(run.rounds, updates, texts=follows and (self._at.misses_text or bool(run.pending)))
         if run.state == "completed" and run.reply is not None:
             self._finish(run.reply, run.usage, run.cut, updates)
         elif run.state != "running":
             self._end(end_of(run), updates)
         elif run.pending:
             self._end(approvals.wait_of(run) if follows else INTERRUPTED, updates)
-        elif self.misses_text and follows:
+        elif self._at.misses_text and follows:
             self._place_later(updates)
         self.wants_log = (self._completed is not None or bool(self._tools.owed)) and not self.ended
         return updates
@@ -174,15 +198,14 @@ class View:
         return [*updates, approvals.wait_of(run)] if run.pending else updates
 
     def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
-        if frame.attempt > self._attempt:
-            self._attempt, self._next, self.paused = frame.attempt, 1, False
-            self._held.clear()
-            self._later.clear()
-        if frame.seq > self._next and self._kind.streaming:
-            if len(self._held) < _HELD_FRAMES:
-                self._held[frame.seq] = frame
+        if frame.attempt > self._at.attempt:
+            self._at.begin_attempt(frame.attempt)
+            self.paused = False
+        if frame.seq > self._at.next_seq and self._kind.streaming:
+            if len(self._at.held) < _HELD_FRAMES:
+                self._at.held[frame.seq] = frame
             self.wants_repair = True
-        elif frame.seq >= self._next:
+        elif frame.seq >= self._at.next_seq:
             self._apply_in_turn(frame, updates)
             self._release_held(updates)
 
@@ -191,20 +214,20 @@ class View:
 
         Only a gap within the text of a round, since before it sources and calls may be missing too.
         """
-        gap = self._text.length > 0 and (bool(self._held) or self.misses_text)
-        if gap and frame.attempt == self._placed and frame.round == self._round:
+        gap = self._text.length > 0 and (bool(self._at.held) or self._at.misses_text)
+        if gap and frame.attempt == self._at.placed_attempt and frame.round == self._round:
             if not self._kind.streaming or frame.offset > self._text.length:
                 return
             self._place(frame, updates)
             self.wants_repair = False
-            held, self._held = self._held, {}
+            held, self._at.held = self._at.held, {}
             for seq in sorted(held):
                 if not self.ended:
                     self._apply_in_turn(held[seq], updates)
             self._place_later(updates)
 
     def _release_held(self, updates: list[Update]) -> None:
-        while self._held and not self.ended and (held := self._held.pop(self._next, None)):
+        while self._at.held and not self.ended and (held := self._at.held.pop(self._at.next_seq, None)):
             self._apply_in_turn(held, updates)
 
     def _is_earlier(self, frame: frames.Queued | frames.Refused) -> bool:
@@ -213,13 +236,13 @@ class View:
 
     def _skip_gap(self, updates: list[Update]) -> None:
         """Continue with the frames after a gap that nothing fills."""
-        if self._held and not self.ended:
-            self.misses_text = True
+        if self._at.held and not self.ended:
+            self._at.misses_text = True
             self.wants_log = True
-            for seq in sorted(self._held):
+            for seq in sorted(self._at.held):
                 if not self.ended:
-                    self._apply_in_turn(self._held[seq], updates)
-        self._held.clear()
+                    self._apply_in_turn(self._at.held[seq], updates)
+        self._at.held.clear()
 
     def _adopt(self, known: "View", replayed: list[Update], updates: list[Update]) -> None:
         """Continue from where `known` is, whose updates begin with those of this view."""
@@ -242,14 +265,13 @@ class View:
         self.paused, self.waiting = known.paused, not self.started and known.waiting
         if known._completed is not None:
             self._completed, self.wants_log = known._completed, True
-        if (known._attempt, known._next) > (self._attempt, self._next):
-            self._held = {
+        if known._at.is_after(self._at):
+            known._at.held = {
                 seq: frame
-                for seq, frame in self._held.items()
-                if frame.attempt == known._attempt and seq >= known._next
+                for seq, frame in self._at.held.items()
+                if frame.attempt == known._at.attempt and seq >= known._at.next_seq
             }
-            self._attempt, self._next = known._attempt, known._next
-            self.misses_text, self._later, self._placed = known.misses_text, known._later, known._placed
+            self._at = known._at
             self.wants_log = self.wants_log or known.wants_log
         match replayed[-1:]:
             case [Finished() as last]:
@@ -261,7 +283,7 @@ class View:
                 self._release_held(updates)
 
     def _apply_in_turn(self, frame: frames.Frame, updates: list[Update]) -> None:
-        self._next = frame.seq + 1
+        self._at.next_seq = frame.seq + 1
         self._start(updates)
         self._apply(frame, updates)
 
@@ -302,20 +324,20 @@ class View:
         """Add what is new of a piece, unless text before it was missed."""
         if not self._kind.streaming:
             return
-        if frame.attempt != self._placed:
-            if not self.misses_text:
+        if frame.attempt != self._at.placed_attempt:
+            if not self._at.misses_text:
                 self._add_text(frame.text, updates, frame.round)
         elif frame.offset > self._text.length:
-            self.wants_log = self.wants_log or not self.misses_text
-            self.misses_text = True
-            if len(self._later) < _HELD_FRAMES:
-                self._later.append(frame)
+            self.wants_log = self.wants_log or not self._at.misses_text
+            self._at.misses_text = True
+            if len(self._at.later) < _HELD_FRAMES:
+                self._at.later.append(frame)
         else:
-            self.misses_text = False
+            self._at.misses_text = False
             self._add_text(frame.text[self._text.length - frame.offset :], updates, frame.round)
 
     def _place_later(self, updates: list[Update]) -> None:
-        later, self._later = self._later, []
+        later, self._at.later = self._at.later, []
         for frame in later:
             self._place(frame, updates)
 
@@ -323,13 +345,13 @@ class View:
         """Another worker continues after `frame.offset`: that must be where this view is."""
         if not self._kind.streaming:
             return
-        self._placed = frame.attempt
+        self._at.placed_attempt = frame.attempt
         if frame.offset > self._text.length:
-            self.misses_text = True
+            self._at.misses_text = True
             self.wants_repair = True
             self.wants_log = True
         elif (frame.offset, frame.sha256) == (self._text.length, self._text.sha256):
-            self.misses_text = False
+            self._at.misses_text = False
         else:
             self._end(INTERRUPTED, updates)
 
