@@ -103,7 +103,9 @@ async def test_an_endless_body_is_not_read_to_its_end(
     ).encode()
     chunked = head + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"a" * 65536 + b"\r\n") * 40
     announced = head + b"Content-Length: 99999999\r\n\r\n"
-    for answer in await asyncio.gather(raw(gateway.port, chunked), raw(gateway.port, announced)):
+    for answer in await asyncio.gather(
+        *(raw(gateway.port, request, read=4096) for request in (chunked, announced))
+    ):
         assert answer.startswith(b"HTTP/1.1 413 ")
         assert b"x-trace-id: " in answer
 

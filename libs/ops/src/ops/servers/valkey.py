@@ -11,10 +11,7 @@ from ops.servers.server_files import package_version, server_environment, settin
 
 NAME = "valkey"
 _CONNECTION = "+ping +client|setname +client|setinfo +eval +evalsha"
-_IN_SCRIPTS = (
-    "+time +del +exists +expire +pexpire +pttl +get +set "
-    "+hdel +hget +hgetall +hincrby +hmget +hset +hsetnx +zadd +zcard +zrem +zremrangebyscore +zscore"
-)
+_IN_SCRIPTS = "+time +exists +pexpire +pttl +get +set +zadd +zcard +zrem +zremrangebyscore +zscore"
 _COUNTERS = f"resetchannels ~limits:* -@all {_CONNECTION} {_IN_SCRIPTS}"
 USERS = {
     "gateway": _COUNTERS,

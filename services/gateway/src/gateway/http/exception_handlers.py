@@ -42,6 +42,8 @@ def _refused_by_litestar(request: AnyRequest, error: HTTPException) -> Response[
         name.lower(): value for name, value in (error.headers or {}).items() if name.lower() == "allow"
     }
     said = error.detail if error.status_code == 400 else None
+    if error.status_code == 413:
+        said = f"The body is larger than {request.route_handler.resolve_request_max_body_size()} bytes."
     return _refuse(request, Refusal(code, said, headers=allowed))
 
 
