@@ -59,6 +59,10 @@ def reseal(
         sys.exit(1)
 
 
+def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
+    bar.update(task, completed=done, total=total)
+
+
 async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
     with progress("sealing") as bar:
         advance = partial(_advance, bar, bar.add_task("agents", total=None))
