@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.progress import Progress, TaskID
 
 from administration import Admin, admin_knowledge
 from administration.reseal import Resealed
