@@ -1,9 +1,14 @@
-"""The page on agents has a row for every field of an agent."""
+"""Every place that lists the fields of an agent lists all of them."""
 
 import re
 from pathlib import Path
+from typing import get_type_hints
 
-from directory.agent_draft import AgentDraft
+from msgspec import UnsetType
+
+from administration.admin_values import Agent, ServerBody, ServerChanges
+from directory.agent_draft import AgentChanges, AgentDraft
+from directory.agents import McpServer
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "agents.md"
 
@@ -13,3 +18,21 @@ def test_every_field_has_its_row() -> None:
     cells = [row.split("|")[1] for row in table.splitlines()[1:]]
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(named) == sorted(AgentDraft.__struct_fields__)
+
+
+def test_changes_and_the_shown_agent_have_every_field_with_its_type() -> None:
+    draft, changes, shown = (
+        get_type_hints(each, include_extras=True) for each in (AgentDraft, AgentChanges, Agent)
+    )
+    assert list(changes) == [*draft, "disabled"]
+    for name, hint in draft.items():
+        assert changes[name] == hint | UnsetType, name
+        assert name in ("mcp_servers", "provider_key") or shown[name] == hint, name
+
+
+def test_the_body_of_a_tool_server_has_its_fields_but_the_name() -> None:
+    server, body, changes = (
+        get_type_hints(each, include_extras=True) for each in (McpServer, ServerBody, ServerChanges)
+    )
+    assert body == {each: hint for each, hint in server.items() if each != "name"}
+    assert changes == {each: hint | UnsetType for each, hint in body.items()}

@@ -6,12 +6,24 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from contracts.admin_errors import Use
+from contracts.values import Approvers, OnExpiry, OnNewMessage
 from directory import agent_draft
-from directory.agents import AgentSettings, McpServer
+from directory.agents import (
+    ApprovalSeconds,
+    BaseUrl,
+    MaxCallSeconds,
+    MaxToolRounds,
+    OnInterruption,
+    OutputType,
+    Retrieval,
+    SystemPrompt,
+)
 from directory.approval_policy import ApprovalPolicy
-from directory.derived import changes_of, part_of, shown_of
+from directory.changes import Changes
+from directory.compaction_settings import Compaction
 from knowledge.documents import Kind
 
 T = TypeVar("T")
@@ -21,6 +33,7 @@ Id = Annotated[str, msgspec.Meta(pattern=UUID)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 PlanName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$(?!\n)")]
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
+KeyName = Annotated[str, msgspec.Meta(max_length=200)]
 MAX_MESSAGE_BYTES = 256 * 1024
 Version = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -58,8 +71,12 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     id: Id | None = None
 
 
-class AccountChanges(changes_of(NewAccount, "id", disabled=bool)):  # type: ignore[misc] # mypy: no defstruct
+class AccountChanges(Changes, frozen=True, kw_only=True):
     """What is left out stays."""
+
+    name: Name | UnsetType = UNSET
+    plan: PlanName | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,18 +101,28 @@ class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     storage_bytes: Bytes | None = None
 
 
-class PlanChanges(changes_of(NewPlan, "name")):  # type: ignore[misc] # as above
+class PlanChanges(Changes, frozen=True, kw_only=True):
     """What is left out stays; null is no limit."""
+
+    requests_per_minute: Count | UnsetType | None = UNSET
+    concurrent_runs: Count | UnsetType | None = UNSET
+    tokens_per_month: Tokens | UnsetType | None = UNSET
+    form2_streaming: bool | UnsetType = UNSET
+    max_message_bytes: Count | UnsetType | None = UNSET
+    storage_bytes: Bytes | UnsetType | None = UNSET
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`name` is for people, such as where the key is used."""
 
-    name: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    name: KeyName = ""
 
 
-class KeyChanges(changes_of(NewKey, disabled=bool)):  # type: ignore[misc] # as above
+class KeyChanges(Changes, frozen=True, kw_only=True):
     """What is left out stays."""
+
+    name: KeyName | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,24 +202,36 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     max_call_seconds: int
 
 
-class _AgentIdentity(msgspec.Struct, frozen=True, kw_only=True):
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of an agent; `changed_at` is when that was made. With no key set it has the
+    service's own.
+    """
+
     id: str
     account_id: str
     version: int
     disabled: bool
     created_at: datetime
     changed_at: datetime
-
-
-_Settings: Any = shown_of(
-    _AgentIdentity, AgentSettings, mcp_servers=tuple[ShownServer, ...], provider_key=SecretHint
-)
-
-
-class Agent(_Settings):  # type: ignore[misc] # as above
-    """A version of an agent; `changed_at` is when that was made. With no key set it has the
-    service's own.
-    """
+    name: Name
+    provider: str
+    model: Name
+    base_url: BaseUrl | None
+    system_prompt: SystemPrompt
+    parameters: dict[str, Any]
+    max_tool_rounds: MaxToolRounds
+    output_type: OutputType
+    output_schema: dict[str, Any] | None
+    allow_request_schema: bool
+    mcp_servers: tuple[ShownServer, ...]
+    on_interruption: OnInterruption
+    retrieval: Retrieval | None
+    approvers: Approvers
+    approval_seconds: ApprovalSeconds
+    on_expiry: OnExpiry
+    on_new_message: OnNewMessage
+    compaction: Compaction | None
+    provider_key: SecretHint
 
 
 class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,14 +245,32 @@ class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
     share: int | None = None
 
 
-class ServerBody(part_of(McpServer, "name")):  # type: ignore[misc] # as above
+class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole tool server, for the name that the address has."""
 
-    __repr__ = McpServer.__repr__
+    url: BaseUrl
+    headers: dict[str, str] = {}
+    allowed_tools: tuple[str, ...] | None = None
+    disabled: bool = False
+    require_approval: ApprovalPolicy = "never"
+    elicitation: bool = True
+    max_call_seconds: MaxCallSeconds = 30
+
+    def __repr__(self) -> str:
+        """Without the headers' values: they are credentials, and a repr ends in logs."""
+        return f"{type(self).__name__}(url={self.url!r}, headers={sorted(self.headers)})"
 
 
-class ServerChanges(changes_of(ServerBody)):  # type: ignore[misc] # as above
+class ServerChanges(Changes, frozen=True, kw_only=True):
     """What is left out stays; `headers` are replaced together, and needed with a `url` of another origin."""
+
+    url: BaseUrl | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+    allowed_tools: tuple[str, ...] | UnsetType | None = UNSET
+    disabled: bool | UnsetType = UNSET
+    require_approval: ApprovalPolicy | UnsetType = UNSET
+    elicitation: bool | UnsetType = UNSET
+    max_call_seconds: MaxCallSeconds | UnsetType = UNSET
 
 
 class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -225,8 +282,11 @@ class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     id: Id | None = None
 
 
-class KnowledgeBaseChanges(changes_of(NewKnowledgeBase, "account_id", "language", "id", disabled=bool)):  # type: ignore[misc]
+class KnowledgeBaseChanges(Changes, frozen=True, kw_only=True):
     """What is left out stays."""
+
+    name: Name | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
 
 
 class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,8 +316,14 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     url: Url | None = None
 
 
-class DocumentBody(part_of(NewDocument, "name")):  # type: ignore[misc] # as above
+class DocumentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A document's content, for the name that it has."""
+
+    text: str = ""
+    kind: Kind = "text"
+    content: bytes | None = None
+    title: Name | None = None
+    url: Url | None = None
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,13 +6,27 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from contracts.admin_errors import Invalid
 from contracts.text import is_line, is_storable
-from directory.agents import AgentSettings, McpServer
+from contracts.values import Approvers, OnExpiry, OnNewMessage
+from directory.agents import (
+    AgentSettings,
+    ApprovalSeconds,
+    BaseUrl,
+    MaxToolRounds,
+    McpServer,
+    McpServers,
+    Name,
+    OnInterruption,
+    OutputType,
+    Retrieval,
+    SystemPrompt,
+)
 from directory.approval_policy import ApprovalRules, problem_of
-from directory.compaction_settings import COMPACTING
-from directory.derived import changes_of
+from directory.changes import Changes
+from directory.compaction_settings import COMPACTING, Compaction
 from directory.model_parameters import check_parameters
 from directory.output_schema import check_output_schema
 
@@ -66,8 +80,29 @@ class AgentDraft(AgentSettings, frozen=True, kw_only=True):
         return f"AgentDraft(name={self.name!r}, model={self.model!r})"
 
 
-class AgentChanges(changes_of(AgentDraft, disabled=bool)):  # type: ignore[misc] # mypy: no defstruct
+class AgentChanges(Changes, frozen=True, kw_only=True):
     """What is left out stays. `mcp_servers` are replaced together, headers included."""
+
+    name: Name | UnsetType = UNSET
+    provider: str | UnsetType = UNSET
+    model: Name | UnsetType = UNSET
+    base_url: BaseUrl | UnsetType | None = UNSET
+    system_prompt: SystemPrompt | UnsetType = UNSET
+    parameters: dict[str, Any] | UnsetType = UNSET
+    max_tool_rounds: MaxToolRounds | UnsetType = UNSET
+    output_type: OutputType | UnsetType = UNSET
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    allow_request_schema: bool | UnsetType = UNSET
+    mcp_servers: McpServers | UnsetType = UNSET
+    on_interruption: OnInterruption | UnsetType = UNSET
+    retrieval: Retrieval | UnsetType | None = UNSET
+    approvers: Approvers | UnsetType = UNSET
+    approval_seconds: ApprovalSeconds | UnsetType = UNSET
+    on_expiry: OnExpiry | UnsetType = UNSET
+    on_new_message: OnNewMessage | UnsetType = UNSET
+    compaction: Compaction | UnsetType | None = UNSET
+    provider_key: str | UnsetType | None = UNSET
+    disabled: bool | UnsetType = UNSET
 
 
 def checked(draft: AgentDraft) -> AgentDraft:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 MAX_NAME = 200
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
+BaseUrl = Annotated[str, msgspec.Meta(max_length=2048)]
+SystemPrompt = Annotated[str, msgspec.Meta(max_length=65_536)]
+MaxToolRounds = Annotated[int, msgspec.Meta(ge=0, le=100)]
+OutputType = Literal["text", "markdown", "json"]
+OnInterruption = Literal["continue", "fail"]
+ApprovalSeconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+MaxCallSeconds = Annotated[int, msgspec.Meta(ge=1, le=600)]
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$(?!\n)")]
 
 
@@ -29,17 +36,20 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     name: ServerName
-    url: Annotated[str, msgspec.Meta(max_length=2048)]
+    url: BaseUrl
     headers: dict[str, str] = {}
     allowed_tools: tuple[str, ...] | None = None
     disabled: bool = False
     require_approval: ApprovalPolicy = "never"
     elicitation: bool = True
-    max_call_seconds: Annotated[int, msgspec.Meta(ge=1, le=600)] = 30
+    max_call_seconds: MaxCallSeconds = 30
 
     def __repr__(self) -> str:
         """Without the headers' values: they are credentials, and a repr ends in logs."""
         return f"{type(self).__name__}(url={self.url!r}, headers={sorted(self.headers)})"
+
+
+McpServers = Annotated[tuple[McpServer, ...], msgspec.Meta(max_length=16)]
 
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,18 +76,18 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     name: Name
     provider: str = DEFAULT_PROVIDER
     model: Name
-    base_url: Annotated[str, msgspec.Meta(max_length=2048)] | None = None
-    system_prompt: Annotated[str, msgspec.Meta(max_length=65_536)] = ""
+    base_url: BaseUrl | None = None
+    system_prompt: SystemPrompt = ""
     parameters: dict[str, Any] = {}
-    max_tool_rounds: Annotated[int, msgspec.Meta(ge=0, le=100)] = 8
-    output_type: Literal["text", "markdown", "json"] = "text"
+    max_tool_rounds: MaxToolRounds = 8
+    output_type: OutputType = "text"
     output_schema: dict[str, Any] | None = None
     allow_request_schema: bool = True
-    mcp_servers: Annotated[tuple[McpServer, ...], msgspec.Meta(max_length=16)] = ()
-    on_interruption: Literal["continue", "fail"] = "continue"
+    mcp_servers: McpServers = ()
+    on_interruption: OnInterruption = "continue"
     retrieval: Retrieval | None = None
     approvers: Approvers = "account"
-    approval_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] = 7 * 24 * 3600
+    approval_seconds: ApprovalSeconds = 7 * 24 * 3600
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
     compaction: Compaction | None = Compaction()
