@@ -69,7 +69,7 @@ async def test_a_crash_under_load_loses_nothing_confirmed_and_no_position_is_use
         await asyncio.gather(*tasks)
         while page := await log.read(seen[-1].position, 1000):
             seen += page
-        stored = await log.read_all(0, 100_000)
+        stored = await log.read(0, 100_000)
         assert seen == stored, "what was read before a crash is there after it, at its position"
         versions = {entry.conversation_id: entry.version for entry in stored}
         assert {id_: versions[id_] for id_ in appending.confirmed} == appending.confirmed

@@ -219,7 +219,7 @@ async def test_readers_next_to_many_writers_get_every_event_once_and_in_order(
     start = await log.head()
     reader = Follower(log, start)
     await followed(migrated_database_url, log, [reader], writers=16, rounds=30)
-    reader.check(await log.read_all(start, 10_000))
+    reader.check(await log.read(start, 10_000))
 
 
 async def one_at_a_time(url: str) -> bool:

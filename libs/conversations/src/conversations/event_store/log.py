@@ -32,7 +32,6 @@ FOLDED_ON_THE_LOOP = 500
 BYTES_ON_THE_LOOP = 512 * 1024
 """What is more than this is decoded and folded in a thread: `in_thread_if_large`."""
 _TABLE = sql.Identifier(EVENTS_TABLE)
-_MAX = 2**63 - 1
 
 T = TypeVar("T")
 
@@ -84,21 +83,9 @@ class Log:
             await cursor.execute(_READ, (list(without), after, until, limit, PAGE_BYTES))
             return [LogEntry(*row) for row in await cursor.fetchall()]
 
-    async def read_all(self, after: int, limit: int) -> list[LogEntry]:
-        """As `read`, with the rows of erased conversations that have not been deleted yet: for an audit."""
-        return await self._entries(_READ_ALL, ([], after, _MAX, limit, PAGE_BYTES))
-
-    async def all_of(self, conversation_id: str) -> list[LogEntry]:
-        """Every row of a conversation, whatever its version, and of an erased one what is not deleted yet."""
-        return await self._entries(_ALL_OF, (conversation_id,))
-
     async def beginning(self, conversation_id: str, until_version: int) -> list[LogEntry]:
         """The rows of a conversation up to a version, and its last one; also of an unfinished fork."""
         return await self._entries(_BEGINNING, (conversation_id, until_version, conversation_id))
-
-    async def at(self, positions: Collection[int]) -> list[LogEntry]:
-        """The entries at these positions, in order, but for those that have been erased."""
-        return await self._entries(_AT, (list(positions),))
 
     async def at_versions(self, places: Collection[tuple[str, int]]) -> list[LogEntry]:
         """The entries of conversations at versions of theirs, but for those that have been erased."""
@@ -339,27 +326,19 @@ _OF_RUNS = sql.SQL(
 )
 """Without what is said of a conversation and its replies at any time."""
 _COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state, account_id")
-_PAGE = sql.SQL(
+_READ = sql.SQL(
     "SELECT notification_id, originator_id, originator_version, topic,"
     "       CASE WHEN topic = ANY(%s) THEN ''::bytea ELSE state END, account_id FROM ("
     "  SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before"
-    "    FROM (SELECT * FROM {table} WHERE notification_id > %s AND notification_id <= %s AND {visible}{some}"
+    "    FROM (SELECT * FROM {table} WHERE notification_id > %s AND notification_id <= %s AND {visible}"
     "           ORDER BY notification_id LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY notification_id"
-)
-_READ = _PAGE.format(table=_TABLE, visible=VISIBLE, some=sql.SQL(""))
-_READ_ALL = _PAGE.format(table=_TABLE, visible=sql.SQL("TRUE"), some=sql.SQL(""))
-_ALL_OF = sql.SQL("SELECT {} FROM {} WHERE originator_id = %s ORDER BY originator_version").format(
-    _COLUMNS, _TABLE
-)
+).format(table=_TABLE, visible=VISIBLE)
 _BEGINNING = sql.SQL(
     "SELECT {columns} FROM {table} WHERE originator_id = %s AND (originator_version <= %s"
     " OR originator_version = (SELECT max(originator_version) FROM {table} WHERE originator_id = %s))"
     " ORDER BY originator_version"
 ).format(columns=_COLUMNS, table=_TABLE)
-_AT = sql.SQL("SELECT {} FROM {} WHERE notification_id = ANY(%s) AND {} ORDER BY notification_id").format(
-    _COLUMNS, _TABLE, VISIBLE
-)
 _AT_VERSIONS = sql.SQL(
     "SELECT {} FROM unnest(%s::text[], %s::bigint[]) AS wanted (id, version)"
     " JOIN {} ON originator_id = wanted.id AND originator_version = wanted.version AND {}"
