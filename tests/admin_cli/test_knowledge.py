@@ -1,11 +1,14 @@
 """Knowledge bases from the command line."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contracts import ids
 from tests.admin_cli.conftest import Cli
+from tests.knowledge.embedding_server import answer, embedding_server
 from tests.knowledge.made_files import docx, pdf
 
 
@@ -88,9 +91,19 @@ def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(cli: Cli, base: 
     assert cli("knowledge", "import", ids.new_id(), str(docs)).code == 1
 
 
-def test_an_embedder_that_is_set_embeds_what_is_imported(cli: Cli, base: str, docs: Path) -> None:
-    assert cli("knowledge", "embed", base).code == 2
-    cli.json("knowledge", "import", base, str(docs))
-    with_embedder = {"AGENTCHAT_EMBEDDER": "hashing"}
-    assert cli.json("knowledge", "embed", base, **with_embedder)["embedded"] == 2
-    assert cli.json("knowledge", "embed", base, **with_embedder)["embedded"] == 0
+async def test_an_embedder_that_is_set_embeds_what_is_imported(cli: Cli, base: str, docs: Path) -> None:
+    async with embedding_server(lambda texts: answer([[1.0, 0.0] for _ in texts])) as server:
+        embedder = {
+            "AGENTCHAT_EMBEDDER": "http",
+            "AGENTCHAT_EMBEDDINGS_URL": server.url,
+            "AGENTCHAT_EMBEDDINGS_MODEL": "m",
+            "AGENTCHAT_EMBEDDINGS_DIMENSIONS": "2",
+        }
+
+        def embed(**more: str) -> Any:
+            return cli.json("knowledge", "embed", base, **more)["embedded"]
+
+        assert (await asyncio.to_thread(cli, "knowledge", "embed", base)).code == 2
+        await asyncio.to_thread(cli.json, "knowledge", "import", base, str(docs))
+        assert await asyncio.to_thread(embed, **embedder) == 2
+        assert await asyncio.to_thread(embed, **embedder) == 0

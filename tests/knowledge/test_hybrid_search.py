@@ -6,9 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from knowledge.embedding import vectors
-from knowledge.embedding.embedder import HashingEmbedder
 from knowledge.errors import EmbedderUnavailable
-from runtime.postgres import Pool
 from tests.knowledge.shelf import Shelf
 
 
@@ -145,13 +143,3 @@ async def test_a_document_of_many_chunks_is_embedded_in_portions(shelf: Shelf) -
     text = "\n\n".join(f"# Part {number}\nboots" for number in range(150))
     assert (await shelf.put("a.md", text, embedder, kind="markdown")).chunks == 150
     assert len(embedder.asked) == 150
-
-
-async def test_the_hashing_embedder_finds_words_that_are_misspelt(shelf: Shelf, pool: Pool) -> None:
-    embedder = await vectors.usable(pool, HashingEmbedder())
-    assert embedder is not None
-    await shelf.put("a.txt", "The guarantee covers tent poles for two years.", embedder)
-    await shelf.put("b.txt", "Shipping costs 5.90 EUR.", embedder)
-    assert await shelf.texts("guarrantee of tentpoles") == []
-    assert (await shelf.texts("guarrantee of tentpoles", embedder=embedder))[0].startswith("The guarantee")
-    assert await shelf.texts("shiping cost", embedder=embedder) == ["Shipping costs 5.90 EUR."]

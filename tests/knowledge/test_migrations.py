@@ -8,12 +8,12 @@ from psycopg.conninfo import make_conninfo
 
 import directory.migrations
 from knowledge.embedding import vectors
-from knowledge.embedding.embedder import HashingEmbedder
 from knowledge.migrations import migrate
 from ops.stack import Servers
 from runtime.postgres import open_pool
 from runtime.roles import ROLES
 from tests.knowledge.shelf import Shelf
+from tests.knowledge.test_hybrid_search import FEET, MONEY, Topics
 
 TABLES = ["chunk_embeddings", "chunks", "documents", "knowledge_bases"]
 
@@ -53,7 +53,7 @@ async def test_without_pgvector_search_is_by_full_text(plain_database_url: str) 
     assert tables(plain_database_url) == TABLES[1:]
     async with open_pool(plain_database_url) as pool:
         shelf = await Shelf.create(pool)
-        assert await vectors.usable(pool, HashingEmbedder()) is None
+        assert await vectors.usable(pool, Topics(FEET, MONEY)) is None
         assert await vectors.usable(pool, None) is None
         await shelf.put("a.txt", "Parcels leave the warehouse in Utrecht.")
         assert await shelf.texts("Where is the warehouse?") == ["Parcels leave the warehouse in Utrecht."]
@@ -68,9 +68,28 @@ async def test_pgvector_that_comes_later_is_used_from_the_next_migration_on(
         admin.execute("CREATE EXTENSION vector")
     await migrate(plain_database_url)
     assert tables(plain_database_url) == TABLES
-    embedder = HashingEmbedder()
+    embedder = Topics(FEET, MONEY)
     async with open_pool(plain_database_url) as pool:
         shelf = await Shelf.create(pool)
         assert await vectors.usable(pool, embedder) is embedder
-        await shelf.put("a.txt", "Parcels leave the warehouse.", embedder)
-        assert await shelf.texts("warehuose", embedder=embedder) == ["Parcels leave the warehouse."]
+        await shelf.put("a.txt", "Boots are waxed.", embedder)
+        assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
+
+
+async def test_vectors_are_indexed_by_the_next_migration(migrated_database_url: str) -> None:
+    embedder = Topics(FEET, MONEY)
+    async with open_pool(migrated_database_url) as pool:
+        shelf, other = await Shelf.create(pool), await Shelf.create(pool)
+        await shelf.put("a.txt", "Boots are waxed.", embedder)
+        for number in range(100):
+            await other.put(f"{number}.txt", f"Shoes of size {number} are out.", embedder)
+        await migrate(migrated_database_url)
+        assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
+    with psycopg.connect(migrated_database_url) as owner:
+        plan = owner.execute(
+            "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN SELECT chunk_id FROM chunk_embeddings"
+            " WHERE embedder = 'topics/2' ORDER BY embedding::vector(2) <=> '[1,0]'::vector(2) LIMIT 5"
+        )
+        while plan.nextset():
+            pass
+        assert "chunk_embeddings_hnsw_" in str(plan.fetchall())

@@ -224,10 +224,8 @@ async def _named_by(environ: dict[str, str]) -> Embedder | None:
 
 async def test_the_settings_choose_the_embedder() -> None:
     assert await _named_by({}) is None
-    hashing, http = await _named_by({"AGENTCHAT_EMBEDDER": "hashing"}), await _named_by(HTTP)
-    assert hashing is not None
+    http = await _named_by(HTTP)
     assert http is not None
-    assert hashing.name == "hashing-1"
     assert http.name == "m"
     assert http.dimensions == 768
 

@@ -1,12 +1,9 @@
 """Text matched: words, snippets around them, the order of what is found, vectors of words."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.embedding.embedder import HashingEmbedder
 from knowledge.search.passages import MOST_SNIPPET, fuse, snippet
 from knowledge.search.search_words import SearchQuery, question, searchable
 
@@ -117,29 +114,3 @@ def test_scores_fall_from_one_towards_zero(rankings: list[list[str]]) -> None:
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True))
 def test_one_ranking_alone_stays_as_it_is(ranking: list[str]) -> None:
     assert [found for found, _ in fuse([ranking])] == ranking
-
-
-def cosine(one: list[float], other: list[float]) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
-
-
-async def test_vectors_are_of_unit_length_and_always_the_same() -> None:
-    embedder = HashingEmbedder()
-    [vector] = await embedder.embed(["Guarantee and repairs"])
-    assert len(vector) == embedder.dimensions
-    assert math.isclose(sum(value * value for value in vector), 1)
-    assert await HashingEmbedder().embed(["Guarantee and repairs"]) == [vector]
-    first = [(place, round(value, 6)) for place, value in enumerate(vector) if value][:3]
-    assert first == [(14, 0.169031), (15, 0.169031), (19, 0.169031)], "other vectors need another name"
-
-
-async def test_words_that_are_spelt_alike_are_near_and_others_are_not() -> None:
-    embedder = HashingEmbedder(1024)
-    meant, misspelt, other = await embedder.embed(["guarantee", "guarrantee", "shipping"])
-    assert cosine(meant, misspelt) > 0.6
-    assert cosine(meant, other) < embedder.least_similarity
-
-
-async def test_a_text_without_words_is_near_to_nothing() -> None:
-    [vector] = await HashingEmbedder().embed(["?!"])
-    assert not any(vector)

@@ -15,10 +15,7 @@ from administration.parameters import After, DryRun, Force, Limit, OfAccount, Qu
 from contracts.admin_errors import Conflict, Invalid, Use
 from contracts.ids import new_id
 from directory.agent_draft import AgentChanges
-from knowledge.embedding.embedder import Embedder
 from knowledge.embedding.vectors import usable
-from knowledge.search.explaining import Explanation
-from knowledge.search.explaining import explain as explain_search
 from knowledge.search.passages import Passage
 from knowledge.search.search import search as find_passages
 from runtime.postgres import Connection
@@ -104,30 +101,17 @@ async def delete(
 
 async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK = 5) -> tuple[Passage, ...]:
     """Find the passages that an agent would be given, in a disabled one too. Raises NotFound, Invalid."""
-    base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
+    if not 1 <= top_k <= 50:
+        raise Invalid("top_k", "must be from 1 to 50")
+    base = await get(admin, knowledge_base_id)
+    embedder = await usable(admin.pool, admin.embedder)
+    words = query.replace("\x00", "\ufffd")  # which Postgres does not take
     with outcomes():
         return tuple(
             await find_passages(
                 admin.pool, base.account_id, base.id, words, top_k, embedder, disabled_too=True
             )
         )
-
-
-async def explain(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK = 5) -> Explanation:
-    """Find as `search` does, and show why: words, weights, places. Raises NotFound, Invalid."""
-    base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
-    with outcomes():
-        return await explain_search(admin.pool, base.account_id, base.id, words, top_k, embedder)
-
-
-async def _searched(
-    admin: Admin, knowledge_base_id: str, query: str, top_k: int
-) -> tuple[KnowledgeBase, Embedder | None, str]:
-    """What a search is made of, with a query that Postgres takes. Raises NotFound, Invalid."""
-    if not 1 <= top_k <= 50:
-        raise Invalid("top_k", "must be from 1 to 50")
-    base = await get(admin, knowledge_base_id)
-    return base, await usable(admin.pool, admin.embedder), query.replace("\x00", "\ufffd")
 
 
 async def _check_language(conn: Connection, language: str) -> None:

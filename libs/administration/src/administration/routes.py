@@ -85,7 +85,6 @@ ROUTES: tuple[Route, ...] = (
     route("PATCH", _BASE, admin_knowledge.change),
     route("DELETE", _BASE, admin_knowledge.delete),
     route("GET", f"{_BASE}/search", admin_knowledge.search),
-    route("GET", f"{_BASE}/search/why", admin_knowledge.explain),
     route("POST", f"{_BASE}/documents", admin_documents.put, status=201, max_bytes=MAX_DOCUMENT_BYTES),
     route("GET", f"{_BASE}/documents", admin_documents.page),
     route("GET", _DOCUMENT, admin_documents.get),

@@ -6,10 +6,14 @@ the word `#<number>` of its knowledge base, so that the index alone finds a word
 however much others hold.
 
 Embeddings have a table of their own, which there is only where the pgvector extension can be had; without it
-search is by full text alone. A later run of the migrations makes it, once the extension is there.
+search is by full text alone. A later run of the migrations makes it, once the extension is there. Each run
+also builds an HNSW index for each embedder that has vectors: an index is for one number of dimensions.
 """
 
+import hashlib
+
 import psycopg
+from psycopg.sql import SQL, Identifier, Literal
 
 from runtime import logs, migrations
 from runtime.postgres import Connection
@@ -91,6 +95,23 @@ async def migrate(database_url: str) -> None:
         await migrations.apply(conn, COMPONENT, STEPS)
         if await _has_vectors(conn):
             await migrations.apply(conn, VECTORS_COMPONENT, VECTOR_STEPS)
+            await _index_vectors(conn)
+
+
+async def _index_vectors(conn: Connection) -> None:
+    """Build the missing indexes over vectors, and drop those of embedders that have none any more."""
+    embedders = await (await conn.execute("SELECT DISTINCT embedder FROM chunk_embeddings")).fetchall()
+    wanted = {_INDEX + hashlib.sha256(key.encode()).hexdigest()[:12]: key for (key,) in embedders}
+    rows = await (await conn.execute(_VECTOR_INDEXES, [_INDEX + "%"])).fetchall()
+    present = {name for (name,) in rows}
+    for name in present - wanted.keys():
+        await conn.execute(SQL("DROP INDEX {}").format(Identifier(name)))
+    for name in wanted.keys() - present:
+        dimensions = int(wanted[name].rpartition("/")[2])
+        statement = SQL(_INDEX_VECTORS).format(
+            name=Identifier(name), dimensions=Literal(dimensions), embedder=Literal(wanted[name])
+        )
+        await conn.execute(statement)
 
 
 async def _has_vectors(conn: Connection) -> bool:
@@ -108,3 +129,13 @@ async def _has_vectors(conn: Connection) -> bool:
         return False
     log.info("pgvector is installed: knowledge can be searched by embeddings too")
     return True
+
+
+_INDEX = "chunk_embeddings_hnsw_"
+_VECTOR_INDEXES = """
+SELECT indexname FROM pg_indexes WHERE tablename = 'chunk_embeddings' AND indexname LIKE %s
+"""
+_INDEX_VECTORS = """
+CREATE INDEX {name} ON chunk_embeddings USING hnsw ((embedding::vector({dimensions})) vector_cosine_ops)
+ WHERE embedder = {embedder}
+"""

@@ -6,7 +6,7 @@ import msgspec
 
 from runtime.settings import ServiceSettings, Setting
 
-Embedders = Literal["none", "hashing", "http"]
+Embedders = Literal["none", "http"]
 Dimensions = Annotated[int, msgspec.Meta(ge=1, le=2000)]
 Similarity = Annotated[float, msgspec.Meta(ge=-1, le=1)]
 

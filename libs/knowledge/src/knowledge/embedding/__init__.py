@@ -1,3 +1,5 @@
-"""Texts as vectors of meaning: `embedder` is the port, `remote` calls an HTTP server, `hashing` needs no
-model, `configured` is the one of the settings, `vectors` stores the vectors of chunks.
+"""Texts as vectors of meaning.
+
+`embedder` is the port, `remote` calls an HTTP server, `configured` is the embedder of the settings, `vectors`
+stores the vectors of chunks.
 """

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import TypeVar
 
 from knowledge.documents import web_address
-from knowledge.embedding.embedder import Embedder, HashingEmbedder
+from knowledge.embedding.embedder import Embedder
 from knowledge.settings import EmbedderSettings
 from runtime.settings import SettingsError
 
@@ -20,8 +20,6 @@ async def embedder_of(settings: EmbedderSettings) -> AsyncIterator[Embedder | No
     """
     if settings.embedder == "none":
         yield None
-    elif settings.embedder == "hashing":
-        yield HashingEmbedder()
     else:
         from knowledge.embedding.remote import (
             RemoteEmbedder,  # brings a client library that others need not load

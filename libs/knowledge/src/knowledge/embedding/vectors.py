@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import psycopg
+from psycopg.sql import SQL, Literal
 
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import EmbedderUnavailable
@@ -91,20 +92,24 @@ async def embed_missing(
 async def nearest(
     pool: Pool, knowledge_base_id: str, embedder: Embedder, vector: Sequence[float]
 ) -> list[str]:
-    """The ids of the chunks that are alike enough, best first, 50 at most.
+    """Return the ids of the chunks that are alike enough, best first, 50 at most.
 
-    Every vector of the knowledge base is looked at, so the answer is exact, and none of another's is touched.
-    Raises DatabaseUnavailable, EmbedderUnavailable.
+    An HNSW index is used where the migrations have built one (`knowledge.migrations`); an iterative scan
+    continues in it until enough chunks are of this knowledge base. Without one the answer is exact, and all
+    vectors of the knowledge base are compared. Raises DatabaseUnavailable, EmbedderUnavailable.
     """
+    statement = SQL(_NEAREST_CHUNKS).format(
+        embedder=Literal(key(embedder)), dimensions=Literal(embedder.dimensions)
+    )
     asked = {
         "base": knowledge_base_id,
-        "embedder": key(embedder),
         "vector": literal(vector),
         "most": 1 - embedder.least_similarity,
         "limit": _NEAREST,
     }
-    async with _vectors(pool) as conn:
-        rows = await (await conn.execute(_NEAREST_CHUNKS, asked)).fetchall()
+    async with _vectors(pool) as conn, conn.transaction():
+        await conn.execute("SET LOCAL hnsw.iterative_scan = strict_order")
+        rows = await (await conn.execute(statement, asked)).fetchall()
     return [chunk_id for (chunk_id,) in rows]
 
 
@@ -173,7 +178,9 @@ SELECT c.chunk_id, %(embedder)s, c.knowledge_base_id, new.embedding::vector
 
 _NEAREST_CHUNKS = """
 SELECT chunk_id FROM (
-    SELECT chunk_id, embedding <=> %(vector)s::vector AS distance FROM chunk_embeddings
-     WHERE knowledge_base_id = %(base)s AND embedder = %(embedder)s) AS compared
- WHERE distance <= %(most)s ORDER BY distance, chunk_id LIMIT %(limit)s
+    SELECT chunk_id, embedding::vector({dimensions}) <=> %(vector)s::vector({dimensions}) AS distance
+      FROM chunk_embeddings
+     WHERE knowledge_base_id = %(base)s AND embedder = {embedder}
+     ORDER BY embedding::vector({dimensions}) <=> %(vector)s::vector({dimensions}) LIMIT %(limit)s) AS nearest
+ WHERE distance <= %(most)s ORDER BY distance, chunk_id
 """

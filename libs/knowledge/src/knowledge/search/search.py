@@ -9,8 +9,6 @@ By embeddings too, where there is an embedder: the two rankings are joined by re
 
 from collections.abc import Sequence
 
-import msgspec
-
 from contracts.admin_errors import NotFound
 from contracts.values import Source
 from knowledge.embedding import vectors
@@ -26,15 +24,6 @@ MOST = 50
 EMBED_SECONDS = 3.0
 """How long a search waits for the embedder."""
 _LEAST = 0.25  # of the best one's score, by full text: below that a passage shares a common word, no more
-
-
-class Ranking(msgspec.Struct, frozen=True):
-    """Ids of chunks, best first: with their shares by full text, by embeddings (None: without), joined."""
-
-    question: search_words.SearchQuery
-    by_text: list[tuple[str, float]]
-    by_meaning: list[str] | None
-    joined: list[tuple[str, float]]
 
 
 async def search(
@@ -58,37 +47,19 @@ async def search(
 
     Raises NotFound (for another account's knowledge base too), Disabled, DatabaseUnavailable.
     """
-    ranking = await rank(
-        *(pool, account_id, knowledge_base_id, query, embedder),
-        disabled_too=disabled_too,
-        embed_seconds=embed_seconds,
-    )
-    return await passages(pool, knowledge_base_id, ranking, top_k)
-
-
-async def rank(
-    pool: Pool,
-    account_id: str,
-    knowledge_base_id: str,
-    query: str,
-    embedder: Embedder | None,
-    *,
-    disabled_too: bool,
-    embed_seconds: float = EMBED_SECONDS,
-) -> Ranking:
-    """All that fits, best first. Raises as `search` does."""
     question = search_words.question(query)
-    by_text = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
-    by_meaning = (
-        await _by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds) if embedder else None
-    )
-    joined = by_text if by_meaning is None else fuse([[found for found, _ in by_text], by_meaning])
-    return Ranking(question, by_text, by_meaning, joined)
+    ranked = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
+    if embedder is not None:
+        by_meaning = await _by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds)
+        if by_meaning is not None:
+            ranked = fuse([[chunk_id for chunk_id, _ in ranked], by_meaning])
+    return await _load_ranked(pool, knowledge_base_id, question, ranked[: max(0, min(top_k, MOST))])
 
 
-async def passages(pool: Pool, knowledge_base_id: str, ranking: Ranking, top_k: int) -> list[Passage]:
-    """The best of them, without those that were deleted meanwhile. Raises DatabaseUnavailable."""
-    question, ranked = ranking.question, ranking.joined[: max(0, min(top_k, MOST))]
+async def _load_ranked(
+    pool: Pool, knowledge_base_id: str, question: search_words.SearchQuery, ranked: list[tuple[str, float]]
+) -> list[Passage]:
+    """Load the passages, without those that were deleted since they were ranked."""
     if not ranked:
         return []
     ids = [chunk_id for chunk_id, _ in ranked]
@@ -191,7 +162,7 @@ def _passage(
 # One row with nulls where nothing is found, none where there is no such knowledge base. Which chunks hold a
 # word comes out of the index alone (OFFSET 0 keeps it so, whatever the planner expects), and the words of the
 # many that hold a common one are not read: only the best 100, by the words that they hold, are weighed.
-WEIGHED = """
+_RANKED = """
 WITH base AS MATERIALIZED (
     SELECT knowledge_base_id, ('pg_catalog.' || language)::regconfig AS language,
            quote_literal('#' || number)::tsquery AS mark, disabled_at IS NOT NULL AS disabled
@@ -208,9 +179,7 @@ WITH base AS MATERIALIZED (
     SELECT lexeme, count(place) AS chunks,
            ln(1 + (total - count(place) + 0.5) / (count(place) + 0.5))::float8 AS idf
       FROM size, word LEFT JOIN hit USING (lexeme) GROUP BY lexeme, total
-)"""
-
-_RANKED = f"""{WEIGHED}, best AS (
+), best AS (
     SELECT place FROM hit JOIN weight USING (lexeme) GROUP BY place ORDER BY sum(idf) DESC LIMIT 100
 ), scored AS (
     SELECT chunk_id, position, words, sum(idf * often / (often + 1)) / (SELECT sum(idf) FROM weight) AS score
@@ -225,7 +194,7 @@ SELECT chunk_id, score, phrase IS NOT NULL AND words @@ phrase, disabled
   FROM base LEFT JOIN scored ON true
        CROSS JOIN LATERAL (SELECT nullif(websearch_to_tsquery(language, %(phrases)s), '')) AS phrases (phrase)
  ORDER BY score DESC, position, chunk_id LIMIT 50
-"""  # noqa: S608 - constants
+"""
 
 _CHUNKS = """
 SELECT c.chunk_id, c.title, c.text, d.url, d.kind FROM chunks c JOIN documents d USING (document_id)

@@ -104,7 +104,7 @@ async def _base(
     documents = await administer(
         request, _DOCUMENTS.format("GET"), knowledge_base_id=base_id, after=cursor, limit=50
     )
-    route = "GET /knowledge_bases/{knowledge_base_id}/search/why"
+    route = "GET /knowledge_bases/{knowledge_base_id}/search"
     found = None
     if q.strip():
         found = await administer(request, route, knowledge_base_id=base_id, query=q, top_k=10)
