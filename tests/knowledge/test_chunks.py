@@ -1,9 +1,7 @@
 """How documents are cut: bounds, nothing lost, nothing torn."""
 
-import unicodedata
 from itertools import pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,24 +75,6 @@ def test_a_long_paragraph_is_cut_between_sentences_and_its_last_one_is_repeated(
     for one, other in pairwise(pieces):
         assert other.startswith(one[one.rindex("This") :])
     assert max(map(len, pieces)) - min(map(len, pieces)) < MOST / 4, "about equally long"
-
-
-@pytest.mark.parametrize(
-    "grapheme",
-    [
-        "q\u0323\u0307",
-        "\U0001f469\u200d\U0001f469\u200d\U0001f467",
-        "\U0001f1e9\U0001f1ea",
-        "\U0001f44d\U0001f3fd",
-        "कि",
-    ],
-)
-def test_without_any_pause_no_character_as_people_see_it_is_torn(grapheme: str) -> None:
-    for lead in ("", "x", "xy"):
-        for piece in list(split(lead + grapheme * 1500))[1:]:
-            assert piece.startswith(grapheme[0])
-            assert piece.endswith(grapheme[-1])
-            assert not unicodedata.combining(piece[0])
 
 
 def test_a_text_without_end_is_cut_all_the_same() -> None:

@@ -1,11 +1,10 @@
 """Sections cut into chunks: the passages that are searched, quoted and given to the model.
 
 A chunk never reaches over a heading. Within a section it ends where the text pauses: at a paragraph, a
-sentence, a line, a word, and between graphemes where there is nothing else.
+sentence, a line or a word; anywhere if there is no such place.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -22,7 +21,6 @@ _PARAGRAPH = re.compile(r"\n\n")
 _LINE = re.compile(r"\n")
 _SENTENCE = re.compile("(?<=[.!?\u2026])[\"'\u201d\u2019)\\]]?\\s|(?<=[\u3002\uff01\uff1f])")
 _WORD = re.compile(r"\s")
-_JOINER = "\u200d"
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -67,7 +65,7 @@ def _end(text: str, start: int) -> tuple[int, "re.Pattern[str] | None"]:
         ends = [found.end() for found in pause.finditer(text, lowest, highest) if found.end() > lowest]
         if ends:
             return min(ends, key=lambda end: abs(end - target)), pause
-    return _between_graphemes(text, lowest, highest), None
+    return highest, None
 
 
 def _after_blanks(text: str, start: int) -> int:
@@ -83,31 +81,6 @@ def _overlapping(text: str, end: int) -> int:
         if begins:
             return begins[0] if pause is _WORD else begins[-1]
     return end
-
-
-def _between_graphemes(text: str, lowest: int, highest: int) -> int:
-    """The last place up to `highest` that splits no character as people see it; `highest` if none does."""
-    for place in range(highest, lowest, -1):
-        if not _extends(text[place]) and text[place - 1] != _JOINER and not _splits_flag(text, place):
-            return place
-    return highest
-
-
-def _extends(character: str) -> bool:
-    """Whether it belongs to the character before it: a mark, a joiner, a skin tone."""
-    return (
-        unicodedata.category(character) in ("Mn", "Me", "Mc")
-        or character == _JOINER
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-    )
-
-
-def _splits_flag(text: str, place: int) -> bool:
-    """Whether a pair of regional indicators is parted there, counted from the row's beginning."""
-    first, begin = place, max(0, place - MOST)
-    while first > begin and "\U0001f1e6" <= text[first - 1] <= "\U0001f1ff":
-        first -= 1
-    return (place - first) % 2 == 1 and "\U0001f1e6" <= text[place] <= "\U0001f1ff"
 
 
 def _chunk_title(title: str, path: tuple[str, ...]) -> str:

@@ -67,11 +67,6 @@ class Outline:
         """Whether the next piece of text begins a line."""
         return not self._text or self._text[-1].endswith("\n")
 
-    @property
-    def at_paragraph_start(self) -> bool:
-        """Whether an empty line came last, where text comes line by line."""
-        return not self._text or self._text[-1].isspace()
-
     def sections(self) -> tuple[Section, ...]:
         """All of them. A heading with nothing beneath it is its own text, so that no word is lost."""
         self._flush()
