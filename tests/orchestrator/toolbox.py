@@ -108,7 +108,7 @@ def calls_of(
     working: World,
     *earlier: Call,
     seconds: float = 600.0,
-    most_seconds: int = 300,
+    most_seconds: int = 30,
     trace_id: str = "",
     **patience: Any,
 ) -> tuple[RunToolCalls, RunClock]:
