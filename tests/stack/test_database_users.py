@@ -13,7 +13,7 @@ from ops.servers.postgres_server import LOGINS, OWNER, Cluster
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 from runtime.postgres import acting_as
-from runtime.roles import OPERATOR, SERVICES, role_of
+from runtime.roles import OPERATOR, SERVICES, Service, role_of
 from tests.harness import temporary_folder
 
 _KEY = "a-key"
@@ -38,7 +38,7 @@ _NO_SERVICE_MAY = (
     "ALTER TABLE conversation_events DISABLE TRIGGER ALL",
     "CREATE RULE mine AS ON INSERT TO conversation_events DO INSTEAD NOTHING",
     "CREATE TABLE mine (number integer)",
-    "CREATE TEMPORARY TABLE conversation_events (originator_id text)",
+    "INSERT INTO conversation_events (originator_id, originator_version) VALUES ('mine', 1)",
     "CREATE ROLE another",
     f"SET ROLE {OWNER}",
     f"SET SESSION AUTHORIZATION {OWNER}",
@@ -88,6 +88,16 @@ def test_no_service_may_change_events_or_tables_or_become_their_owner(
     server, port = cluster
     allowed = [each for each in _NO_SERVICE_MAY if _refusal(server.url(port, login), each) is None]
     assert allowed == []
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_service_may_hide_a_table_behind_a_temporary_one(
+    cluster: tuple[Cluster, int], service: Service
+) -> None:
+    """Operators may make temporary tables: their commands build read models again in them."""
+    server, port = cluster
+    statement = "CREATE TEMPORARY TABLE conversation_events (originator_id text)"
+    assert _refusal(server.url(port, role_of(service)), statement) is not None
 
 
 def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int]) -> None:
