@@ -64,13 +64,10 @@ class SimLimiter:
     async def admit(self, *_: Any, **__: Any) -> _Admitted:
         return _Admitted()
 
-    async def release(self, *_: Any) -> None:
+    async def release(self, *_: Any, **__: Any) -> None:
         return None
 
     async def hold(self, *_: Any) -> None:
-        return None
-
-    async def settle(self, *_: Any) -> None:
         return None
 
 

@@ -185,6 +185,10 @@ def document_of(app: Any, agent_id: str | None) -> bytes:
         for operation in operations.values():
             for status, description in _REFUSALS.items():
                 operation["responses"][str(status)] = {"description": description, "content": content}
+    for schema in document["components"]["schemas"].values():
+        for member in schema.get("properties", {}).values():
+            if isinstance(member.get("default"), dict | list):
+                del member["default"]  # generators of clients refuse what is no scalar
     document["webhooks"] = {event_type: {"post": _webhook(event_type)} for event_type in EVENT_TYPES}
     text = wire.encode(document).decode()
     return (text if agent_id is None else text.replace(AGENT, agent_id)).encode()
