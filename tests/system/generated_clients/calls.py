@@ -19,7 +19,7 @@ from generated.api.openai import complete, list_models
 from generated.api.webhooks import list_webhook_endpoints
 from generated.models.chat_body import ChatBody
 from generated.models.chat_completion import ChatCompletion
-from generated.models.describe_conversation_body import DescribeConversationBody
+from generated.models.description_changes import DescriptionChanges
 from generated.models.fork_body import ForkBody
 from generated.models.list_conversations_metadata import ListConversationsMetadata
 from generated.types import Unset
@@ -36,9 +36,7 @@ def main() -> None:
     again = ChatBody(message="Thanks!", conversation_id=str(thread))
     events = stream_chat.sync(client=client, body=again, x_agent_id=agent)
     unknown = chat.sync_detailed(client=client, body=body, x_agent_id=agent, idempotency_key="not allowed")
-    changes = DescribeConversationBody.from_dict(
-        {"title": "Generated", "metadata": {"made by": "a generator"}}
-    )
+    changes = DescriptionChanges.from_dict({"title": "Generated", "metadata": {"made by": "a generator"}})
     titled = describe_conversation.sync(conversation_id=thread, client=client, body=changes)
     fork = fork_conversation.sync(conversation_id=thread, client=client, body=ForkBody())
     pairs = ListConversationsMetadata.from_dict({"metadata.made by": "a generator"})

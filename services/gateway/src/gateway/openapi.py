@@ -187,7 +187,7 @@ def document_of(app: Any, agent_id: str | None) -> bytes:
                 operation["responses"][str(status)] = {"description": description, "content": content}
     for schema in document["components"]["schemas"].values():
         for member in schema.get("properties", {}).values():
-            if isinstance(member.get("default"), dict | list):
+            if not isinstance(member.get("default"), str | int | float | None):
                 del member["default"]  # generators of clients refuse what is no scalar
     document["webhooks"] = {event_type: {"post": _webhook(event_type)} for event_type in EVENT_TYPES}
     text = wire.encode(document).decode()
