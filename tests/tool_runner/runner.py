@@ -79,8 +79,8 @@ async def end_run(database_url: str, trace_id: str) -> None:
 
 # A conversation for each event: a runner is to look at the trace alone. In the order of their locks.
 _APPEND = """
-INSERT INTO conversation_events (originator_id, originator_version, topic, state)
-SELECT id, 1, %s, convert_to(json_build_object('trace_id', trace_id)::text, 'UTF8')
+INSERT INTO conversation_events (originator_id, originator_version, topic, state, trace_id)
+SELECT id, 1, %s, convert_to(json_build_object('trace_id', trace_id)::text, 'UTF8'), trace_id
   FROM (SELECT gen_random_uuid()::text AS id, trace_id FROM unnest(%s::text[]) AS trace_id OFFSET 0) AS new
  ORDER BY hashtext(id) & 4095
 """
