@@ -23,6 +23,7 @@ from contracts.examples import AGENT, TRACE
 from contracts.webhooks import EVENT_TYPES, WEBHOOKS
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal, RequestIds, Words, problem_words
+from gateway.protocols.chat import STREAM_EVENTS
 from gateway.protocols.handlers import words_at
 from gateway.protocols.openai.openai_refusals import openai_words
 from gateway.protocols.openai.wire import OpenAIError
@@ -177,7 +178,8 @@ def document_of(app: Any, agent_id: str | None) -> bytes:
     """Encode the document, once: it takes longer than a start. `agent_id` is for the examples."""
     document = app.openapi_schema.to_schema()
     _, schemas = msgspec.json.schema_components(
-        [http.Problem, OpenAIError, *WEBHOOKS.values()], ref_template="#/components/schemas/{name}"
+        [http.Problem, OpenAIError, *STREAM_EVENTS, *WEBHOOKS.values()],
+        ref_template="#/components/schemas/{name}",
     )
     document["components"]["schemas"] |= schemas
     for path, operations in document["paths"].items():
