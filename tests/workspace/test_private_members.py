@@ -72,7 +72,9 @@ def _used_of_libraries(cls: type) -> set[str]:
 
 def _classes(module: str) -> Iterator[type]:
     for cls in vars(importlib.import_module(module)).values():
-        if inspect.isclass(cls) and cls.__module__ == module and not hasattr(cls, "__struct_fields__"):
+        if not inspect.isclass(cls) or cls.__module__ != module or hasattr(cls, "__struct_fields__"):
+            continue
+        if "[" not in cls.__qualname__:  # pydantic makes `Dataset[A]` at run time, without a source
             yield cls
 
 
