@@ -114,10 +114,11 @@ class ConversationRecorder(PostgresApplicationRecorder):
         """
         items = _items(stored_events)
         with self.datastore.get_connection() as conn, conn.transaction(), conn.cursor() as cursor:
-            self._lock_table(cursor)
+            for lock in self.lock_table_statements:
+                cursor.execute(lock)
             if cursor.execute(*self.call(items)).rowcount < len(items):
                 raise IntegrityError("there are events at these versions already")
-            self._notify_channel(cursor)
+            cursor.execute(sql.SQL("NOTIFY {}").format(sql.Identifier(self.channel_name)))
             ids = [each.originator_id for each in stored_events]
             versions = [each.originator_version for each in stored_events]
             cursor.execute(_POSITIONS, [ids, versions])
