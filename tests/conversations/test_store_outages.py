@@ -16,7 +16,7 @@ from conversations.event_store.writer import TRANSACTION
 from runtime.postgres import DatabaseUnavailable, connect_options
 from tests.conversations.given import asked, began, started
 from tests.conversations.postgres_server import PostgresServer
-from tests.conversations.turns import LOCK_CONVERSATION
+from tests.conversations.turns import OpenAppend
 from tests.support.proxy import proxied
 
 BOUND_SECONDS = 30.0  # under 5.5 s where nothing else runs; without bounds, as long as the outage
@@ -51,8 +51,7 @@ async def test_a_writer_that_is_gone_inside_its_turn_holds_its_conversation_and_
         await store.append(new_conversation(), [began()])
         position = await log.head()
         await gone.execute("BEGIN")
-        await gone.execute(LOCK_CONVERSATION, [conversation.conversation_id])
-        await gone.execute(_INSERT, [conversation.conversation_id])
+        await OpenAppend(gone).append(conversation.conversation_id)
         gone.pgconn.send_query(b"SELECT pg_sleep(60)")
         gone.pgconn.flush()
         begin = time.monotonic()
@@ -66,11 +65,6 @@ async def test_a_writer_that_is_gone_inside_its_turn_holds_its_conversation_and_
         ]
         assert time.monotonic() - begin < BOUND_SECONDS
     await gone.close()
-
-
-_INSERT = """
-INSERT INTO conversation_events (originator_id, originator_version, topic, state) VALUES (%s, 1, 'a.v1', '{}')
-"""
 
 
 async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_postgres: PostgresServer) -> None:

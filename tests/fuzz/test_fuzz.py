@@ -3,11 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.fuzz.agents import target_of
 from tests.fuzz.schemathesis_run import run_schemathesis
 from tests.harness import RunningStack
 
 
+@pytest.mark.slow
 async def test_generated_requests_find_nothing(stack: RunningStack, tmp_path: Path) -> None:
     target = await target_of(stack)
     chat = ("chat", "streamChat")

@@ -43,7 +43,7 @@ async def test_a_place_that_is_none_names_the_field(
 ) -> None:
     conversation_id = await thread(store, accounts.free)
     for path in (f"/v1/conversations/{conversation_id}", f"/v1/conversations/{conversation_id}/messages"):
-        for at in ("", "-1", "x", "1e1", "\x00", "9" * 400, "2026-02-30", ["1", "1"]):
+        for at in ("", "-1", "x", "1e1", "\x00", "9" * 400, "2026-02-30"):
             problem = check_problem(await client.get(path, at=at), 400, "invalid_request")
             assert [error["field"] for error in problem["errors"]] == ["at"], at
         problem = check_problem(await client.get(path, at="10"), 400, "invalid_request")

@@ -19,6 +19,7 @@ from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.queries.under_way import leading_projector
 from runtime.postgres import Pool
+from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import began, turn
 from tests.ports import free_port
 from tests.projector.conftest import World
@@ -36,6 +37,7 @@ class Projectors:
             **os.environ,
             "AGENTCHAT_DATABASE_URL": database_url,
             "AGENTCHAT_NATS_URL": nats_url,
+            "AGENTCHAT_SECRET_KEY": SECRET_KEY,
         }
         self._pool = pool
         self.processes: dict[str, ServiceProcess] = {}
