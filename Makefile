@@ -26,7 +26,7 @@ check-port:
 
 
 test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)
-	@$(BIN)/python -m pytest -n 4 $(ARGS)
+	@$(BIN)/python -m pytest -n 3 $(ARGS)
 
 test-slow: $(READY) ## run the slow proofs: foreign clients, wheels, docs' code blocks, the counted chat (before a release)
 	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)

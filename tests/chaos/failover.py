@@ -3,8 +3,8 @@
 Postgres, by `--way`:
     synchronous: the primary is killed and the standby promoted; a planned switchover; a restart of one server
         after the other. Nothing may be lost.
-    asynchronous: the log is held back from the standby for a moment, then the primary is killed. `agentchat
-        repair` must list what was lost, and nothing else may be lost.
+    asynchronous: the log is held back from the standby for a moment, then the primary is killed. What was
+        lost must be in EVENTS, and nothing else may be lost.
     none: the primary is killed, and starts again on its own disk. Nothing may be lost.
 NATS, by `--way nats`: the leader of each stream and of the cluster is killed in turn. Nothing may be lost.
 """
@@ -24,7 +24,6 @@ import nats
 
 from bus.streams import NAMES
 from contracts import subjects
-from ops.process import run_command
 from tests.chaos import closing
 from tests.chaos.checker import check, why_invalid
 from tests.chaos.load import Load, conversation_of
@@ -134,7 +133,6 @@ class PostgresFailover:
         await self._pair.link.set_mode("freeze")
         await asyncio.sleep(_HELD_BACK_SECONDS)
         await self._fail_over()
-        await _repair(self._rig)
 
     async def _switch_over(self) -> None:
         """Stop the primary, which ends once the standby has everything, and promote the standby."""
@@ -227,17 +225,6 @@ class NatsFailover:
         async with asyncio.timeout(_READY_SECONDS):
             while not await are_whole([each.process for each in self._nodes.values()]):  # noqa: ASYNC110 - polled
                 await asyncio.sleep(_POLL_SECONDS)
-
-
-async def _repair(rig: Rig) -> None:
-    environ = os.environ | {"AGENTCHAT_RUN_DIR": str(rig.folder.path)}
-    environ |= {
-        "AGENTCHAT_DATABASE_URL": rig.environment.database_url,
-        "AGENTCHAT_NATS_URL": rig.environment.nats_url,
-    }
-    output = await run_command((sys.executable, "-m", "ops.main", "repair"), env=environ)
-    print(output.text, file=sys.stderr, flush=True)
-    assert output.code == 0, output.text
 
 
 def loss_of(history: History, lost_conversations: Sequence[str], held_back: float = 0.0) -> Loss:
