@@ -92,7 +92,7 @@ async def test_a_broken_prompt_is_a_regression_and_the_pull_request_is_told_why(
 def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, stack: RunningStack) -> None:
     suite = made_suite(tmp_path / "suite")
     found = stack.environment
-    kept = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
+    kept = {"AGENTCHAT_RUN_DIR": str(stack.folder.path), "AGENTCHAT_ADMIN_URL": ""}
     for arguments, told in (
         ((), "account account-1 has no agent agent-1, or it is disabled"),
         (("--agent", found.agent_id), f"account account-1 has no agent {found.agent_id}"),
