@@ -20,9 +20,6 @@ from tests.limits.given import new
 from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, holds, says
 
-pytestmark = pytest.mark.slow
-"""Slots and heartbeats race here since the limits keep no mark of settled runs: to be looked at."""
-
 PLAN = Plan(
     name="Two",
     requests_per_minute=None,
@@ -128,8 +125,7 @@ async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: 
             await asyncio.sleep(_QUICK_SECONDS / 5)
 
 
-# Not with a message in line: whether the run before it holds a slot by then is up to its worker's heartbeat.
-@pytest.mark.parametrize("in_line", [False])
+@pytest.mark.parametrize("in_line", [True, False])
 async def test_a_run_begins_only_when_the_account_has_a_free_slot(
     account: Account, provider: ScriptedProvider, in_line: bool
 ) -> None:

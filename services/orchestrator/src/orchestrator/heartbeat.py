@@ -6,7 +6,7 @@ from functools import partial
 from bus import BusUnavailable
 from contracts import frames
 from orchestrator.orchestrator_services import Parts
-from orchestrator.stages import RunningStage, Taken, WaitingStage
+from orchestrator.stages import Opened, RunningStage, Taken, WaitingStage
 from runtime import logs, metrics
 from runtime.following import repeat
 from runtime.postgres import DatabaseUnavailable
@@ -56,13 +56,13 @@ async def _renew_leases(parts: Parts) -> None:
 
 
 async def _hold_slots(parts: Parts) -> None:
-    await parts.limiter.hold(
-        [
-            (stage.request.account_id, stage.trace_id)
-            for stage in parts.register
-            if isinstance(stage, Taken) and not isinstance(stage, WaitingStage)
-        ]
-    )
+    """Renew the slots of runs that have begun.
+
+    A request that has not begun has its gateway's slot, which lasts long enough, or none: renewing would give
+    it one beyond the plan's number.
+    """
+    begun = [stage for stage in parts.register if isinstance(stage, Opened)]
+    await parts.limiter.hold([(stage.request.account_id, stage.trace_id) for stage in begun])
 
 
 async def _say_alive(parts: Parts) -> None:
