@@ -11,7 +11,6 @@ from model_demo.shop import (
     filled_inputs,
     intents,
     json_schemas,
-    judging,
     memory,
     talk,
     wording,
@@ -73,8 +72,6 @@ class _Turn:
 
     def reply(self) -> PlannedReply:
         asked, choice = self._conversation, self._conversation.tool_choice
-        if (judged := judging.verdict(asked)) is not None:
-            return PlannedReply(msgspec.json.encode(judged).decode())
         if choice.type == "tool":
             return self._forced(str(choice.name))
         is_free = choice.type != "any"
