@@ -61,12 +61,16 @@ async def read_events(caller: Caller, trace_id: str, cursor: str = "", form: int
     return response.content.replace(b": ping\n\n", b"")
 
 
-async def until_listed(ask: Callable[[], Awaitable[httpx.Response]]) -> list[dict[str, Any]]:
-    """A page that is not empty: lists may be behind by a moment."""
+async def until_listed(
+    ask: Callable[[], Awaitable[httpx.Response]], trace_id: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of a list, of this run or of any, once there are some: lists lag by a moment."""
     async with asyncio.timeout(SECONDS):
-        while not (rows := (await ask()).json()["data"]):  # noqa: ASYNC110 - of another process
+        while True:
+            rows = [row for row in (await ask()).json()["data"] if trace_id in (None, row["trace_id"])]
+            if rows:
+                return rows
             await asyncio.sleep(0.2)
-        return list(rows)
 
 
 async def reply_of(caller: Caller, trace_id: str) -> bytes:

@@ -19,9 +19,10 @@ async def asked(shop: Caller, order: int) -> tuple[str, str]:
     """The trace and the approval of a run that waits, once the list has it."""
     problem = await waiting(shop, order)
     trace_id = str(problem["trace_id"])
-    rows = await until_listed(lambda: shop.send("GET", "/v1/approvals", params={"status": "pending"}))
-    (approval_id,) = [row["id"] for row in rows if row["trace_id"] == trace_id]
-    return trace_id, str(approval_id)
+    (row,) = await until_listed(
+        lambda: shop.send("GET", "/v1/approvals", params={"status": "pending"}), trace_id
+    )
+    return trace_id, str(row["id"])
 
 
 async def test_it_is_shown_with_its_conversation_and_allowed(stack: RunningStack, shop: Caller) -> None:

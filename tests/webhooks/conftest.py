@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import msgspec
 import psycopg
@@ -48,6 +49,12 @@ class World(msgspec.Struct):
     account_id: str
     receiver: Receiver
     sender: DeliverySender
+    sending: asyncio.Task[None]
+
+    async def stop_sending(self) -> None:
+        """Stop the sender, so that nobody but the test claims deliveries."""
+        self.sending.cancel()
+        await asyncio.wait([self.sending])
 
     async def chat(self, word: str = "a", text: str = "It has shipped.", account: str | None = None) -> str:
         """A conversation of one run; returns its id."""
@@ -108,11 +115,11 @@ class World(msgspec.Struct):
 
 
 @contextlib.asynccontextmanager
-async def running(work: Awaitable[object]) -> AsyncIterator[None]:
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
     """Run a task while the block does."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.create_task(work)
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -152,5 +159,5 @@ async def world(
         )
     account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
     sender = DeliverySender(pool, SEALER, guard, "projector-test")
-    async with receiving() as receiver, running(sender.run()), running(follow(pool, sender)):
-        yield World(pool, store, account.id, receiver, sender)
+    async with receiving() as receiver, running(sender.run()) as sending, running(follow(pool, sender)):
+        yield World(pool, store, account.id, receiver, sender, sending)

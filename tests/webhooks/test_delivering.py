@@ -101,10 +101,9 @@ async def test_an_endpoint_gets_nothing_of_before_it_was_created(world: World) -
 
 async def test_a_delivery_whose_sender_died_is_claimed_again(world: World, pool: Pool) -> None:
     endpoint = await world.endpoint("https://hooks.example/x", "run.completed")
-    await world.hold()
+    await world.stop_sending()
     await world.chat()
     await world.until(endpoint.id, lambda found: len(found) == 1)
-    await world.execute("UPDATE webhook_endpoints SET not_before = clock_timestamp()")
     [first] = await delivery_queue.claim(pool, [], limit=1, batch=1)
     assert await delivery_queue.claim(pool, [], limit=1, batch=1) == [], "it is claimed"
     await world.execute("UPDATE webhook_deliveries SET next_attempt_at = clock_timestamp()")
