@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from administration import Admin, admin_accounts
 from administration.admin_values import Account
-from bus import Bus
+from bus.bus import Bus
 from contracts import events, subjects, wire
 from contracts.admin_errors import Conflict, NotFound, Unavailable
 from contracts.ids import new_id, new_unlisted_id

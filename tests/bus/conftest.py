@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from tests.bus.nats_server import NatsServer
 
 

@@ -10,7 +10,10 @@ import nats
 import pytest
 from nats.js import JetStreamContext
 
-from bus import Bus, BusUnavailable, Delivery, streams
+from bus import streams
+from bus.bus import Bus
+from bus.delivery import Delivery
+from bus.errors import BusUnavailable
 from contracts import ids, messages, wire
 from ops.ports import free_port
 from tests.bus.nats_server import NatsServer

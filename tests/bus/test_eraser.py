@@ -7,7 +7,10 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from bus import Bus, BusUnavailable, FeedEnd, erase_conversation
+from bus.bus import Bus
+from bus.commands import erase_conversation
+from bus.errors import BusUnavailable
+from bus.positions import FeedEnd
 from contracts import examples, frames, messages, subjects, wire
 from contracts.messages import ChatRequested, DeadLettered, EraseAnswered
 from contracts.tool_messages import ToolFinished, ToolRequested

@@ -9,7 +9,7 @@ import nats
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 
-from bus import Bus
+from bus.bus import Bus
 from bus.streams import QUEUES_BYTES, STREAMS
 from contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from bus import Bus, BusUnavailable, Delivery
+from bus.bus import Bus
+from bus.delivery import Delivery
+from bus.errors import BusUnavailable
 from contracts import ids, messages, subjects, wire
 from contracts.timings import ACK_WAIT_SECONDS
 from runtime.readiness import ReadinessFlag

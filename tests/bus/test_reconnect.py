@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 import nats
 import pytest
 
-from bus import Bus, BusUnavailable, connection
+from bus import connection
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy, proxied

@@ -9,8 +9,10 @@ import msgspec
 import nats
 import pytest
 
-from bus import Bus, BusUnavailable, FeedConflict, FeedEnd, MessageTooLarge, rpc
-from bus.positions import position_of
+from bus import rpc
+from bus.bus import Bus
+from bus.errors import BusUnavailable, FeedConflict, MessageTooLarge
+from bus.positions import FeedEnd, position_of
 from contracts import examples, messages, subjects, tool_messages, wire
 from contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer

@@ -8,8 +8,9 @@ import nats
 import pytest
 from nats.aio.msg import Msg
 
-from bus import BusUnavailable, connection
+from bus import connection
 from bus.addresses import servers_of
+from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from runtime.settings import SettingsError
 from tests.bus.nats_server import NatsServer

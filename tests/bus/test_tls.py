@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bus import Bus, BusUnavailable, connection
+from bus import connection
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from ops.certificates import Authority
 from runtime.settings import SettingsError
 from tests.bus.nats_server import NatsServer

@@ -8,7 +8,7 @@ import nats
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import examples, frames, ids, messages, subjects, tool_messages, wire
 from runtime import telemetry
 from tests.bus.nats_server import NatsServer

@@ -14,7 +14,9 @@ import pytest
 from msgspec import structs
 from nats.aio.client import Client
 
-from bus import Bus, BusUnavailable, streams, users
+from bus import streams, users
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from contracts import messages, subjects
 from ops import credentials
 from ops.folder import RunFolder

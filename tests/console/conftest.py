@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from runtime.postgres import Pool

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from console.frame.assets import Assets
 from console.frame.rendering import environment
 from console.live import broadcast

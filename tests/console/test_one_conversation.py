@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import frames
 from contracts.ids import new_id
 from conversations.event_store.store import open_store

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 
-from bus import Bus
+from bus.bus import Bus
 from console.frame.streamed_run import StreamedRun, follow_run
 from contracts import frames
 from tests.conversations.given import asked, failed, said, started, trace

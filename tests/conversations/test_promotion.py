@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from bus import Bus
+from bus.bus import Bus
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.application import ConversationLog

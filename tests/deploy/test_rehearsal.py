@@ -21,7 +21,7 @@ _SERVICES = ("projector", "tool-runner", "orchestrator", "gateway")
 _DATA = "/var/lib/postgresql/18/docker"
 _PROVISION = """
 import asyncio, pathlib
-from bus import Bus
+from bus.bus import Bus
 async def provision():
     url = pathlib.Path("/run/secrets/projector-nats-provisioner-url").read_text().strip()
     async with Bus.connect(url, name="rehearsal", replicas=3) as bus:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.event_store.log import Log
 from evals.cases import write_cases
 from evals.collecting import CaseReader, agent_of

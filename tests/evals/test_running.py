@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import subjects, wire
 from contracts.replay_messages import AskedTool, Divergence, WhatIf, WhatIfAnswered
 from contracts.values import Usage

@@ -16,7 +16,7 @@ from administration import admin_accounts as directory
 from administration import admin_keys
 from administration.admin_values import NewAccount, NewKey
 from administration.admin_versions import create_agent
-from bus import Bus
+from bus.bus import Bus
 from directory.agent_draft import AgentDraft
 from runtime.postgres import Pool, connection, open_pool
 from tests.administrator import SEALER, administrator, plan_with, put_plan

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import events, messages
 from contracts.values import Usage
 from conversations.event_store.store import ConversationStore

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from bus import Bus, Subscription, Traces
+from bus.bus import Bus
 from bus.connection import Connection
 from bus.jetstream import JetStream
+from bus.subscription import Subscription
+from bus.traces import Traces
 from contracts import frames
 from contracts.cursors import Cursor, parse_cursor
 from contracts.updates import Broken, Finished, RetrievedSources, Started, Text, ToolStarted, Update

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import events, frames, ids
 from conversations.event_store import mapper
 from conversations.event_store.log import Log, LogEntry

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import frames
 from conversations.event_store.store import ConversationStore, open_store
 from tests.bus.nats_server import NatsServer

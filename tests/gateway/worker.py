@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from bus import Bus, Delivery
+from bus.bus import Bus
+from bus.delivery import Delivery
 from contracts import events, frames, ids, messages, wire
 from contracts.values import Message
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.event_store.log import open_log
 from net_guard import Guard
 from orchestrator.models.anthropic.client import AnthropicWire

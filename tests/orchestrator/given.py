@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from administration import admin_accounts
 from administration.admin_values import NewAccount
 from administration.admin_versions import change_agent, create_agent, delete_agent
-from bus import Bus
+from bus.bus import Bus
 from contracts import events, frames, subjects, wire
 from contracts.events import AgentFacts
 from contracts.ids import new_id

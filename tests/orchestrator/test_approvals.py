@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus import Bus, decide_approval
+from bus.bus import Bus
+from bus.commands import decide_approval
 from contracts import events, frames
 from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
 from contracts.values import Decider, Usage

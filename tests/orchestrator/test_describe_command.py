@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bus import describe_conversation
+from bus.commands import describe_conversation
 from contracts import events, frames
 from contracts.ids import new_id
 from contracts.messages import DescribeConversation

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from bus import Exhausted, decide_approval
+from bus.commands import decide_approval
+from bus.queues import Exhausted
 from contracts import events, frames, subjects, wire
 from contracts.ids import new_id
 from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bus import erase_conversation
+from bus.commands import erase_conversation
 from contracts import events, frames
 from contracts.events import AgentFacts
 from contracts.ids import new_id, new_unlisted_id

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from psycopg import sql
 
-from bus import erase_conversation, fork_conversation
+from bus.commands import erase_conversation, fork_conversation
 from contracts import events, frames
 from contracts.ids import new_id
 from contracts.messages import ForkAnswered, ForkConversation

@@ -9,7 +9,8 @@ import pytest
 from psycopg import sql
 from structlog.testing import capture_logs
 
-from bus import BusUnavailable, describe_conversation
+from bus.commands import describe_conversation
+from bus.errors import BusUnavailable
 from contracts import events, frames
 from contracts.ids import new_id
 from contracts.messages import DescribeConversation

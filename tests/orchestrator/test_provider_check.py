@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bus import check_agent
+from bus.commands import check_agent
 from contracts.ids import new_id
 from contracts.messages import AgentCheck
 from directory.agents import McpServer

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus import decide_approval
+from bus.commands import decide_approval
 from contracts import frames, wire
 from contracts.events import SourcesRetrieved
 from contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered

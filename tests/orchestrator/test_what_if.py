@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import subjects, wire
 from contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
 from contracts.tool_messages import UnavailableServer

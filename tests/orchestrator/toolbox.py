@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from bus import Bus, Delivery
+from bus.bus import Bus
+from bus.delivery import Delivery
 from contracts import subjects, wire
 from contracts.ids import new_id
 from contracts.tool_messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer

@@ -13,7 +13,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import RawStreamMsg
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from projector.feed_publisher import FeedPublisher

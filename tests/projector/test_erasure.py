@@ -7,7 +7,7 @@ from collections import Counter
 import nats
 from nats.aio.msg import Msg
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import frames
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation

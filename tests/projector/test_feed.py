@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from bus import FeedConflict
+from bus.errors import FeedConflict
 from contracts import events, wire
 from contracts.ids import new_id
 from contracts.values import ShownMessage

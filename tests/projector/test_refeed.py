@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from bus import FeedConflict
+from bus.errors import FeedConflict
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.feed_reader import kept_from, remember_fed

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from contracts import wire
 from contracts.events import Event
 from contracts.ids import new_id

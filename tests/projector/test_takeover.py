@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from bus import Bus
+from bus.bus import Bus
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.queries.under_way import leading_projector

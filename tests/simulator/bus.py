@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from bus import Backlog, BusUnavailable
+from bus.errors import BusUnavailable
+from bus.queues import Backlog
 from contracts import frames, messages, subjects, tool_messages, wire
 from contracts.bus_message import BusMessage
 from tests.simulator.nats import Consumption, Nats, Queue, RunFollower

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any, cast
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts.messages import CancelRequested, ChatRequested
 from contracts.tool_messages import ToolsListed
 from contracts.updates import Broken, Finished, Started, Text, Update

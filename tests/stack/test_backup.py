@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import events
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation

@@ -1,6 +1,6 @@
 """What the logins of demo.env are good for."""
 
-from bus import Bus
+from bus.bus import Bus
 from ops.admin import direct
 from tests.harness import RunningStack
 

@@ -14,7 +14,8 @@ import msgspec
 from administration import admin_accounts
 from administration.admin_values import NewAccount
 from administration.admin_versions import create_agent
-from bus import Bus, check_agent
+from bus.bus import Bus
+from bus.commands import check_agent
 from contracts.ids import new_id
 from contracts.subjects import TOOLS_LIST
 from contracts.tool_messages import (

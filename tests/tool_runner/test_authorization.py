@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from administration import Admin, admin_authorizations, admin_mcp_servers
 from administration.admin_authorizations import AuthorizationBody, ShownAuthorization
-from bus import Bus
+from bus.bus import Bus
 from contracts import wire
 from contracts.admin_errors import Invalid, NotFound
 from contracts.authorizations import (

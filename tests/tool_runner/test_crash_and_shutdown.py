@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from bus import Bus, Delivery
+from bus.bus import Bus
+from bus.delivery import Delivery
 from contracts import subjects
 from contracts.tool_messages import ToolFinished
 from directory.agents import McpServer

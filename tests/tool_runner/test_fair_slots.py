@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 
-from bus import Bus
+from bus.bus import Bus
 from bus.streams import STREAMS
 from directory.agents import McpServer
 from directory.secrets import Sealer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bus import Bus
+from bus.bus import Bus
 from contracts.tool_messages import InputResponse, ToolFinished, ToolRequested
 from directory.agents import McpServer
 from runtime.postgres import open_pool

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bus import Bus
+from bus.bus import Bus
 from contracts.ids import new_id
 from contracts.messages import CancelRequested
 from directory.agents import McpServer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bus import check_agent
+from bus.commands import check_agent
 from contracts import events, frames
 from contracts.values import Usage
 from tests.orchestrator import scripted, scripted_chat

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from administration.admin_rows import record
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from contracts.admin_errors import Conflict, Invalid, Unavailable
 from directory.errors import SealBroken
 from directory.secrets import Sealer

@@ -24,7 +24,7 @@ from administration.agent_rows import agent_of, found, list_agents
 from administration.checked_input import checked, number_of
 from administration.knowledge_rows import keep
 from administration.parameters import After, DryRun, Force, Limit, OfAccount
-from bus import check_agent
+from bus.commands import check_agent
 from contracts.admin_errors import Conflict, Invalid, Use
 from contracts.ids import is_uuid
 from contracts.messages import AgentCheck

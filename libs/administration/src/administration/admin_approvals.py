@@ -9,7 +9,7 @@ from administration.admin_rows import page_of
 from administration.admin_values import Page
 from administration.checked_input import checked, identifier
 from administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
-from bus import decide_approval
+from bus.commands import decide_approval
 from contracts import http
 from contracts.admin_errors import Disallowed, Invalid, NotFound, Unavailable
 from contracts.messages import DecideApproval

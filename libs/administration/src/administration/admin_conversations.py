@@ -23,7 +23,7 @@ from administration.parameters import (
     Since,
     Until,
 )
-from bus import erase_conversation
+from bus.commands import erase_conversation
 from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from conversations.erased_rows import UnfinishedErasure, unfinished_erasures
 from conversations.event_store.log import Log

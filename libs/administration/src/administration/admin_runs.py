@@ -13,7 +13,8 @@ from administration.admin import Admin, outcomes
 from administration.admin_values import NewMessage, RunReference
 from administration.agent_rows import AgentRow, found
 from administration.checked_input import checked, identifier
-from bus import BusUnavailable, describe_conversation, fork_conversation
+from bus.commands import describe_conversation, fork_conversation
+from bus.errors import BusUnavailable
 from contracts import frames
 from contracts.admin_errors import Conflict, Disallowed, Invalid, NotFound, Unavailable
 from contracts.ids import new_id

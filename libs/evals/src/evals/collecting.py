@@ -5,7 +5,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from bus import Rpc, list_tools
+from bus.commands import list_tools
+from bus.rpc import Rpc
 from contracts import events
 from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run, fold

@@ -20,7 +20,7 @@ from pydantic_evals.evaluators import LLMJudge
 from pydantic_evals.evaluators.llm_as_a_judge import set_default_judge_model
 from pydantic_evals.reporting import EvaluationReport
 
-from bus import BusUnavailable, MessageTooLarge
+from bus.errors import BusUnavailable, MessageTooLarge
 from contracts import wire
 from contracts.replay_messages import WhatIf, WhatIfAnswered
 from contracts.values import ToolSpec

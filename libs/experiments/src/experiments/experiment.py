@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from bus import Bus
+from bus.bus import Bus
 from contracts.replay_messages import WhatIf
 from conversations.event_store.log import Log
 from experiments.chosen_runs import ChosenRun, read

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from contracts import subjects
 from contracts.replay_messages import WhatIf, WhatIfAnswered
 

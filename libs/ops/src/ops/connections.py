@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from conversations.errors import ConversationsError, UnreadableEvent
 from ops import environment
 from ops.errors import RefusedError, SetupError, StackError, StoppedError

@@ -7,7 +7,7 @@ from jinja2 import Environment
 from litestar.connection import ASGIConnection
 
 from administration import Admin
-from bus import Bus
+from bus.bus import Bus
 from console.frame.assets import Assets
 from console.frame.looks import Looks
 from console.frame.role_checks import RoleChecks

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from administration import Admin
-from bus import Bus
+from bus.bus import Bus
 from console import app
 from console.console_services import ConsoleServices
 from console.frame.assets import Assets

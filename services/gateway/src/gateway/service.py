@@ -5,7 +5,7 @@ import contextlib
 
 from msgspec.structs import replace
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.claims.table import Claims
 from conversations.event_store.log import Log
 from directory.agent_names import AgentNames

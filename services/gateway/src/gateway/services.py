@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.claims.table import Claims
 from conversations.event_store.log import Log
 from directory.secrets import Sealer

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import frames
 from orchestrator.orchestrator_services import Parts
 from orchestrator.stages import Opened, RunningStage, Taken, WaitingStage

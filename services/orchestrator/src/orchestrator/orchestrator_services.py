@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
-from bus import Bus
+from bus.bus import Bus
 from contracts.messages import ForkAnswered, ForkConversation
 from contracts.timings import (
     ALIVE_SECONDS,

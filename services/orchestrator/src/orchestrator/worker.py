@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec.structs import replace
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.event_store.appending import Condition
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store

@@ -9,7 +9,7 @@ read, and then takes the events out of EVENTS, so many a step.
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from bus import Bus
+from bus.bus import Bus
 from conversations.erased_rows import delete_old_tombstones, erase_piece
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
 from projector.feed_publisher import end_of_feed

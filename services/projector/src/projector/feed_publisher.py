@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from bus import Bus, Feed, FeedEnd
+from bus.bus import Bus
+from bus.feed_stream import Feed
+from bus.positions import FeedEnd
 from conversations.event_store.feed_reader import FeedReader, kept_from, last_fed, remember_fed
 from conversations.event_store.log import Log
 from conversations.event_store.timelines import left_out

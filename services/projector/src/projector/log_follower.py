@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from bus import BusUnavailable, FeedConflict
+from bus.errors import BusUnavailable, FeedConflict
 from runtime.following import follow, wait_for_event
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable

@@ -6,7 +6,8 @@ To ask too often is safe: a worker takes up a run only with its lease, and goes 
 import asyncio
 import time
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from conversations.aggregate.turn import ask_again
 from conversations.claims.idempotency import forget_old_keys
 from conversations.event_store.log import Log

@@ -8,7 +8,8 @@ from math import nan
 
 from msgspec.structs import replace
 
-from bus import Bus, users
+from bus import users
+from bus.bus import Bus
 from conversations.database import EVENTS_TABLE
 from conversations.erased_rows import TOMBSTONES_AT_ONCE
 from conversations.event_store.shared_log import SharedLog

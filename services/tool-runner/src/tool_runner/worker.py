@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx2
 from msgspec.structs import replace
 
-from bus import Bus
+from bus.bus import Bus
 from contracts import subjects
 from contracts.ids import new_id
 from directory.secrets import Sealer, refuse_unknown_key

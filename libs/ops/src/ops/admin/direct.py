@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from administration import Admin
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from bus.users import OPERATOR, PROVISIONER, user_of
 from contracts.admin_errors import AdminError, Invalid
 from directory.secrets import sealer_of

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from conversations.event_store.log import Log
 from ops import environment, folder_secrets, printing
 from ops.backup.base_backups import BackupFolder, info_of, now, verify

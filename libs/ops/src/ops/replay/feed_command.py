@@ -9,7 +9,9 @@ import msgspec
 import typer
 
 from administration import Admin
-from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
+from bus.bus import Bus
+from bus.errors import BusUnavailable, FeedConflict
+from bus.positions import FeedEnd
 from conversations.event_store.feed_reader import FeedReader
 from conversations.event_store.log import Log
 from ops import printing

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from administration import Admin
-from bus import Bus, BusUnavailable, EventSelection
+from bus.bus import Bus
+from bus.errors import BusUnavailable
+from bus.feed_stream import EventSelection
 from contracts import events
 from contracts.feed import FeedEvent
 from conversations.event_store.timelines import left_out

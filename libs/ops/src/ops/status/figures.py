@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from bus.queues import Queue
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log

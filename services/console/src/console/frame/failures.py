@@ -6,7 +6,7 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.response import Template
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from console.frame.access import AnyRequest, CrossSiteArrival, FormRefused
 from console.frame.rendering import page
 from console.frame.sign_in import cross_site_arrival, form_refused

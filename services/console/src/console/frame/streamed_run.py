@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from contracts import frames
 from conversations.aggregate.conversation import Run
 from conversations.queries.find_run import load_run

@@ -9,7 +9,8 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from administration.admin_values import Agent, NewAgent, ServerBody
-from bus import BusUnavailable, list_tools
+from bus.commands import list_tools
+from bus.errors import BusUnavailable
 from console.console_services import services_of
 from console.frame.access import AnyRequest
 from console.frame.acting import administer

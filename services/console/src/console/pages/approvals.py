@@ -10,7 +10,8 @@ from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from bus import BusUnavailable, list_tools
+from bus.commands import list_tools
+from bus.errors import BusUnavailable
 from console.console_services import services_of
 from console.frame.access import AnyRequest
 from console.frame.acting import administer, note_list, note_read

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from administration.admin_values import Agent
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from contracts.admin_errors import Conflict
 from contracts.replay_messages import WhatIf
 from conversations.event_store.log import Log

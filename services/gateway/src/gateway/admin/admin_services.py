@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from administration import Admin
-from bus import Bus
+from bus.bus import Bus
 from gateway.settings import Settings
 from knowledge.embedding.configured import embedder_of
 from runtime import postgres

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from litestar import Response, delete, get
 
-from bus import erase_conversation
+from bus.commands import erase_conversation
 from conversations.projections.conversations_table import ConversationRow
 from conversations.queries import threads
 from conversations.queries.finding_feedback import feedback_on

@@ -8,7 +8,7 @@ from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
 
-from bus import describe_conversation
+from bus.commands import describe_conversation
 from contracts import http
 from contracts.messages import DescribeConversation
 from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE

@@ -8,7 +8,7 @@ from litestar import delete, get, post
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, PathParameter, QueryParameter
 
-from bus import give_feedback
+from bus.commands import give_feedback
 from contracts import http, ids
 from contracts.messages import GiveFeedback
 from contracts.text import cleaned

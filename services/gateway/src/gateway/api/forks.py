@@ -7,7 +7,7 @@ from litestar import Response, post
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 
-from bus import fork_conversation
+from bus.commands import fork_conversation
 from contracts import ids
 from contracts.examples import REPLY
 from contracts.messages import ForkAnswered, ForkConversation

@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import http
 from contracts.admin_errors import AdminError
 from conversations.errors import UnknownEvent

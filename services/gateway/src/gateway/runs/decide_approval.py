@@ -2,7 +2,7 @@
 
 from administration.admin_approvals import fit
 from administration.checked_input import checked
-from bus import decide_approval
+from bus.commands import decide_approval
 from contracts import http, ids
 from contracts.messages import DecideApproval
 from contracts.values import Decider

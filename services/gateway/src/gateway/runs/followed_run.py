@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple
 
-from bus import BusUnavailable, Traces
+from bus.errors import BusUnavailable
+from bus.traces import Traces
 from contracts import frames
 from contracts.cursors import Cursor
 from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 
-from bus import Bus
+from bus.bus import Bus
 from contracts.cursors import Cursor
 from contracts.timings import STREAMS_DRAIN_SECONDS
 from contracts.updates import Broken

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from bus import BusUnavailable, fork_conversation
+from bus.commands import fork_conversation
+from bus.errors import BusUnavailable
 from contracts import ids
 from contracts.messages import ChatRequested, ForkConversation
 from contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS

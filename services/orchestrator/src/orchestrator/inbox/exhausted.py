@@ -1,6 +1,6 @@
 """Messages that were delivered too often: the bus copies them to DEAD; a run that did not get on is ended."""
 
-from bus import Exhausted
+from bus.queues import Exhausted
 from contracts import subjects, wire
 from contracts.messages import ChatRequested
 from contracts.timings import RUN_SECONDS

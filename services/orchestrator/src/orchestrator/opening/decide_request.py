@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import events, frames
 from contracts.events import AgentFacts
 from contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TypeVar, assert_never
 
-from bus import BusUnavailable, Declined
+from bus.errors import BusUnavailable, Declined
 from contracts import events, messages, subjects, wire
 from contracts.timings import COMMAND_SECONDS
 from conversations.aggregate import giving_feedback, title_and_metadata

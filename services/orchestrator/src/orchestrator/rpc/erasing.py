@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import events
 from contracts.messages import CancelRequested, EraseConversation
 from conversations.aggregate.conversation import Conversation, Run, evolve_all

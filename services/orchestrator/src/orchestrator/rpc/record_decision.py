@@ -7,7 +7,7 @@ on. It is requested here; should that not come to be, the sweeper does it.
 import contextlib
 from typing import Any
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import wire
 from contracts.messages import ApprovalAnswered, DecideApproval
 from conversations.aggregate import approvals

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from bus import Traces
+from bus.traces import Traces
 from contracts import events, frames
 from contracts.timings import ALIVE_SECONDS
 from conversations.aggregate.canonical_stream import thinned

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import events, frames
 from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
-from bus import BusUnavailable, Traces
+from bus.errors import BusUnavailable
+from bus.traces import Traces
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from opentelemetry.trace import SpanKind
 
-from bus import BusUnavailable
+from bus.errors import BusUnavailable
 from contracts import events
 from contracts.timings import RUN_SECONDS
 from contracts.values import Usage

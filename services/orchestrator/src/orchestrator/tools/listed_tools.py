@@ -5,7 +5,9 @@ import time
 
 import msgspec
 
-from bus import BusUnavailable, Rpc, list_tools
+from bus.commands import list_tools
+from bus.errors import BusUnavailable
+from bus.rpc import Rpc
 from contracts.tool_messages import ToolsListed
 from contracts.values import ToolSpec
 from directory.agents import AgentConfig

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from opentelemetry.trace import Span, SpanKind, use_span
 
-from bus import Bus, BusUnavailable, Subscription
+from bus.bus import Bus
+from bus.errors import BusUnavailable
+from bus.subscription import Subscription
 from contracts import events, wire
 from contracts.text import cleaned
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_SLACK_SECONDS

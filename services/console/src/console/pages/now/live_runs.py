@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Callable
 import msgspec
 from jinja2 import Environment
 
-from bus import Bus, BusUnavailable
+from bus.bus import Bus
+from bus.errors import BusUnavailable
 from bus.subscription import Subscription
 from console.live.badges import Badges
 from console.live.broadcast import BEAT, Broadcast, message

@@ -5,7 +5,7 @@ import time
 
 import msgspec
 
-from bus import Bus
+from bus.bus import Bus
 from console.frame.filters import tokens
 from console.live.monitor import Monitor, Point, WorkerSlots
 from experiments.prices import Prices
