@@ -17,7 +17,7 @@ from console.pages.now.live_runs import LiveRuns, NowFilter, NowSources
 from console.pages.now.now_view import BoardCost, Boards, cost_of
 from contracts import frames
 from conversations.queries.under_way import OpenRun, open_runs
-from experiments.prices import Price, Prices
+from evals.prices import Price, Prices
 from ops.status.scraping import Scrape
 from runtime.postgres import Pool
 from tests.console.pages import Browser, text_of

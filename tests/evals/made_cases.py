@@ -10,9 +10,9 @@ from contracts import events
 from contracts.replay_messages import AskedTool
 from directory.agents import AgentSettings
 from evals.cases import Case, write_cases
+from evals.compared_run import ComparedRun, RunFigures, RunOutput
 from evals.results import CaseOutcome, CaseResult
 from evals.suite import SETTINGS, Suite, SuiteAgent, make_folder, read_suite, write_agent, write_file
-from experiments.comparison import ComparedRun, RunFigures, RunOutput
 from tests.conversations import recorded
 
 RUNS = tuple(name for name in recorded.WHOLE if name != "erased")

@@ -13,11 +13,11 @@ from contracts.replay_messages import AskedTool, Divergence, WhatIf, WhatIfAnswe
 from contracts.values import Usage
 from evals.cases import Case
 from evals.errors import UnfitSuite
+from evals.prices import Price, Prices
+from evals.reruns import Reruns
 from evals.results import CaseResult
 from evals.running import CACHE, Answering, SuiteRun
 from evals.suite import Suite
-from experiments.prices import Price, Prices
-from experiments.reruns import Reruns
 from tests.evals.made_cases import cases, made_suite
 
 _PRICES = Prices(models={"demo-shop-1": Price(input=1.0, output=2.0)}, currency="EUR")

@@ -13,7 +13,7 @@ from contracts.events import SourcesRetrieved
 from contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
 from contracts.values import Source
 from directory.agents import McpServer
-from experiments.reruns import Reruns
+from evals.reruns import Reruns
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.test_approvals import SHOP as ASKING_SHOP

@@ -10,9 +10,9 @@ from contracts.replay_messages import AskedTool, WhatIfAnswered
 from contracts.values import Message, Usage
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Call, Round
-from experiments.comparison import compared, summarised
-from experiments.prices import Price, Prices, UnreadablePrices, read_prices
-from experiments.text_diff import CallPair, Piece, call_pairs, unified, word_diff
+from evals.compared_run import compared, summarised
+from evals.prices import Price, Prices, UnreadablePrices, read_prices
+from evals.text_diff import CallPair, Piece, call_pairs, unified, word_diff
 
 _AT = "2026-11-21T09:30:00.000000Z"
 _CALLS = (

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from evals.results import CaseResult
 from evals.suite import RESULTS, Suite, read_lines
-from experiments.text_diff import unified
+from evals.text_diff import unified
 from ops.errors import StackError
 from ops.main import app
 from tests.evals.made_cases import made_suite

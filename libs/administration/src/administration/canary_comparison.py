@@ -13,8 +13,8 @@ import msgspec
 from administration.admin_rows import fetch_all
 from administration.agent_rows import AgentRow
 from contracts.admin_errors import Invalid
+from evals.prices import Prices
 from evals.statistics import LEAST, Bounds, Difference, Sample, State, states, unpaired
-from experiments.prices import Prices
 from runtime.postgres import Connection
 
 MOST_RUNS = 10_000

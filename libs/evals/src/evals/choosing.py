@@ -19,9 +19,9 @@ from conversations.queries.finding_conversations import (
 )
 from conversations.queries.sampling import RunFilter, sample_conversations
 from conversations.queries.search_query import parse_search
+from evals.chosen_runs import ENDS, MOST
 from evals.language import UNDETERMINED, language_of
-from experiments.chosen_runs import ENDS, MOST
-from experiments.prices import Prices
+from evals.prices import Prices
 from runtime.postgres import Pool
 
 _PAGE = 200

@@ -24,8 +24,8 @@ from pydantic_evals.evaluators import (
 
 from contracts import wire
 from contracts.replay_messages import AskedTool
+from evals.compared_run import call_line, counted_overlap
 from evals.language import LANGUAGES, UNDETERMINED, are_same, language_of
-from experiments.comparison import call_line, counted_overlap
 
 _WORD = re.compile(r"\w+")
 _NUMBERING = re.compile(r"\[\d{1,4}\]|^\s*\d{1,3}[.)]\s", re.MULTILINE)

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
+from evals.compared_run import ComparedRun
 from evals.results import CaseResult
+from evals.text_diff import unified
 from evals.verdict import CaseChange, Comparison, SuiteVerdict
-from experiments.comparison import ComparedRun
-from experiments.text_diff import unified
 
 _WORST = 5
 _MOST_CHARACTERS = 60_000

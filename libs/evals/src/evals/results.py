@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from experiments.comparison import ComparedRun
+from evals.compared_run import ComparedRun
 
 COMPLETED = "completed"
 """The evaluator that always judges: whether the run completed."""

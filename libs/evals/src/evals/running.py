@@ -27,13 +27,13 @@ from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run
 from directory.agents import AgentSettings
 from evals.cases import Case
+from evals.compared_run import ComparedRun, compared, recorded_figures, recorded_output
 from evals.errors import UnfitSuite
 from evals.evaluators import DEFAULTS, OWN, CaseInput, Phrases, RecordedRun
+from evals.prices import Prices
+from evals.reruns import Reruns
 from evals.results import COMPLETED, CaseOutcome, CaseResult
 from evals.suite import CASES, SETTINGS, Suite, SuiteAgent, write_file
-from experiments.comparison import ComparedRun, compared, recorded_figures, recorded_output
-from experiments.prices import Prices
-from experiments.reruns import Reruns
 
 CACHE = ".eval-cache"
 _MOST_EARLIER = 8_000

@@ -18,7 +18,7 @@ from console.live.broadcast import OpenStreams
 from console.live.monitor import Monitor
 from console.pages.now.live_runs import NowPage
 from console.settings import ConsoleSettings
-from experiments.prices import Prices
+from evals.prices import Prices
 from ops.folder import RunFolder
 from runtime.health import HealthChecks
 from runtime.postgres import Pool

@@ -9,7 +9,7 @@ import msgspec
 from console.sign_in_settings import SignInSettings
 from contracts.webhooks import PORTS
 from directory.secrets import Sealer, sealer_of
-from experiments.prices import Prices, UnreadablePrices, read_prices
+from evals.prices import Prices, UnreadablePrices, read_prices
 from net_guard import Guard
 from net_guard.guard import guard_of
 from runtime.settings import Setting, SettingsError

@@ -16,8 +16,11 @@ from conversations.projections.feedback_table import Rating
 from conversations.queries.find_run import find_run
 from evals.cases import MOST, Case, merged, read_cases, write_cases
 from evals.choosing import CandidateRuns, CaseFilter, sampled
+from evals.chosen_runs import ENDS
+from evals.chosen_runs import MOST as MOST_CONVERSATIONS
 from evals.collecting import CaseReader, agent_of
 from evals.errors import NotACase
+from evals.prices import Prices
 from evals.redaction import Redactor
 from evals.suite import (
     SETTINGS,
@@ -29,9 +32,6 @@ from evals.suite import (
     write_agent,
     write_file,
 )
-from experiments.chosen_runs import ENDS
-from experiments.chosen_runs import MOST as MOST_CONVERSATIONS
-from experiments.prices import Prices
 from ops import printing
 from ops.admin import direct
 from ops.admin.options import AsJson

@@ -17,11 +17,11 @@ from administration.admin_versions import create_agent
 from directory.agent_draft import AgentDraft
 from evals.cases import read_cases
 from evals.collecting import agent_of
+from evals.prices import Prices
+from evals.reruns import Reruns
 from evals.results import CaseResult
 from evals.running import Answering, SuiteRun
 from evals.suite import RESULTS, Suite, SuiteAgent, replacing
-from experiments.prices import Prices
-from experiments.reruns import Reruns
 from ops import printing
 from ops.admin import direct
 from ops.admin.arguments import read_file

@@ -16,11 +16,11 @@ from contracts.admin_errors import Invalid, NotFound
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter
 from conversations.queries.time_travel import log_time
-from experiments.chosen_runs import ENDS, MOST, ChosenRun, RunChoice, choose
-from experiments.comparison import ComparedRun, Summary, summarised
-from experiments.experiment import Candidate, Experiment
-from experiments.prices import Prices, UnreadablePrices, read_prices
-from experiments.text_diff import unified
+from evals.chosen_runs import ENDS, MOST, ChosenRun, RunChoice, choose
+from evals.compared_run import ComparedRun, Summary, summarised
+from evals.prices import Prices, UnreadablePrices, read_prices
+from evals.reruns import Candidate, replay
+from evals.text_diff import unified
 from ops import printing
 from ops.admin import direct
 from ops.admin.arguments import read_file
@@ -82,7 +82,7 @@ def what_if(
 
     Each chosen run is answered again after the history that it had. The model is really called, with the
     agent's key. Tools are not: their results are read from the log, and a call that is not in it
-    is reported and is an error for the model. Nothing is stored, published or counted against any limit.
+    stops the replay of that run. Nothing is stored, published or counted against any limit.
 
     Runs are chosen by --conversations, or by --sample, --from, --to, --answered-by, --end and --tag: without
     --sample, all that fit, of 10,000 conversations at most.
@@ -119,16 +119,16 @@ def what_if(
             model=model,
             system_prompt=prompt,
         )
-        experiment = Experiment(
-            *(admin.need_bus(), Log(admin.pool), candidate, chosen),
-            prices=table or Prices(),
-            seconds=timeout,
-            at_once=concurrency,
-        )
         with outcomes(), progress("replaying") as bar:
             task = bar.add_task("", total=len(chosen))
-            await experiment.run(lambda: bar.advance(task))
-        return found, experiment.done
+            done = await replay(
+                *(admin.need_bus(), Log(admin.pool), candidate, chosen),
+                prices=table or Prices(),
+                seconds=timeout,
+                at_once=concurrency,
+                on_done=lambda: bar.advance(task),
+            )
+        return found, done
 
     stopped = "stopped; active runs end by themselves, and nothing of them is stored"
     answering, done = direct.run(work, bus="needed", stopped=stopped)
@@ -274,7 +274,7 @@ def _money(cost: float | None) -> str:
 def _print_details(run: ComparedRun, *, diff: bool) -> None:
     """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
     for call in run.missed:
-        printing.note(f"run {run.trace_id}: the log has no result of {call}; it was not called")
+        printing.note(f"run {run.trace_id}: the log has no result of {call}: the replay stopped")
     if run.sources_missed:
         printing.note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
     if run.outcome != "completed":

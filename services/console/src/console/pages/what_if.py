@@ -31,7 +31,7 @@ from conversations.queries.find_run import find_run
 from conversations.queries.sampling import RunFilter
 from conversations.queries.time_travel import log_time
 from conversations.queries.what_if_runs import WhatIfQuestion
-from experiments.chosen_runs import ENDS, ChosenRun, Estimate, RunChoice, choose, estimate, read
+from evals.chosen_runs import ENDS, ChosenRun, Estimate, RunChoice, choose, estimate, read
 
 MOST_RUNS = 25
 AT_ONCE = 4

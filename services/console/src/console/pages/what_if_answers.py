@@ -13,11 +13,11 @@ from contracts.replay_messages import WhatIf
 from conversations.event_store.log import Log
 from conversations.queries import what_if_runs
 from conversations.queries.what_if_runs import WhatIfRow
-from experiments.chosen_runs import read
-from experiments.comparison import ComparedRun, Summary, compared, summarised
-from experiments.prices import Prices
-from experiments.reruns import Reruns
-from experiments.text_diff import CallPair, Piece, call_pairs, word_diff
+from evals.chosen_runs import read
+from evals.compared_run import ComparedRun, Summary, compared, summarised
+from evals.prices import Prices
+from evals.reruns import Reruns
+from evals.text_diff import CallPair, Piece, call_pairs, word_diff
 from runtime.postgres import Pool
 
 RUN_SECONDS = 120.0

@@ -8,7 +8,7 @@ import msgspec
 from bus.bus import Bus
 from console.frame.filters import tokens
 from console.live.monitor import Monitor, Point, WorkerSlots
-from experiments.prices import Prices
+from evals.prices import Prices
 from ops.status.figures import SystemFigures, gather_from
 from runtime.postgres import Pool
 

@@ -9,7 +9,7 @@ import msgspec
 from contracts import wire
 from contracts.replay_messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from conversations.aggregate.conversation import Run, RunState
-from experiments.prices import Prices
+from evals.prices import Prices
 
 MESSAGE_CHARACTERS = 200
 

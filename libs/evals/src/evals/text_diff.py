@@ -9,7 +9,7 @@ import msgspec
 
 from contracts import wire
 from contracts.replay_messages import AskedTool
-from experiments.comparison import RunOutput, call_line
+from evals.compared_run import RunOutput, call_line
 
 _WORDS = re.compile(r"\S+\s*|\s+")
 _SENTENCES = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+")

@@ -13,8 +13,8 @@ from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from conversations.queries.find_run import find_run
 from conversations.queries.sampling import RunFilter, sample_conversations
-from experiments.comparison import MESSAGE_CHARACTERS, seconds_of
-from experiments.prices import Prices
+from evals.compared_run import MESSAGE_CHARACTERS, seconds_of
+from evals.prices import Prices
 from runtime.postgres import Pool
 
 ENDS = ("completed", "failed", "cancelled")
