@@ -11,7 +11,6 @@ from contracts.values import MAX_FEEDBACK, Decider
 from conversations.aggregate import forking
 from conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
 from conversations.aggregate.giving_feedback import give
-from conversations.event_store.snapshots import decode, encode
 from conversations.projections.conversations_table import ConversationFilter, conversations_of
 from conversations.queries import finding_conversations
 from conversations.queries.finding_conversations import find_conversations
@@ -72,7 +71,6 @@ def test_one_a_name_counts_and_the_newest_is_last() -> None:
     left = obeyed(found, command(None, "ada"))
     assert left.runs[0].rating == 0.5
     assert obeyed(left, command(None)).runs[0].rating is None
-    assert decode(encode(found)) == found, "a snapshot has it"
 
 
 def test_what_changes_nothing_is_no_event() -> None:

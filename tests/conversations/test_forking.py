@@ -210,12 +210,12 @@ def test_a_fork_of_a_fork_is_of_that_and_a_repeat_has_the_same_answer() -> None:
     assert fold(SOURCE, second).forked_from == ForkedFrom(FORK, len(first))
     assert texts(second) == texts(PAST)
     assert [each.inherited_from for each in second[2:]] == [each.trace_id for each in first[2:]]
-    assert forking.answer_of((), 0, command()) is None
+    assert forking.answer_of((), command()) is None
     gone_on = (*first, *turn("later", "More", "Yes"))
     answer = ForkAnswered(outcome="forked", version=len(first))
-    assert forking.answer_of(gone_on, len(gone_on), command()) == answer
+    assert forking.answer_of(gone_on, command()) == answer
     another = command(account_id="another")
-    assert forking.answer_of(gone_on, len(gone_on), another) == ForkAnswered(outcome="not_found")
+    assert forking.answer_of(gone_on, another) == ForkAnswered(outcome="not_found")
 
 
 def test_what_a_copy_cost_counts_once() -> None:

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bus.bus import Bus
+from bus.errors import FeedConflict
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.application import ConversationLog
@@ -16,10 +17,9 @@ from conversations.database import open_session
 from conversations.errors import VersionConflict
 from conversations.event_store.log import Log, open_log
 from conversations.event_store.store import ConversationStore, open_store
-from conversations.event_store.timelines import LEFT_OUT, TimelineGap, left_out
 from ops.connections import reached
 from ops.prepare import migrate
-from ops.replay.lost_events import LostEvents, lost_between
+from ops.repair_command import LEFT_OUT, LostEvents, find_lost, make_fit
 from projector.feed_publisher import FeedPublisher
 from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from runtime.settings import SettingsError
@@ -116,31 +116,11 @@ def test_an_address_that_leads_to_no_primary_is_refused(given: str) -> None:
         acting_as(given, "gateway")
 
 
-def test_a_sequence_that_counts_in_steps_goes_on_in_them(migrated_database_url: str) -> None:
-    """As those of several cells do, whose feeds are merged."""
-    with psycopg.connect(migrated_database_url) as conn:
-        conn.execute(
-            "ALTER SEQUENCE conversation_events_notification_id_seq INCREMENT 64 RESTART WITH 64000005"
-        )
-        conn.execute("UPDATE log_timelines SET timeline = 0")
-        seen = 64_001_000
-        row = conn.execute(
-            "SELECT begin_timeline(%s), nextval('conversation_events_notification_id_seq')", [seen]
-        ).fetchone()
-        conn.rollback()
-    assert row is not None
-    first, drawn = row
-    assert (first, first % 64) == (drawn, 5)
-    assert seen + LEFT_OUT < first <= seen + LEFT_OUT + 128
-
-
-async def test_what_a_promoted_standby_lacks_is_found_and_its_positions_are_not_used_again(
-    pair: Pair, bus: Bus
-) -> None:
+async def test_repair_after_a_promotion_lists_what_was_lost_and_feeds_the_rest(pair: Pair, bus: Bus) -> None:
     async with (
         open_store(pair.url) as store,
         open_log(pair.url) as log,
-        open_pool(pair.url) as pool,
+        open_pool(pair.url, role=None) as pool,
         asyncio.timeout(60),
     ):
         feed = FeedPublisher(bus, log, pool)
@@ -161,29 +141,27 @@ async def test_what_a_promoted_standby_lacks_is_found_and_its_positions_are_not_
         assert (await store.load(gone.conversation_id)).version == 0
         with pytest.raises(VersionConflict):
             await store.append(gone, turn("2", "Are you there?", "No"))
-        other = asyncio.gather(*(_told(store, new_id(), "0") for _ in range(3)))
-        await store.append(kept, turn("3", "Once more?", "Yes"))
-        await other
-        new = [entry.position for entry in await log.read(head, 1000)]
-        assert new[0] > head + LEFT_OUT > seen
-        assert new[-1] < head + LEFT_OUT + 100, "they are left out once"
-        assert await left_out(pool) == [TimelineGap(last_position=head, first_position=new[0])]
-
-        with capture_logs() as logged:
-            feed.begin_again()
-            while await feed.step():
-                pass
+        with capture_logs() as logged, pytest.raises(FeedConflict):
+            await FeedPublisher(bus, log, pool).step()
         assert [each["event"] for each in logged if each["log_level"] == "error"] == ["feed_ahead_of_log"]
-        end = await bus.feed.end()
-        assert end.position == new[-1]
-        assert end.sequence == seen + len(new), "nothing is missing in EVENTS"
-        assert await lost_between(bus, head, new[0]) == LostEvents(
+
+        lost = await find_lost(bus, pool)
+        assert lost == LostEvents(
             events=seen - head,
             first_position=head + 1,
             last_position=seen,
             conversations=sorted([kept.conversation_id, gone.conversation_id]),
             deletions=[],
         )
+        done = await make_fit(bus, pool, lost)
+        await store.append(kept, turn("3", "Once more?", "Yes"))
+        new = [entry.position for entry in await log.read(head, 1000)]
+        assert new[0] == done.next_position == seen + LEFT_OUT + 1
+        feed.begin_again()
+        while await feed.step():
+            pass
+        assert (await bus.feed.end()).position == new[-1]
+        assert await find_lost(bus, pool) is None, "EVENTS is as the log is"
 
 
 async def _told(store: ConversationStore, conversation_id: str, word: str) -> Conversation:

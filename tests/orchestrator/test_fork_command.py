@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from psycopg import sql
 
 from bus.commands import erase_conversation, fork_conversation
 from contracts import events, frames
@@ -16,14 +15,10 @@ from contracts.ids import new_id
 from contracts.messages import ForkAnswered, ForkConversation
 from conversations.aggregate import forking
 from conversations.aggregate.conversation import Conversation
-from conversations.errors import VersionConflict
-from conversations.event_store import mapper
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import open_store
-from conversations.queries.find_run import find_run
-from conversations.queries.threads import find_thread
 from orchestrator.orchestrator_services import DEFAULT, Parts
-from orchestrator.rpc.fork_command import fork, remove_abandoned
+from orchestrator.rpc.fork_command import fork
 from orchestrator.worker import _parts
 from runtime.postgres import Pool
 from tests.conversations.given import AT, trace, turn
@@ -82,31 +77,13 @@ async def long_source(world: World, runs: int = 120) -> str:
     return conversation_id
 
 
-async def test_nobody_finds_a_fork_that_lacks_copies_and_the_same_command_finishes_it(working: World) -> None:
+async def test_a_long_past_is_forked_by_one_append(working: World) -> None:
     source_id = await long_source(working)
-    asked = ForkConversation(
-        trace_id=os.urandom(16).hex(),
-        account_id=working.account_id,
-        conversation_id=new_id(),
-        source_id=source_id,
-    )
-    past = await working.log.events(source_id)
-    decided = forking.fork(past, [1] * len(past), asked, AT)
-    assert not isinstance(decided, ForkAnswered)
-    assert len(decided) > 3 * forking.PIECE
-    async with open_store(working.settings.database_url) as store:
-        await store.append_stored(asked.conversation_id, 0, mapper.stored(decided[: forking.PIECE]))
-    assert await find_thread(working.pool, asked.conversation_id) is None
-    assert (await working.log.conversation(asked.conversation_id)).version == 0
-    run = next(each for each in decided if isinstance(each, events.RunStarted))
-    assert await find_run(working.pool, run.trace_id) is None
-    later = await working.ask(
-        await working.agent(), conversation_id=asked.conversation_id, new_conversation=False
-    )
-    assert (await later.until(frames.Refused)).code == "conversation_not_found"
+    asked = fork_of(working, source_id)
     answer = await fork_conversation(working.bus.rpc, asked)
-    assert answer == ForkAnswered(outcome="forked", version=len(decided))
-    assert await working.log.events(asked.conversation_id) == list(decided)
+    past = await working.log.events(source_id)
+    assert answer == ForkAnswered(outcome="forked", version=len(past) + 1)
+    assert len(await working.log.events(asked.conversation_id)) == answer.version
     assert await fork_conversation(working.bus.rpc, asked) == answer
 
 
@@ -119,14 +96,16 @@ class GatedLog(Log):
         self.looked_for: list[str] = []
         self.count = 0
 
-    async def beginning(self, conversation_id: str, until_version: int) -> list[LogEntry]:
+    async def events(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> list[events.Event]:
         self.looked_for.append(conversation_id)
         self.has_begun.set()
         await self.open.wait()
-        return await super().beginning(conversation_id, until_version)
+        return await super().events(conversation_id, after_version, until_version)
 
     async def _entries(
-        self, query: sql.Composed, parameters: Sequence[object] | Mapping[str, object]
+        self, query: bytes, parameters: Sequence[object] | Mapping[str, object]
     ) -> list[LogEntry]:
         entries = await super()._entries(query, parameters)
         self.count += len(entries)
@@ -188,25 +167,3 @@ async def test_forks_of_one_account_delay_another_accounts_by_one(world: World) 
         log.open.set()
         await asyncio.gather(*asked)
     assert log.looked_for.index(other.conversation_id) <= 2
-
-
-async def test_what_nobody_finishes_is_removed(working: World) -> None:
-    source_id = await long_source(working)
-    asked = ForkConversation(
-        trace_id=os.urandom(16).hex(),
-        account_id=working.account_id,
-        conversation_id=new_id(),
-        source_id=source_id,
-    )
-    past = await working.log.events(source_id)
-    decided = forking.fork(past, [1] * len(past), asked, AT)
-    assert not isinstance(decided, ForkAnswered)
-    async with open_store(working.settings.database_url) as store:
-        await store.append_stored(asked.conversation_id, 0, mapper.stored(decided[: forking.PIECE]))
-        assert await remove_abandoned(working.pool, store, seconds=60) == 0
-        assert await remove_abandoned(working.pool, store, seconds=0) == 1
-        piece = mapper.stored(decided[forking.PIECE : 2 * forking.PIECE])
-        with pytest.raises(VersionConflict):
-            await store.append_stored(asked.conversation_id, forking.PIECE, piece)
-    assert (await working.log.conversation(asked.conversation_id)).erased
-    assert (await fork_conversation(working.bus.rpc, asked)).outcome == "not_found"

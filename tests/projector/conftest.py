@@ -135,7 +135,7 @@ async def emptied(migrated_database_url: str) -> None:
     tables = (
         "conversation_events, run_leases, waiting_line, conversations, messages, open_runs,"
         " projection_positions, parked_events, run_requests, erasures, erasure_pieces,"
-        " unfinished_erasures, unfinished_forks, usage, runs, tools, approvals, search, storage, feedback,"
+        " unfinished_erasures, usage, runs, tools, approvals, search, storage, feedback,"
         " feed_days"
     )
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:

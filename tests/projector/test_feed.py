@@ -132,20 +132,6 @@ async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(world: World)
     ]
 
 
-async def test_a_log_that_was_set_back_is_followed_from_its_end(world: World) -> None:
-    told = await world.store.append(Conversation(conversation_id=new_id()), [began()])
-    await tell(world, turns=5)
-    await world.feed_all()
-    async with await psycopg.AsyncConnection.connect(world.url) as owner:
-        await owner.execute(
-            "DELETE FROM conversation_events WHERE originator_id <> %s", [told.conversation_id]
-        )
-    feed = world.publisher()
-    assert await feed.step() == 0
-    await world.store.append(told, [asked()])
-    assert await feed.step() == 1
-
-
 async def test_the_feed_does_not_go_back_with_the_settled_position(
     world: World, migrated_database_url: str
 ) -> None:

@@ -16,6 +16,7 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.feed_reader import kept_from, remember_fed
 from ops.errors import RefusedError
 from ops.main import app
+from ops.repair_command import LEFT_OUT
 from ops.replay.feed_command import BATCH as REFEED_BATCH
 from ops.replay.feed_command import refeed
 from projector.feed_publisher import BATCH, FeedPublisher
@@ -105,6 +106,22 @@ async def test_the_command_feeds_from_a_position_of_the_log_and_refuses_any_othe
     told = await feed("--from", "1", "--json")
     assert json.loads(told.output)["published"] == 7
     assert await world.positions() == await stored(world)
+
+
+async def test_repair_skips_positions_that_consumers_have_seen(world: World, fresh_nats_url: str) -> None:
+    await tell(world)
+    await world.feed_all(world.publisher())
+    head = await world.log.head()
+    environ = {
+        "AGENTCHAT_DATABASE_URL": world.url,
+        "AGENTCHAT_NATS_URL": fresh_nats_url,
+        "AGENTCHAT_SECRET_KEY": SECRET_KEY,
+    }
+    arguments = ["repair", "--json", "--seen", str(head + 5)]
+    done = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environ)
+    assert json.loads(done.output) == {"next_position": head + LEFT_OUT + 6, "lost": None}
+    await tell(world)
+    assert (await stored(world, head))[0] == head + LEFT_OUT + 6
 
 
 async def test_a_refeed_that_broke_off_is_resumed_by_the_leader(world: World) -> None:

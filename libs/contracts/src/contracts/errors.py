@@ -32,7 +32,12 @@ _ROWS = (
     Code("unsupported_media_type", 415, "Unsupported media type", "Send Content-Type: application/json."),
     Code("message_too_large", 413, "Message too large", "Shorten the message or the body."),
     Code("conversation_too_large", 413, "The conversation is too large", "Fork it at an earlier place."),
-    Code("conversation_full", 409, "The conversation is full", "Start a new one; this can still be read."),
+    Code(
+        "conversation_full",
+        409,
+        "The conversation is full",
+        "Start a new one with a summary, or fork this one at an earlier message; it can still be read.",
+    ),
     Code("conflict", 409, "In use or exists already", "See `errors`; force=true where all of it is to go."),
     Code("conversation_busy", 409, "The conversation is busy", "Wait for the reply under way.", 1),
     Code(

@@ -48,13 +48,11 @@ class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_fork
     """The thread begins with copies of another one's first `source_version` events, which follow; right
     after its start.
 
-    Those stay whatever becomes of the source, and have ids of their own. `copies`: so many follow, in several
-    appends; the conversation is not found before the last of them is stored.
+    Those stay whatever becomes of the source, and have ids of their own.
     """
 
     source_id: str
     source_version: int
-    copies: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seeded.v1"):

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterator
-from typing import LiteralString
+from pathlib import Path
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -33,26 +34,15 @@ class NoSession(Exception):  # noqa: N818 - a state, reported by a health check
     """Postgres has not answered for too long."""
 
 
-VISIBLE_TEXT: LiteralString = (
-    "(topic = 'conversation_erased.v1'"
-    " OR originator_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_erasures)))"
-)
-VISIBLE = sql.SQL(VISIBLE_TEXT)
-"""SQL for whether a row of the log may be read: of an erased conversation with rows left, only the last."""
-
-FOUND_TEXT: LiteralString = (
-    "(topic = 'conversation_erased.v1' OR originator_id <> ALL (ARRAY("
-    "SELECT conversation_id FROM unfinished_erasures"
-    " UNION ALL SELECT conversation_id FROM unfinished_forks)))"
-)
-FOUND = sql.SQL(FOUND_TEXT)
-"""The same for who asks for one conversation, or for one that has something: not before it is forked.
-
-Who follows the log reads what is stored of a fork meanwhile: its place in the log does not come again.
-"""
-
 NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 """SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""
+
+
+def statements(module_file: str) -> dict[str, bytes]:
+    """Return the statements of the .sql file beside a module, by the names in its `-- name:` lines."""
+    text = Path(module_file).with_suffix(".sql").read_text()
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return {name: body.strip().encode() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
 async def unbounded(conn: Connection) -> None:

@@ -92,7 +92,6 @@ DECLARE
     lowest bigint := public.delete_newest_events(
         NEW.originator_id, NEW.notification_id, NEW.originator_version, 0, {FIRST_PIECE});
 BEGIN
-    DELETE FROM public.conversation_snapshots WHERE originator_id = NEW.originator_id;
     DELETE FROM public.what_if_runs WHERE conversation_id = NEW.originator_id;
     IF lowest IS NOT NULL THEN
         INSERT INTO public.unfinished_erasures (conversation_id, version, position, below)

@@ -124,7 +124,4 @@ _BY_TRACE = (
     "DELETE FROM waiting_line WHERE trace_id = ANY(%s)",
 )
 
-_BY_CONVERSATION = (
-    "DELETE FROM parked_events WHERE conversation_id = %s",
-    "DELETE FROM conversation_snapshots WHERE originator_id = %s",
-)
+_BY_CONVERSATION = ("DELETE FROM parked_events WHERE conversation_id = %s",)

@@ -6,8 +6,7 @@ ConversationsError
 ├── UnreadableEvent
 │   └── UnknownEvent
 ├── WaitingLineFull
-├── WaiterLost
-└── TooMuchLoaded
+└── WaiterLost
 """
 
 from eventsourcing.persistence import MapperDeserialisationError
@@ -61,11 +60,3 @@ class WaiterLost(ConversationsError):  # noqa: N818 - a state, not a mistake
     def __init__(self, trace_id: str) -> None:
         super().__init__(f"{trace_id} has no place in line here")
         self.trace_id = trace_id
-
-
-class TooMuchLoaded(ConversationsError):  # noqa: N818 - a state, not a mistake
-    """As much as may be is loaded of an account's conversations in this process; try again later."""
-
-    def __init__(self, account_id: str) -> None:
-        super().__init__(f"as much as may be is loaded for account {account_id}")
-        self.account_id = account_id

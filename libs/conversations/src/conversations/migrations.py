@@ -10,8 +10,7 @@ from pathlib import Path
 
 from conversations import erased_rows, erasures
 from conversations.claims import idempotency
-from conversations.database import VISIBLE_TEXT
-from conversations.event_store import feed_reader, snapshots, timelines
+from conversations.event_store import feed_reader
 from conversations.leases import abandoned_runs
 from conversations.projections import (
     approvals_table,
@@ -36,19 +35,19 @@ from conversations.queries import (
 )
 from runtime import migrations
 
-_READABLE = f"""
+_READABLE = """
 CREATE VIEW readable_conversation_events AS
-SELECT originator_id, originator_version, topic, state, notification_id FROM conversation_events
- WHERE {VISIBLE_TEXT};
+SELECT * FROM conversation_events
+ WHERE topic = 'conversation_erased.v1'
+    OR originator_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_erasures));
 GRANT SELECT ON readable_conversation_events TO agentchat_service;
-"""  # noqa: S608 - a constant
+"""
 
 _SCHEMA = (Path(__file__).parent / "event_store" / "schema.sql").read_text()
 
 BASELINE = "\n".join(
     (
         _SCHEMA,
-        snapshots.TABLES,
         abandoned_runs.TABLES,
         unlisted.TABLES,
         erasures.TABLES,
@@ -72,7 +71,6 @@ BASELINE = "\n".join(
         storage_table.PROJECTION.tables,
         search_table.PROJECTION.tables,
         feedback_table.PROJECTION.tables,
-        timelines.STEP,
     )
 )
 

@@ -157,6 +157,24 @@ def restore(
     run(backup_folder, at=when, replace=replace, as_json=as_json)
 
 
+@app.command()
+def repair(
+    seen: Annotated[
+        int, typer.Option(min=0, help="The last position that consumers have seen, if EVENTS was lost too.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Repair a system whose Postgres has lost its last events, and list these.
+
+    Run it after an asynchronous standby was promoted, or a backup was restored by other means, before the
+    services start, as the database's owner. New events get positions that no event had, and EVENTS is made
+    as the log is.
+    """
+    from ops.repair_command import repair as run
+
+    run(seen, as_json=as_json)
+
+
 @app.command("logins", hidden=True)
 @app.command()
 def credentials(

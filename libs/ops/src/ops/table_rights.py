@@ -25,12 +25,10 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _READ,
         "projector": _READ,
     },
-    "readable_conversation_events": {},  # a view for operators, by the eventsourcing library
-    "log_timelines": {"projector": _READ},  # a trigger writes it
-    "conversation_snapshots": {
+    "readable_conversation_events": {  # a view: without the rows of erased conversations
         "gateway": _READ,
-        "orchestrator": "SELECT, INSERT, DELETE",
-        "projector": "SELECT, DELETE",
+        "orchestrator": _READ,
+        "projector": _READ,
     },
     "erasures": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
     "erasure_pieces": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
@@ -39,7 +37,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _READ,
         "projector": _READ,
     },
-    "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
     "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},

@@ -14,7 +14,6 @@ from contracts.timings import (
     TOOL_SLACK_SECONDS,
 )
 from conversations.aggregate.history import KeptHistories
-from conversations.event_store.load_budget import LoadBudget
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases, LeaseTimings
@@ -63,8 +62,8 @@ DEFAULT = Timings()
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """`name` is this process's. `stop` is set when this worker is to end. Who reads the
-    source of a fork and decides on it holds `fork_decisions`, who stores a piece of it `fork_pieces`: one at
-    a time, by account. `forks` are those under way.
+    source of a fork and decides on it holds `fork_decisions`: one at a time, by account. `forks` are those
+    under way.
     """
 
     bus: Bus
@@ -84,8 +83,6 @@ class Parts:
     stop: asyncio.Event
     timings: Timings = field(default_factory=Timings)
     fork_decisions: FairSlots = field(default_factory=partial(FairSlots, 1))
-    fork_pieces: FairSlots = field(default_factory=partial(FairSlots, 1))
     forks: dict[ForkConversation, asyncio.Task[ForkAnswered]] = field(default_factory=dict)
-    loads: LoadBudget = field(default_factory=LoadBudget)
     register: Register = field(default_factory=Register)
     histories: KeptHistories = field(default_factory=KeptHistories)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from bus.bus import Bus
+from bus.errors import FeedConflict
 from bus.feed_stream import Feed
 from bus.positions import FeedEnd
 from conversations.event_store.feed_reader import FeedReader, kept_from, last_fed, remember_fed
 from conversations.event_store.log import Log
-from conversations.event_store.timelines import left_out
 from conversations.projections import follower
 from runtime import failpoints
 from runtime.logs import get_logger
@@ -84,11 +84,12 @@ class FeedPublisher:
         self._seen_at = time.monotonic()
         if known is not None and known.sequence == end.sequence:
             return known  # also where what stands there has been removed since
-        self._logger.info("feed_goes_on", sequence=end.sequence, position=end.position)
-        gaps = [each for each in await left_out(self._pool) if each.last_position < end.position]
-        if end.position > head or (gaps and end.position < gaps[-1].first_position):
+        if end.position > head:
+            # The database has lost events, and would give their positions again: `agentchat repair`.
             self._logger.error("feed_ahead_of_log", position=end.position, head=head)
-        return replace(end, position=min(end.position, head))
+            raise FeedConflict(end.sequence)
+        self._logger.info("feed_goes_on", sequence=end.sequence, position=end.position)
+        return end
 
     async def _remember(self, position: int) -> None:
         kept, at = self._remembered

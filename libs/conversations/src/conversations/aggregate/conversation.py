@@ -36,8 +36,8 @@ _CUTS: dict[str, Cut] = {
 }
 
 
-MAX_EVENTS = 100_000
-MAX_BYTES = 64 * 1024 * 1024
+MAX_EVENTS = 50_000
+MAX_BYTES = 32 * 1024 * 1024
 """Of the stored events of a conversation. A run that has begun may go beyond it; no other begins then."""
 
 

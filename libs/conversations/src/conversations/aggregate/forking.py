@@ -16,12 +16,9 @@ from contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
 from contracts.values import Usage
 from conversations.aggregate.conversation import fold
 
-MAX_EVENTS = 10_000
-MAX_BYTES = 8 * 1024 * 1024
-"""So much may be copied."""
-
-PIECE = 200
-"""So many events are stored by one append at most: all others wait for it."""
+MAX_EVENTS = 5_000
+MAX_BYTES = 4 * 1024 * 1024
+"""So much may be copied, by one append: 0.25 s, for which others at this worker wait."""
 
 _LEFT_OUT = (
     events.ConversationStarted
@@ -33,48 +30,18 @@ _LEFT_OUT = (
 """Feedback is on the original, and counts there."""
 
 
-def answer_of(stored: Sequence[events.Event], version: int, command: ForkConversation) -> ForkAnswered | None:
-    """What was answered to the command when it was obeyed; None where it was not, or not to its end.
+def answer_of(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
+    """What was answered to the command when it was obeyed; None where it was not.
 
-    `stored` is of the fork: its first PIECE events, and its last one, at `version`.
+    `stored` are the events of the fork.
     """
-    if not stored or is_unfinished(stored, version):
+    if not stored:
         return None
     found = fold(command.conversation_id, stored)
     if found.erased or found.account_id != command.account_id:
         return ForkAnswered(outcome="not_found")
-    return ForkAnswered(outcome="forked", version=2 + _copied(stored))
-
-
-def is_unfinished(stored: Sequence[events.Event], version: int) -> bool:
-    """Whether copies are missing: whoever stored them was killed, or still does."""
-    copies = _copied(stored)
-    return bool(copies) and version < 2 + copies and not isinstance(stored[-1], events.ConversationErased)
-
-
-def _copied(stored: Sequence[events.Event]) -> int:
-    """How many copies a fork has in the end: of more than a piece it says so."""
-    for event in stored:
-        if isinstance(event, events.ConversationForked) and event.copies is not msgspec.UNSET:
-            return event.copies
-    return sum(event.inherited_from is not msgspec.UNSET for event in stored)
-
-
-def until_version(stored: Sequence[events.Event], command: ForkConversation) -> int | None:
-    """The version up to which the source is needed, where that is known before it is read; 1 at least."""
-    for event in stored:
-        if isinstance(event, events.ConversationForked):
-            return event.source_version
-    return max(1, command.at) if isinstance(command.at, int) else None
-
-
-def rest(
-    stored: Sequence[events.Event], version: int, source: Sequence[events.Event], command: ForkConversation
-) -> tuple[events.Event, ...] | ForkAnswered:
-    """The events that an unfinished fork lacks; `not_found` where its source was erased meanwhile."""
-    if len(source) < (until_version(stored, command) or 0):
-        return ForkAnswered(outcome="not_found")
-    return _copies(source, command.conversation_id)[version - 2 :]
+    copies = sum(event.inherited_from is not msgspec.UNSET for event in stored)
+    return ForkAnswered(outcome="forked", version=2 + copies)
 
 
 def fork(
@@ -110,7 +77,6 @@ def fork(
         at=now,
         source_id=command.source_id,
         source_version=len(kept),
-        copies=len(copies) if 2 + len(copies) > PIECE else msgspec.UNSET,
     )
     return (began, forked, *copies)
 

@@ -75,7 +75,10 @@ Opening = Begin | Supersede | Resume | GiveUp | MustWait | AlreadyEnded | Alread
 NOT_FOUND = Rejected(code="conversation_not_found", message="There is no such conversation.")
 _FULL = Rejected(
     code="conversation_full",
-    message=f"The conversation has {MAX_EVENTS:,} events or {MAX_BYTES // 2**20} MiB: start a new one.",
+    message=(
+        f"The conversation has {MAX_EVENTS:,} events or {MAX_BYTES // 2**20} MiB: start a new one with a"
+        " summary of it, or fork it at an earlier message."
+    ),
 )
 _GONE_ON = Rejected(code="conversation_busy", message="The conversation has gone on meanwhile.")
 _EXPIRED = Rejected(code="overloaded", message="The request was not taken up in time.")

@@ -24,7 +24,7 @@ from eventsourcing.postgres import ConnectionPool, PostgresApplicationRecorder, 
 from psycopg import Connection, sql
 from psycopg.rows import DictRow, dict_row
 
-from conversations.database import APPEND_LOCK, EVENTS_TABLE, FOUND
+from conversations.database import APPEND_LOCK, EVENTS_TABLE
 from conversations.event_store import mapper
 from conversations.event_store.appending import Condition, Item, parameters, statement
 from runtime.logs import first_line
@@ -93,8 +93,8 @@ class ConversationRecorder(PostgresApplicationRecorder):
         self._statements = {with_: statement(condition if with_ else None) for with_ in (True, False)}
         self.lock_table_statements = [sql.SQL("SELECT pg_advisory_xact_lock({})").format(APPEND_LOCK)]
         self.select_events_statement = sql.SQL(
-            "SELECT originator_id, originator_version, topic, state FROM {} WHERE {} AND originator_id = %s"
-        ).format(sql.Identifier(EVENTS_TABLE), FOUND)
+            "SELECT originator_id, originator_version, topic, state FROM {} WHERE originator_id = %s"
+        ).format(sql.Identifier("readable_conversation_events"))
         # The queries of notifications name the table when they are made.
         self.events_table_name = "readable_conversation_events"
 

@@ -1,10 +1,8 @@
 """The only writer of conversations: load one at its version, append events to it at that version."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-import psycopg
 from msgspec.structs import replace
 
 from contracts import events
@@ -13,14 +11,11 @@ from conversations.errors import VersionConflict
 from conversations.event_store import mapper
 from conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
 from conversations.event_store.cache import Cache
-from conversations.event_store.load_budget import count_loaded
 from conversations.event_store.log import Log, open_log
 from conversations.event_store.mapper import EventRow
 from conversations.event_store.recorder import ConversationDatastore, ConversationRecorder
-from conversations.event_store.timelines import TimelineWatch
 from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Writer
-from runtime.logs import get_logger
-from runtime.postgres import DatabaseUnavailable, open_pool
+from runtime.postgres import Connection, open_pool
 
 LOAD_CONNECTIONS = 4
 
@@ -32,13 +27,12 @@ class ConversationStore:
         self._log = log
         self._writer = writer
         self._cache = cache
-        self._snapshot: asyncio.Task[None] | None = None
 
     async def load(self, conversation_id: str) -> Conversation:
         """The conversation as it stands now; its version is 0 if it does not exist.
 
         One query, for the events since the state that is kept here, unless they fill several pages. Raises
-        DatabaseUnavailable, UnreadableEvent, TooMuchLoaded.
+        DatabaseUnavailable, UnreadableEvent.
         """
         while True:
             edition = self._cache.edition
@@ -47,7 +41,7 @@ class ConversationStore:
             if edition == self._cache.edition:  # else it began with what may be lost
                 break
         if conversation.version:
-            self._keep(conversation)
+            self._cache.put(conversation)
         return conversation
 
     async def load_readable(self, conversation_id: str) -> Conversation:
@@ -58,13 +52,8 @@ class ConversationStore:
         return await self._log.readable_conversation(conversation_id)
 
     def known(self, conversation_id: str) -> Conversation | None:
-        """The newest state known here, which may be behind the log: an append to it then says so.
-
-        Raises TooMuchLoaded: it may be used for longer than it stays here.
-        """
-        if (known := self._cache.get(conversation_id)) is not None:
-            count_loaded(known.stored_bytes)
-        return known
+        """The newest state known here, which may be behind the log: an append to it then says so."""
+        return self._cache.get(conversation_id)
 
     async def append(
         self, conversation: Conversation, new: Sequence[events.Event], *, release: LeaseChange | None = None
@@ -117,11 +106,6 @@ class ConversationStore:
         rows = [mapper.row_of(topic, state) for topic, state in facts]
         await self._writer.append(Item(conversation_id, version, rows, mapper.account_in(rows)))
 
-    async def snapshot_taken(self) -> None:
-        """Wait for the snapshot that is being taken, if one is."""
-        if self._snapshot is not None:
-            await self._snapshot
-
     async def ping(self) -> None:
         """A health check."""
         await self._log.ping()
@@ -132,21 +116,8 @@ class ConversationStore:
         following = evolve_all(conversation, new)
         stored = 0 if following.erased else conversation.stored_bytes + sum(len(row.state) for row in rows)
         following = replace(following, stored_bytes=stored)
-        count_loaded(stored, whole=True)
-        self._keep(following)
+        self._cache.put(following)
         return following
-
-    def _keep(self, conversation: Conversation) -> None:
-        """In memory, and now and then as a snapshot, one at a time."""
-        self._cache.put(conversation)
-        if self._log.snapshots.is_due(conversation) and (self._snapshot is None or self._snapshot.done()):
-            self._snapshot = asyncio.create_task(self._take_snapshot(conversation))
-
-    async def _take_snapshot(self, conversation: Conversation) -> None:
-        try:
-            await self._log.snapshots.put(conversation)
-        except (DatabaseUnavailable, psycopg.Error) as error:  # the next append tries again
-            get_logger("conversations.event_store.store").warning("snapshot_failed", reason=str(error))
 
 
 def _account_of(conversation: Conversation, new: Sequence[events.Event]) -> str | None:
@@ -165,7 +136,7 @@ async def open_store(
     What it has cached is dropped where Postgres has changed to a standby: that may lack the last events.
     """
     cache = Cache()
-    watch = TimelineWatch(cache.clear).connected
+    watch = _TimelineWatch(cache).connected
     options = f"{TRANSACTION} {PLANNED_ONCE}"
     async with (
         open_pool(database_url, max_size=1, options=options, on_connect=watch) as pool,
@@ -174,8 +145,28 @@ async def open_store(
         recorder = ConversationRecorder(ConversationDatastore(database_url), condition)
         writer = Writer(recorder, pool)
         try:
-            store = ConversationStore(log, writer, cache)
-            yield store
-            await store.snapshot_taken()
+            yield ConversationStore(log, writer, cache)
         finally:
             await writer.aclose()
+
+
+class _TimelineWatch:
+    """Clear the cache when a connection is to another timeline of Postgres than the one before it.
+
+    A standby that was promoted begins a timeline, and may lack events that this process has seen.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._timeline: str | None = None
+
+    async def connected(self, conn: Connection) -> None:
+        """Look at a new connection of a pool. Raises psycopg.Error."""
+        row = await (await conn.execute(_TIMELINE)).fetchone()
+        timeline = row[0] if row else None
+        if self._timeline not in (None, timeline):
+            self._cache.clear()
+        self._timeline = timeline
+
+
+_TIMELINE = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"

@@ -257,7 +257,6 @@ _LAST = ("~", "~")
 _NOT_ERASED = sql.SQL("""
 NOT EXISTS (SELECT FROM conversation_events
              WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
-AND conversation_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_forks))
 """)
 
 _SELECT = sql.SQL("""

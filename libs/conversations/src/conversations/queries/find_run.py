@@ -1,16 +1,13 @@
 """From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
 
 from collections.abc import AsyncIterator
-from typing import LiteralString
 
 import msgspec
 from psycopg import sql
 
 from contracts.values import Form
 from conversations.aggregate.conversation import Run, fold
-from conversations.database import FOUND_TEXT
-from conversations.event_store.log import Log
-from conversations.event_store.turns import in_turns
+from conversations.event_store.log import Log, in_turns
 from runtime.postgres import Pool, connection
 
 _PAGE = 500
@@ -34,16 +31,15 @@ GRANT EXECUTE ON FUNCTION run_is_open(text) TO agentchat_service;
 """
 """`run_is_open` tells tool-runners, which may not read the log, whether it has a run and no end of it."""
 
-BEGUN = sql.SQL(f"""EXISTS (
-    SELECT 1 FROM conversation_events
-     WHERE topic = 'run_started.v1' AND trace_id = {{}} AND {FOUND_TEXT}
-)""")  # noqa: S608 - a constant
+BEGUN = sql.SQL("""EXISTS (
+    SELECT FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = {}
+)""")
 """SQL for whether the log has a run of a trace, which is to be formatted in."""
 
-BEGUN_AT = sql.SQL(f"""(
-    SELECT min(originator_version) - 1 FROM conversation_events
-     WHERE topic = 'run_started.v1' AND trace_id = {{}} AND {FOUND_TEXT}
-)""")  # noqa: S608 - a constant
+BEGUN_AT = sql.SQL("""(
+    SELECT min(originator_version) - 1 FROM readable_conversation_events
+     WHERE topic = 'run_started.v1' AND trace_id = {}
+)""")
 """SQL for the version of its user message, after which it first started; null where the log has no run."""
 
 
@@ -113,9 +109,9 @@ SELECT count(DISTINCT trace_id) FROM conversation_events
  WHERE originator_id = %s AND topic = 'run_started.v1'
 """
 
-_FIND: LiteralString = f"""
+_FIND = """
 SELECT originator_id, account_id, originator_version - 1, state, NULL::bigint, NULL
-  FROM conversation_events WHERE topic = 'run_started.v1' AND trace_id = %s AND {FOUND_TEXT}
+  FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = %s
  UNION ALL
 SELECT conversation_id,
        (SELECT account_id FROM conversation_events
@@ -123,7 +119,7 @@ SELECT conversation_id,
        NULL, NULL, place / 1000000, model
   FROM waiting_line WHERE trace_id = %s
  ORDER BY 3 LIMIT 1
-"""  # noqa: S608 - a constant
+"""
 
 
 async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:

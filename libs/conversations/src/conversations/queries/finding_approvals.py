@@ -7,7 +7,6 @@ import msgspec
 from contracts import events, http, wire
 from conversations.aggregate import approvals
 from conversations.aggregate.rounds import Call, CallApproval
-from conversations.database import FOUND_TEXT
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
@@ -131,8 +130,8 @@ def _listed(
 _COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "expires_at", "status")
 
 _FIND: LiteralString = f"""
-SELECT trace_id FROM conversation_events
- WHERE {_IS_REQUEST} AND approval_of_event(state) = %s AND {FOUND_TEXT}
+SELECT trace_id FROM readable_conversation_events
+ WHERE {_IS_REQUEST} AND approval_of_event(state) = %s
 """  # noqa: S608 - a constant
 
 _FIND_LISTED = "SELECT trace_id FROM approvals WHERE approval_id = %s"
@@ -145,8 +144,8 @@ SELECT input, requested.topic, requested.state, decided, name, server, approval_
        agent_id, requested_at, expires_at, status
   FROM approvals
   LEFT JOIN LATERAL (
-       SELECT topic, state FROM conversation_events
-        WHERE {_IS_REQUEST} AND approval_of_event(state) = approval_id AND {FOUND_TEXT} LIMIT 1
+       SELECT topic, state FROM readable_conversation_events
+        WHERE {_IS_REQUEST} AND approval_of_event(state) = approval_id LIMIT 1
        ) AS requested ON call_id LIKE '%%#%%'
  WHERE approval_id IS NOT NULL
    AND (%(account)s::text IS NULL OR account_id = %(account)s)

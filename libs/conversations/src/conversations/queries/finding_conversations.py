@@ -152,8 +152,7 @@ _COLUMNS = sql.SQL("""c.conversation_id, c.account_id, coalesce(c.given_title, c
 _LISTED = sql.SQL("""
 SELECT {columns} FROM conversations AS c
  WHERE NOT EXISTS (SELECT FROM conversation_events
-                    WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1')
-   AND c.conversation_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_forks)){wanted}
+                    WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1'){wanted}
  ORDER BY c.conversation_id DESC LIMIT %(limit)s
 """)
 
@@ -162,7 +161,7 @@ SELECT {columns}
   FROM (SELECT * FROM conversations AS c
          WHERE NOT EXISTS (SELECT FROM conversation_events
                             WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1')
-           AND c.conversation_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_forks)){wanted}
+         {wanted}
          ORDER BY c.conversation_id DESC LIMIT %(newest)s) AS c
  WHERE EXISTS (SELECT FROM search
                 WHERE search.conversation_id = c.conversation_id AND words @@ %(words)s::tsquery{time})
@@ -186,7 +185,7 @@ SELECT {columns}
         WHERE c.conversation_id = hit.conversation_id
           AND NOT EXISTS (SELECT FROM conversation_events
                            WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1')
-          AND c.conversation_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_forks)){wanted}
+          {wanted}
        OFFSET 0) AS c
  LIMIT %(limit)s
 """)

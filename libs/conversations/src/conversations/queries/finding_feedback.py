@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 import msgspec
-from psycopg import sql
 
 from contracts import events
 from contracts.values import MAX_FEEDBACK
-from conversations.database import EVENTS_TABLE, FOUND
 from conversations.event_store import mapper
 from runtime.postgres import Pool, connection
 
@@ -42,13 +40,13 @@ async def feedback_on(
     return found
 
 
-_NEWEST = sql.SQL("""
+_NEWEST = """
 WITH given AS (
   SELECT originator_version AS version, topic, state, event ->> 'message_id' AS message_id,
          event ->> 'on_behalf_of' AS name, (event ->> 'score')::double precision AS score
-    FROM (SELECT *, convert_from(state, 'UTF8')::json AS event FROM {table}
+    FROM (SELECT *, convert_from(state, 'UTF8')::json AS event FROM readable_conversation_events
            WHERE originator_id = %(id)s AND topic IN ('feedback_given.v1', 'feedback_withdrawn.v1')
-             AND originator_version <= %(until)s AND {found}) AS stored
+             AND originator_version <= %(until)s) AS stored
 ), newest AS (
   SELECT DISTINCT ON (message_id, name) * FROM given WHERE message_id = ANY (%(messages)s)
    ORDER BY message_id, name, version DESC
@@ -58,4 +56,4 @@ SELECT message_id, topic, state, count, mean
                row_number() OVER (PARTITION BY message_id ORDER BY version DESC) AS place
           FROM newest WHERE topic = 'feedback_given.v1' WINDOW reply AS (PARTITION BY message_id)) AS counted
  WHERE place <= %(most)s ORDER BY message_id, place
-""").format(table=sql.Identifier(EVENTS_TABLE), found=FOUND)
+"""

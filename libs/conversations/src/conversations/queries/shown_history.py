@@ -8,13 +8,11 @@ the account, the agent and the caller's own key for the conversation too.
 
 import hashlib
 from collections.abc import Sequence
-from typing import LiteralString
 
 import msgspec
 
 from contracts import events, wire
 from contracts.values import ShownMessage
-from conversations.database import FOUND_TEXT
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
@@ -143,18 +141,17 @@ def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
     )
 
 
-_NEWEST: LiteralString = f"""
-SELECT trace_id FROM conversation_events
+_NEWEST = """
+SELECT trace_id FROM readable_conversation_events
  WHERE topic = 'run_started.v1' AND shown_with_event(state) > %s AND shown_with_event(state) < %s
-   AND {FOUND_TEXT}
  ORDER BY notification_id DESC LIMIT 1
-"""  # noqa: S608 - a constant
+"""
 
 # Text after the reply is of a run that said something.
-_BEHIND: LiteralString = f"""
+_BEHIND = """
 SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
-  FROM (SELECT originator_id, originator_version, trace_id FROM conversation_events
-         WHERE topic = 'run_started.v1' AND shown_with_event(state) = %s AND {FOUND_TEXT}
+  FROM (SELECT originator_id, originator_version, trace_id FROM readable_conversation_events
+         WHERE topic = 'run_started.v1' AND shown_with_event(state) = %s
          ORDER BY notification_id DESC LIMIT %s) AS begun,
        LATERAL (
          SELECT array_agg(topic ORDER BY originator_version) AS topics,
@@ -168,7 +165,7 @@ SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
                                AND originator_version > begun.originator_version
                                AND topic LIKE 'message_saved.v%%'))
                   ORDER BY originator_version LIMIT %s) AS page) AS behind
-"""  # noqa: S608 - a constant
+"""
 
 
 async def place_of(pool: Pool, thread: Thread, history: Sequence[ShownMessage]) -> Continued | None:

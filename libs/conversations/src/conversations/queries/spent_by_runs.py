@@ -28,7 +28,7 @@ async def spent_by_runs(pool: Pool, log: Log, conversation_id: str, account_id: 
             with contextlib.suppress(UnreadableEvent):
                 tally(tallies, conversation_id, account_id, entry.event)
 
-    pages = log.pages(conversation_id, after_version=version, account_id=account_id)
+    pages = log.pages(conversation_id, after_version=version)
     async with contextlib.aclosing(pages):
         async for page in pages:
             await in_thread_if_large(count, page)

@@ -9,7 +9,6 @@ import msgspec
 from psycopg import sql
 
 from contracts import events
-from conversations.database import EVENTS_TABLE, FOUND
 from conversations.event_store import mapper
 from runtime.postgres import Pool, connection
 
@@ -55,7 +54,7 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
     It takes as long for one of a hundred events as for one of a hundred thousand.
     """
     async with connection(pool) as conn:
-        row = await (await conn.execute(_FIND, {"id": conversation_id})).fetchone()
+        row = await (await conn.execute(_FIND, [conversation_id])).fetchone()
     if row is None or row[0] is None:
         return None
     return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
@@ -119,45 +118,42 @@ def _message(topic: str, state: bytes) -> events.MessageSaved:
     return event
 
 
-_TABLE = sql.Identifier(EVENTS_TABLE)
 _IS_MESSAGE = sql.SQL("topic LIKE 'message_saved.v%%'")
 
 _FIND = sql.SQL("""
 SELECT account_id, originator_version
-  FROM (SELECT account_id, originator_version, topic FROM {table} WHERE originator_id = %(id)s
+  FROM (SELECT account_id, originator_version, topic FROM conversation_events WHERE originator_id = %s
          ORDER BY originator_version DESC LIMIT 1) AS last
  WHERE topic <> 'conversation_erased.v1'
-   AND NOT EXISTS (SELECT FROM unfinished_forks WHERE conversation_id = %(id)s)
-""").format(table=_TABLE)
+""")
 
 _FIRST_BEHIND = sql.SQL("""
-SELECT min(originator_version) FROM {table}
- WHERE originator_id = %s AND at > %s AND {found}
-""").format(table=_TABLE, found=FOUND)
+SELECT min(originator_version) FROM readable_conversation_events WHERE originator_id = %s AND at > %s
+""")
 
 # The size of a value that is stored out of line is known without fetching it.
 _MESSAGES = sql.SQL("""
 SELECT originator_version, topic, state, found FROM (
   SELECT *, count(*) OVER () AS found,
          sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before
-    FROM (SELECT originator_version, topic, state FROM {table}
+    FROM (SELECT originator_version, topic, state FROM readable_conversation_events
            WHERE originator_id = %s AND {is_message} AND originator_version > %s AND originator_version <= %s
-             AND {found}
            ORDER BY originator_version LIMIT %s) AS page
 ) AS measured WHERE before < %s ORDER BY originator_version
-""").format(table=_TABLE, is_message=_IS_MESSAGE, found=FOUND)
+""").format(is_message=_IS_MESSAGE)
 
 _SUMMARY = sql.SQL("""
 WITH told AS MATERIALIZED (
-  SELECT originator_version AS version, {is_message} AS said FROM {table}
+  SELECT originator_version AS version, {is_message} AS said FROM readable_conversation_events
    WHERE originator_id = %(id)s AND ({is_message} OR topic LIKE 'conversation_described.v%%')
-     AND originator_version <= %(until)s AND {found}
+     AND originator_version <= %(until)s
 )
-SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told) FROM {table}
- WHERE originator_id = %(id)s AND {found} AND (
+SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told)
+  FROM readable_conversation_events
+ WHERE originator_id = %(id)s AND (
   topic = 'conversation_forked.v1' AND originator_version = 2 OR originator_version IN (
-  (SELECT min(originator_version) FROM {table} WHERE originator_id = %(id)s),
+  (SELECT min(originator_version) FROM conversation_events WHERE originator_id = %(id)s),
   (SELECT min(version) FILTER (WHERE said) FROM told), (SELECT max(version) FILTER (WHERE said) FROM told),
   (SELECT max(version) FILTER (WHERE NOT said) FROM told)))
  ORDER BY originator_version
-""").format(table=_TABLE, is_message=_IS_MESSAGE, found=FOUND)
+""").format(is_message=_IS_MESSAGE)

@@ -1,17 +1,14 @@
-"""Conversations that are removed after a while: those that no list shows, and forks that were not finished.
+"""Conversations that no list shows, and that are removed after a while.
 
-Unlisted ones are found by their ids (`ids.new_unlisted_id`), out of the log alone. A fork is in the table
-`unfinished_forks` from its ConversationForked with `copies` until the append of its last copy, each in the
-same transaction; until then nobody finds it (`database.FOUND`).
+They are found by their ids (`ids.new_unlisted_id`), out of the log alone.
 """
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
-from typing import LiteralString
 
 import msgspec
 
-from conversations.database import FOUND_TEXT, server_now
+from conversations.database import server_now
 from runtime.postgres import Pool, connection
 
 _PAGE = 50
@@ -20,43 +17,6 @@ _BEYOND = "g"  # every id
 TABLES = """
 CREATE INDEX conversation_events_unlisted_idx ON conversation_events (originator_id)
  WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8';
-
-CREATE TABLE unfinished_forks (
-    conversation_id text PRIMARY KEY,
-    version bigint NOT NULL,
-    began_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-GRANT SELECT ON unfinished_forks TO agentchat_service;
-
-CREATE FUNCTION enter_unfinished_fork() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    INSERT INTO public.unfinished_forks (conversation_id, version)
-    SELECT NEW.originator_id, NEW.originator_version + copies
-      FROM (SELECT (convert_from(NEW.state, 'UTF8')::json ->> 'copies')::bigint AS copies) AS forked
-     WHERE copies > 0;
-    RETURN NULL;
-END $$;
-REVOKE ALL ON FUNCTION enter_unfinished_fork() FROM PUBLIC;
-CREATE TRIGGER enter_unfinished_fork AFTER INSERT ON conversation_events
-    FOR EACH ROW WHEN (NEW.topic = 'conversation_forked.v1') EXECUTE FUNCTION enter_unfinished_fork();
-
-CREATE FUNCTION leave_unfinished_forks() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF EXISTS (SELECT FROM public.unfinished_forks) THEN
-        DELETE FROM public.unfinished_forks AS fork USING added
-         WHERE fork.conversation_id = added.originator_id
-           AND (added.originator_version >= fork.version OR added.topic = 'conversation_erased.v1');
-    END IF;
-    RETURN NULL;
-END $$;
-REVOKE ALL ON FUNCTION leave_unfinished_forks() FROM PUBLIC;
-CREATE TRIGGER leave_unfinished_forks AFTER INSERT ON conversation_events
-    REFERENCING NEW TABLE AS added
-    FOR EACH STATEMENT EXECUTE FUNCTION leave_unfinished_forks();
 """
 
 
@@ -91,25 +51,12 @@ def _first_id(at: datetime) -> str:
     return f"{text[:8]}-{text[8:]}"
 
 
-_FIND: LiteralString = f"""
-SELECT originator_id, account_id FROM conversation_events AS begun
+_FIND = """
+SELECT originator_id, account_id FROM readable_conversation_events AS begun
  WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8' AND account_id IS NOT NULL
-   AND originator_id > %(after)s AND originator_id < %(before)s AND {FOUND_TEXT}
+   AND originator_id > %(after)s AND originator_id < %(before)s
    AND (%(until)s::timestamptz IS NULL OR %(until)s > coalesce((
         SELECT at FROM conversation_events WHERE originator_id = begun.originator_id
          ORDER BY originator_version DESC LIMIT 1), '-infinity'))
  ORDER BY originator_id LIMIT %(limit)s
-"""  # noqa: S608 - a constant
-
-
-async def abandoned_forks(pool: Pool, *, seconds: float) -> list[str]:
-    """Their ids, where they were begun so long ago. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
-        rows = await (await conn.execute(_ABANDONED, [seconds])).fetchall()
-    return [each for (each,) in rows]
-
-
-_ABANDONED = """
-SELECT conversation_id FROM unfinished_forks
- WHERE began_at < clock_timestamp() - make_interval(secs => %s) ORDER BY began_at LIMIT 100
 """

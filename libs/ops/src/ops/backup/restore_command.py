@@ -20,13 +20,12 @@ from ops.errors import RefusedError, StackError
 from ops.folder import RunFolder, write_private
 from ops.ports import free_port
 from ops.process import Process, prepare_nothing
-from ops.replay.feed_command import refeed
-from ops.replay.lost_events import LostEvents, lines_of, lost_between
+from ops.repair_command import LostEvents, Repaired, find_lost, lines_of, make_fit
 from ops.servers.postgres_server import Cluster
 from ops.stack import Servers, describe_servers
 from ops.stack_report import Report, tail
 from ops.supervisor import Supervisor
-from runtime.postgres import Pool, connection, open_pool
+from runtime.postgres import Pool, open_pool
 
 _WAL = "agentchat_wal"
 _RECOVERY_SECONDS = 24 * 3600.0
@@ -160,25 +159,13 @@ async def _made_right(folder: RunFolder, key: str, chosen: str, replaced: str | 
     servers = describe_servers(folder, key)
     wanted = [each for each in servers.processes if each.name != "valkey"]
     async with _served(folder, wanted, servers) as (pool, bus):
-        log = Log(pool)
-        head, end = await log.head(), await bus.feed.end()
+        head = await Log(pool).head()
         async with Bus.connect(
             servers.operator.nats, name="agentchat restore", on_lost=lambda: None
         ) as operator:
-            lost = await lost_between(operator, head, end.position + 1)
-        next_position = await _leave_positions_out(pool, end.position)
-        if lost is not None:
-            oldest = await bus.feed.oldest()
-            await refeed(bus, log, min(oldest, head + 1), lambda _: None)
-    return Restored(backup=chosen, head=head, next_position=next_position, lost=lost, replaced=replaced)
-
-
-async def _leave_positions_out(pool: Pool, seen: int) -> int:
-    """Some of those after the last were given before, and consumers know them. Returns the next one."""
-    async with connection(pool) as conn:
-        row = await (await conn.execute("SELECT begin_timeline(%s)", [seen])).fetchone()
-    assert row is not None, "a recovery begins a timeline"
-    return int(row[0])
+            lost = await find_lost(operator, pool)
+        fit = await make_fit(bus, pool, lost, seen=head)
+    return Restored(backup=chosen, head=head, next_position=fit.next_position, lost=lost, replaced=replaced)
 
 
 @contextlib.asynccontextmanager
@@ -198,13 +185,8 @@ def _lines(done: Restored) -> list[str]:
     lines = [f"restored {done.backup}; the log ends at position {done.head:,}"]
     if done.replaced:
         lines.append(f"the data that was there is in {done.replaced}")
-    if done.lost is None:
-        lines.append(
-            "EVENTS has nothing that the log has not: as far as this machine knows, nothing was lost"
-        )
-    else:
-        lines += lines_of(done.lost)
-        lines.append("EVENTS has what the log has; consumers receive some of it a second time")
-    lines.append(f"new events begin at position {done.next_position:,}; start it with `agentchat up`,")
-    lines.append("and back it up into another folder: this one has what came after")
+    lines += lines_of(Repaired(next_position=done.next_position, lost=done.lost))
+    lines.append(
+        "start it with `agentchat up`, and back it up into another folder: this one has what came after"
+    )
     return lines

@@ -9,7 +9,6 @@ _FUNCTIONS = {
     "verify": "rebuild_command:verify",
     "what-if": "what_if_command:what_if",
     "feed": "feed_command:feed",
-    "lost": "lost_events:lost",
     "show": "show:show",
     "why": "why:why",
     "trace": "show:trace",

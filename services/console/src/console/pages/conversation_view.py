@@ -178,7 +178,7 @@ async def look_at(
 
 
 async def _erased(log: Log, conversation_id: str) -> ErasedConversation | None:
-    rows = await log.beginning(conversation_id, 0)
+    rows = await log.rows(conversation_id)
     event = rows[-1].event if rows else None
     return (
         ErasedConversation(event.at, event.trace_id) if isinstance(event, events.ConversationErased) else None

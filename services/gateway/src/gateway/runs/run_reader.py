@@ -5,9 +5,8 @@ from msgspec.structs import replace
 from contracts import events
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.rounds import Round
-from conversations.event_store.log import Log
+from conversations.event_store.log import Log, in_turns
 from conversations.event_store.mapper import readable_of
-from conversations.event_store.turns import in_turns
 
 
 class RunReader:

@@ -14,7 +14,7 @@ from bus.delivery import Delivery
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, DeadLettered
 from conversations.aggregate.turn import Rejected
-from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
 from net_guard.addresses import looking_up_for
 from orchestrator.opening.open_run import open_run
 from orchestrator.opening.run_slots import NoSlotYet
@@ -61,7 +61,6 @@ class Inbox:
                 account_id=request.account_id,
             ),
             looking_up_for(request.account_id),
-            self._parts.loads.loading_for(request.account_id),
         ):
             received = Received(request=request, delivery=delivery, interruption=Interruption())
             async with putting_back(self._parts, received):
@@ -118,8 +117,6 @@ async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
         await _put_back(parts, received, interrupted.reason, seconds)
     except NoSlotYet:
         await _put_back(parts, received, "no_slot", _LOST_SECONDS)
-    except TooMuchLoaded as error:
-        await _put_back(parts, received, str(error), _LOST_SECONDS)
     except (VersionConflict, WaiterLost):
         await _put_back(parts, received, "lost", _LOST_SECONDS)
     except UnknownEvent as error:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from contracts.replay_messages import WhatIf
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.event_store import mapper
-from conversations.event_store.load_budget import count_loaded
 from directory.agents import AgentConfig
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
@@ -25,14 +24,13 @@ class Recorded(msgspec.Struct, frozen=True):
 async def recorded_of(parts: Parts, question: WhatIf) -> Recorded | None:
     """The run; None where the log has none such of the account, or the record none, that has ended.
 
-    Raises UnreadableEvent, UnknownEvent, DatabaseUnavailable, TooMuchLoaded.
+    Raises UnreadableEvent, UnknownEvent, DatabaseUnavailable.
     """
     if question.record is None:
         conversation = await parts.log.conversation(question.conversation_id)
         if conversation.account_id != question.account_id:
             return None
     else:
-        count_loaded(sum(memoryview(each).nbytes for each in question.record))
         # In a thread, as a long one of the log: the runs of other accounts go on meanwhile.
         conversation = await asyncio.to_thread(_folded, question.conversation_id, question.record)
     run = conversation.run(question.trace_id)

@@ -12,7 +12,7 @@ from contracts.timings import COMMAND_SECONDS
 from conversations.aggregate import giving_feedback, title_and_metadata
 from conversations.aggregate.conversation import Conversation
 from conversations.database import server_now
-from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent, VersionConflict
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator.orchestrator_services import Parts
 from orchestrator.rpc.erasing import erase
@@ -96,13 +96,12 @@ async def _handle(parts: Parts, data: bytes) -> bytes:
             conversation_id=command.conversation_id,
             account_id=command.account_id,
         ),
-        parts.loads.loading_for(command.account_id),
     ):
         answer: Answer
         try:
             async with asyncio.timeout(COMMAND_SECONDS):
                 answer = await _obeyed(parts, command)
-        except (DatabaseUnavailable, BusUnavailable, TimeoutError, TooMuchLoaded) as error:
+        except (DatabaseUnavailable, BusUnavailable, TimeoutError) as error:
             log.warning("not_obeyed", reason=str(error))
             answer = _unavailable(command)
         except UnknownEvent as error:

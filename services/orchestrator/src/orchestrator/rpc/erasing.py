@@ -21,7 +21,6 @@ from conversations.errors import VersionConflict
 from conversations.queries.spent_by_runs import spent_by_runs
 from conversations.queries.unlisted import unlisted
 from orchestrator.orchestrator_services import Parts
-from orchestrator.rpc.fork_command import remove_abandoned
 from orchestrator.run.endings import publish_end
 from orchestrator.run.run_log import run_of
 from runtime import logs
@@ -104,14 +103,12 @@ async def _end_and_erase(parts: Parts, command: EraseConversation, conversation:
 
 
 async def keep_removing(parts: Parts, kept_seconds: float) -> None:
-    """Remove unlisted conversations and unfinished forks, until cancelled. Every worker does so."""
+    """Remove unlisted conversations, until cancelled. Every worker does so."""
     log = logs.get_logger("retention")
 
     async def remove() -> None:
         if removed := await remove_unlisted(parts, kept_seconds):
             log.info("unlisted_removed", conversations=removed)
-        if abandoned := await remove_abandoned(parts.pool, parts.store):
-            log.info("unfinished_forks_removed", conversations=abandoned)
 
     await repeat(
         remove,

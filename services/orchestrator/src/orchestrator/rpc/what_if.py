@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from contracts import subjects, wire
 from contracts.replay_messages import WhatIf, WhatIfAnswered
-from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent
+from conversations.errors import UnknownEvent, UnreadableEvent
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
 from orchestrator.rerun.recorded import Diverged
@@ -31,16 +31,15 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
     """Answer WhatIf while the block runs, as one of all orchestrators; those under way are then given up."""
 
     async def answer(question: WhatIf, interruption: Interruption) -> bytes:
-        with parts.loads.loading_for(question.account_id):
-            done = await answered(parts, question, interruption)
-            logs.get_logger("what_if").info(
-                "what_if_answered",
-                outcome=done.outcome,
-                code=done.code,
-                tokens=done.usage.total,
-                ms=done.ms,
-            )
-            return _fitting(done)
+        done = await answered(parts, question, interruption)
+        logs.get_logger("what_if").info(
+            "what_if_answered",
+            outcome=done.outcome,
+            code=done.code,
+            tokens=done.usage.total,
+            ms=done.ms,
+        )
+        return _fitting(done)
 
     async with serving_stoppable(parts.bus.rpc, subjects.WHAT_IF, answer):
         yield
@@ -68,7 +67,7 @@ async def answered(parts: Parts, question: WhatIf, interruption: Interruption) -
         if interrupted.reason == "deadline":
             return _failed(rerun, "deadline_exceeded", f"It was not done in {question.seconds:g} s.")
         return WhatIfAnswered(outcome="unavailable", detail="The worker stopped.")
-    except (DatabaseUnavailable, TooMuchLoaded, UnknownEvent) as error:
+    except (DatabaseUnavailable, UnknownEvent) as error:
         return WhatIfAnswered(outcome="unavailable", detail=str(error))
     except UnreadableEvent as error:
         return _failed(rerun, "internal_error", f"The conversation cannot be read: {error}")
