@@ -19,7 +19,7 @@ from contracts.updates import (
 from contracts.values import ToolCall
 from conversations.aggregate.rounds import Call, Round
 from gateway.runs.run_request import ViewKind
-from gateway.runs.view import View
+from gateway.runs.view import Phase, View
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,
@@ -153,7 +153,7 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
     assert pieces == (["Let", " me see.", "Done"] if streaming else [])
     assert view.started
     assert view.ended
-    assert not view.refused
+    assert view.phase is not Phase.REFUSED
 
 
 def test_a_cancelled_run_is_told_from_the_log_in_the_words_of_its_worker() -> None:
@@ -187,16 +187,16 @@ def test_a_refusal_of_an_earlier_publication_does_not_count() -> None:
     view = View(publication=2)
     assert feed(view, earlier) == []
     assert view.feed_all([earlier, later]) == [Broken("overloaded", "late")]
-    assert view.refused is True
+    assert view.phase is Phase.REFUSED
 
 
 @pytest.mark.parametrize("attempt", [0, 2])
 def test_a_place_in_line_that_was_not_heard_of_is_read_back(attempt: int) -> None:
     view = View(publication=2)
     assert view.feed_all([frames.Queued(seq=0, attempt=attempt)]) == []
-    assert view.waiting
+    assert view.phase is Phase.QUEUED
     assert view.feed_all([frames.Queued(seq=0, attempt=attempt), ACCEPTED]) == [Started()]
-    assert not view.waiting
+    assert view.phase is not Phase.QUEUED
 
 
 def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
@@ -204,7 +204,7 @@ def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
     view = View(publication=2)
     assert feed(view, earlier) == []
     assert view.feed_all([earlier]) == []
-    assert not view.waiting
+    assert view.phase is not Phase.QUEUED
 
 
 def test_an_offset_means_nothing_in_an_attempt_whose_beginning_was_lost() -> None:

@@ -115,10 +115,14 @@ def offset_not_compared() -> Iterator[None]:
     It shows where a gap is left: the text that workers repeat would fill nearly all of them.
     """
 
-    def resume(self: View, _frame: Any, _updates: Any) -> None:
-        self._at.misses_text = False
+    def place(self: View, frame: Any) -> None:
+        self._add_text(frame.text)
 
-    with _instead(View, "_resume", resume), _instead(TraceChannel, "repeat_text", lambda _: None):
+    with (
+        _instead(View, "_resume", lambda *_: None),
+        _instead(View, "_place", place),
+        _instead(TraceChannel, "repeat_text", lambda _: None),
+    ):
         yield
 
 

@@ -71,16 +71,20 @@ def replayed(run: Run) -> Iterator[updates.Update]:
 
 def end_of(run: Run) -> updates.Finished | updates.Broken:
     if run.state == "completed" and run.reply is not None:
-        calls = (call for each in run.rounds for call in each.calls)
-        ran = (
-            ToolCall(name=call.name, input=call.ran_input, output=call.output)
-            for call in calls
-            if call.output is not None
-        )
-        return updates.Finished(run.reply, tuple(ran), run.usage, run.cut)
+        return updates.Finished(run.reply, returned_calls(run), run.usage, run.cut)
     if run.state == "cancelled":
         return updates.CANCELLED
     return updates.Broken(run.code or "internal_error", run.detail or "")
+
+
+def returned_calls(run: Run) -> tuple[ToolCall, ...]:
+    """The calls that have returned, with what they were run with."""
+    calls = (call for each in run.rounds for call in each.calls)
+    return tuple(
+        ToolCall(name=call.name, input=call.ran_input, output=call.output)
+        for call in calls
+        if call.output is not None
+    )
 
 
 def _pieces(each: Round, step: int) -> Iterator[updates.Text]:

@@ -19,7 +19,7 @@ from gateway.runs.call_order import CallOrder
 from gateway.runs.run_reader import RunReader
 from gateway.runs.run_request import ViewKind
 from gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue
-from gateway.runs.view import View
+from gateway.runs.view import Phase, View
 from runtime import logs, metrics
 from runtime.postgres import DatabaseUnavailable
 
@@ -108,9 +108,7 @@ class FollowedRun:
 
     def interrupt(self, broken: Broken) -> None:
         """End it here and now, whatever becomes of the run."""
-        if not self.view.ended:
-            self.view.ended = True
-            self._put([broken])
+        self._put(self.view.interrupt(broken))
 
     def tick(self, now: float) -> None:
         """Once a second: notice silence, and the end of the time for which a run is followed."""
@@ -144,7 +142,7 @@ class FollowedRun:
         if self._order is not None:
             updates = self._order.add(updates)
         self.updates.add(updates)
-        if updates or self.view.waiting:
+        if updates or self.view.phase is Phase.QUEUED:
             self._notify()
 
     def _notify(self) -> None:
@@ -234,7 +232,7 @@ class FollowedRun:
             pass  # it may have begun since the log was read
         elif not ended or (run is not None and (run.state != "running" or run.pending)):
             self._put(self.view.feed_log(run))
-            if self.view.paused and not self._log.is_readable:
+            if self.view.phase is Phase.PAUSED and not self._log.is_readable:
                 self.interrupt(_ELSEWHERE)  # another gateway may be able to read what it waits for
         return True
 
@@ -280,12 +278,12 @@ class RunFollower:
     @property
     def waiting(self) -> bool:
         """Whether the request is in line before its conversation."""
-        return self._view.waiting
+        return self._view.phase is Phase.QUEUED
 
     @property
     def refused(self) -> bool:
         """Whether a worker has refused the request, so that its run never begins."""
-        return self._view.refused
+        return self._view.phase is Phase.REFUSED
 
     @property
     def ended(self) -> bool:

@@ -1,9 +1,8 @@
-"""How much of a reply's text, and which of its tool calls, have become updates so far."""
+"""The updates of a run that were sent so far, so that each is sent once. Pure."""
 
 import hashlib
-from typing import Any
 
-from contracts.values import ToolCall
+from contracts.updates import NextRound, RetrievedSources, Started, Text, ToolEnded, ToolStarted, Update
 
 
 class TextProgress:
@@ -22,56 +21,60 @@ class TextProgress:
         return self._digest.hexdigest()
 
     def begins(self, text: str) -> bool:
+        """Return True if `text` begins with the text so far."""
         beginning = text[: self.length]
         if len(beginning) < self.length:
             return False
         return hashlib.sha256(beginning.encode()).hexdigest() == self.sha256
 
 
-class ToolProgress:
-    """The tool calls so far, in order, and their outputs.
+class SentUpdates:
+    """What was sent of a run. With `needs_outputs` the end of a tool call is sent with its output alone.
 
-    `owed`: calls that have returned, whose update follows when their output is known.
+    `owed`: calls that have returned, whose end is sent once their output is known.
     """
 
-    def __init__(self) -> None:
-        self._calls: dict[str, ToolCall] = {}
-        self._ended: set[str] = set()
+    def __init__(self, *, needs_outputs: bool) -> None:
+        self.started = False
+        self.text = TextProgress()
+        self.round = 1
         self.owed: set[str] = set()
-        self._returned: set[str] = set()
+        self._needs_outputs = needs_outputs
+        self._has_sources = False
+        self._called: set[str] = set()
+        self._ended: set[str] = set()
 
-    def call(self, call_id: str, name: str, given: dict[str, Any]) -> bool:
-        """Note a call; False if it was known."""
-        if call_id in self._calls:
-            return False
-        self._calls[call_id] = ToolCall(name=name, input=given, output="")
+    def add(self, update: Update) -> bool:
+        """Note an update. Return False for one that was sent, or that cannot be sent."""
+        match update:
+            case Text():
+                self.text.add(update.text)
+            case Started():
+                is_new, self.started = not self.started, True
+                return is_new
+            case RetrievedSources():
+                is_new = not self._has_sources and self.text.length == 0
+                self._has_sources = self._has_sources or is_new
+                return is_new
+            case NextRound():
+                is_new, self.round = update.number > self.round, max(update.number, self.round)
+                return is_new
+            case ToolStarted():
+                is_new = update.call_id not in self._called
+                self._called.add(update.call_id)
+                return is_new
+            case ToolEnded():
+                return self._end_call(update)
+            case _:
+                pass
         return True
 
-    def ended(self, call_id: str) -> bool:
-        """Note that a call has returned; False if that was known, or the call is not."""
-        if call_id in self._ended or call_id not in self._calls:
+    def _end_call(self, update: ToolEnded) -> bool:
+        if update.call_id in self._ended or update.call_id not in self._called:
             return False
-        self._ended.add(call_id)
-        self.owed.discard(call_id)
-        return True
-
-    def owe(self, call_id: str) -> bool:
-        """Note that a call has returned with an output yet to be known; False if it ended, or is unknown."""
-        if call_id in self._ended or call_id not in self._calls:
+        if update.output is None and self._needs_outputs:
+            self.owed.add(update.call_id)
             return False
-        self.owed.add(call_id)
+        self._ended.add(update.call_id)
+        self.owed.discard(update.call_id)
         return True
-
-    def returned(self, call_id: str, given: dict[str, Any], output: str) -> None:
-        """Note what a call that is known was run with, and its output."""
-        call = self._calls.get(call_id)
-        if call is not None:
-            self._calls[call_id] = ToolCall(name=call.name, input=given, output=output)
-            self._returned.add(call_id)
-
-    def __len__(self) -> int:
-        return len(self._returned)
-
-    def finished(self) -> tuple[ToolCall, ...]:
-        """The calls that have returned, in the order in which they were made."""
-        return tuple(call for call_id, call in self._calls.items() if call_id in self._returned)

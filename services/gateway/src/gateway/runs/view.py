@@ -4,10 +4,11 @@ Frames may be late, doubled, from a stopped worker, or missing. What is missing 
 what is nowhere any more is taken from the saved message: late, never wrong (docs/change/design.md 5).
 """
 
+import enum
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from contracts import frames
 from contracts.updates import (
@@ -23,16 +24,30 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import Cut, Message, Source, Usage
+from contracts.values import Cut, Message, ToolCall, Usage
 from conversations.aggregate import approvals
-from conversations.aggregate.canonical_stream import end_of, replayed
+from conversations.aggregate.canonical_stream import replayed, returned_calls
 from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Round
-from gateway.runs.progress import TextProgress, ToolProgress
+from gateway.runs.progress import SentUpdates
 from gateway.runs.run_request import STREAM, ViewKind
 
 _HELD_FRAMES = 20_000
 _GONE = Broken("conversation_not_found", "There is no such conversation.")
+
+
+class Phase(enum.Enum):
+    """Where the run is.
+
+    QUEUED: the request waits for its conversation. REFUSED: a worker has ended it before its start, and it
+    never begins. PAUSED: its attempt has ended to wait for a person. ENDED: the last update was sent.
+    """
+
+    NEW = enum.auto()
+    QUEUED = enum.auto()
+    RUNNING = enum.auto()
+    PAUSED = enum.auto()
+    REFUSED = enum.auto()
+    ENDED = enum.auto()
 
 
 class FramePosition(msgspec.Struct):
@@ -59,6 +74,12 @@ class FramePosition(msgspec.Struct):
     def is_after(self, other: "FramePosition") -> bool:
         return (self.attempt, self.next_seq) > (other.attempt, other.next_seq)
 
+    def held_after(self, other: "FramePosition") -> dict[int, frames.Frame]:
+        """Return the held frames that continue another position."""
+        if self.attempt != other.attempt:
+            return {}
+        return {seq: frame for seq, frame in self.held.items() if seq >= other.next_seq}
+
 
 class View:
     """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log has the rest.
@@ -67,330 +88,291 @@ class View:
     ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls with their
     outputs, for which the end waits. `publication`: how often the request was published by now; what became
     of earlier ones does not count.
-
-    `waiting`: the request is in line. `refused`: a worker has ended it before its start, and it never begins.
-    `paused`: its attempt has ended to wait for a person.
     """
 
     def __init__(self, kind: ViewKind = STREAM, *, publication: int = 1) -> None:
-        self.waiting = False
-        self.started = False
-        self.ended = False
-        self.refused = False
-        self.paused = False
+        self.phase = Phase.NEW
+        self.at = FramePosition()
         self.wants_repair = False
         self.wants_log = False
+        self.awaits_calls = False
+        """The run has completed; the end waits for its calls."""
         self._kind = kind
         self._publication = publication
-        self._at = FramePosition()
-        self._text = TextProgress()
-        self._tools = ToolProgress()
-        self._round = 1
-        self._sourced = False
-        self._completed: frames.Completed | None = None  # waits for tool outputs out of the log
+        self._sent = SentUpdates(needs_outputs=kind.outputs)
+        self._calls: tuple[ToolCall, ...] = ()  # that have returned, as the log has them
+        self._new: list[Update] = []
+
+    @property
+    def started(self) -> bool:
+        return self._sent.started
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in (Phase.REFUSED, Phase.ENDED)
 
     @property
     def misses_text(self) -> bool:
-        return self._at.misses_text
+        return self.at.misses_text
 
     def feed(self, frame: frames.Frame) -> list[Update]:
-        """The updates that one more frame brings."""
-        updates: list[Update] = []
-        if self.ended or (frame.seq and frame.attempt < self._at.attempt):
-            return updates
+        """Return the updates that one more frame brings."""
+        if self.ended or (frame.seq and frame.attempt < self.at.attempt):
+            return []
         match frame:
-            case frames.Delta() if frame.seq:
-                self._take_numbered(frame, updates)
-            case frames.Delta():
-                self._take_repeated(frame, updates)
+            case frames.Delta() if not frame.seq:
+                self._take_repeated(frame)
             case frames.Completed() | frames.Failed():
-                self._start(updates)
-                self._apply(frame, updates)
+                self._start()
+                self._apply(frame)
             case frames.Paused() if not frame.seq:
-                self.paused = self.wants_log = True
-            case frames.Queued() | frames.Refused() if self.started or self._is_earlier(frame):
-                pass
-            case frames.Queued():
-                self.waiting = True
-            case frames.Refused():
-                self.refused = True
-                self._end(Broken(frame.code, frame.message, approvals=frame.approvals), updates)
+                self._apply(frame)
+            case frames.Queued() | frames.Refused():
+                self._take_before_start(frame)
             case _ if frame.seq:
-                self._take_numbered(frame, updates)
-        return updates
+                self._take_numbered(frame)
+        return self._take_new()
 
     def feed_all(self, found: Iterable[frames.Frame]) -> list[Update]:
-        """The updates of the frames that TRACES keeps of the trace, from its first one on.
+        """Return the updates of the frames that TRACES keeps of the trace, from its first one on.
 
         What is missing even there is lost: the view continues without it.
         """
-        updates: list[Update] = []
         self.wants_repair = False
         if self.ended:
-            return updates
+            return []
         known = View(self._kind._replace(outputs=False), publication=self._publication)
-        replayed = [update for frame in found for update in known.feed(frame)]
-        known._skip_gap(replayed)
-        if self._text.begins("".join(update.text for update in replayed if isinstance(update, Text))):
-            self._adopt(known, replayed, updates)
-        self._skip_gap(updates)
-        return updates
+        stream = [update for frame in found for update in known.feed(frame)]
+        stream += known.skip_gap()
+        if self._sent.text.begins("".join(update.text for update in stream if isinstance(update, Text))):
+            self._merge(stream)
+            self._continue_after(known)
+        return self.skip_gap()
 
     def feed_log(self, run: Run | None) -> list[Update]:
-        """The updates that the log brings: the acceptance, text that was missed, the run's end.
+        """Return the updates that the log brings: the acceptance, text that was missed, the run's end.
 
         A run has begun in the log before anybody gets its frames. If it is not there, the log has lost it.
         """
-        updates: list[Update] = []
         if self.ended:
-            return updates
+            return []
         if run is None:
             if self.started:
-                self._end(INTERRUPTED, updates)
-            return updates
-        if (run.state != "running" or run.pending) and not self.started:
-            return self._replay(run)
-        self._start(updates)
-        self._take_sources(run.sources, updates)
-        follows = self._text.begins(run.text)
-        self._take_rounds(run.rounds, updates, texts=follows and (self._at.misses_text or bool(run.pending)))
-        if run.state == "completed" and run.reply is not None:
-            self._finish(run.reply, run.usage, run.cut, updates)
-        elif run.state != "running":
-            self._end(end_of(run), updates)
-        elif run.pending:
-            self._end(approvals.wait_of(run) if follows else INTERRUPTED, updates)
-        elif self._at.misses_text and follows:
-            self._place_later(updates)
-        self.wants_log = (self._completed is not None or bool(self._tools.owed)) and not self.ended
-        return updates
-
-    def _take_rounds(self, rounds: Iterable[Round], updates: list[Update], *, texts: bool) -> None:
-        """The calls of recorded rounds, and their `texts`, as far as they are new.
-
-        A round after text that is still missing begins with its own text.
-        """
-        before = 0
-        for each in rounds:
-            if texts:
-                self._add_text(each.text[max(0, self._text.length - before) :], updates, each.number)
-            if self._text.length == before:
-                self._begin_round(each.number, updates)
-            before += len(each.text)
-            for call in each.calls:
-                self._call(call.call_id, call.name, call.input, updates)
-                if call.output is not None:
-                    self._tools.returned(call.call_id, call.ran_input, call.output)
-                    self._return(call.call_id, call.is_error, call.output, updates)
+                self._end(INTERRUPTED)
+            return self._take_new()
+        follows = self._sent.text.begins(run.text)
+        is_over = run.state != "running" or bool(run.pending)
+        self._calls = returned_calls(run)
+        self._merge(replayed(run), texts=follows and (is_over or self.misses_text))
+        if run.pending:
+            self._end(approvals.wait_of(run) if follows else INTERRUPTED)
+        elif self.misses_text and follows:
+            self._place_later()
+        self.wants_log = (self.awaits_calls or bool(self._sent.owed)) and not self.ended
+        return self._take_new()
 
     def feed_erased(self) -> list[Update]:
-        """The conversation was erased: what ran in it was cancelled before."""
-        updates: list[Update] = []
+        """Return the end of a run whose conversation was erased: what ran in it was cancelled before."""
+        return self.interrupt(CANCELLED if self.started else _GONE)
+
+    def interrupt(self, last: Broken) -> list[Update]:
+        """End the view with this update, whatever becomes of the run."""
         if not self.ended:
-            self._end(CANCELLED if self.started else _GONE, updates)
-        return updates
+            self._end(last)
+        return self._take_new()
 
-    def _replay(self, run: Run) -> list[Update]:
-        """All of a run that ended, or began to wait, before this view had anything of it."""
-        self.started = self.ended = True
-        self.wants_repair = self.wants_log = False
-        updates = [update for update in replayed(run) if self._kind.streaming or not isinstance(update, Text)]
-        return [*updates, approvals.wait_of(run)] if run.pending else updates
+    def skip_gap(self) -> list[Update]:
+        """Continue with the frames after a gap that nothing fills."""
+        if self.at.held and not self.ended:
+            self.at.misses_text = True
+            self.wants_log = True
+            self._apply_held()
+        return self._take_new()
 
-    def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
-        if frame.attempt > self._at.attempt:
-            self._at.begin_attempt(frame.attempt)
-            self.paused = False
-        if frame.seq > self._at.next_seq and self._kind.streaming:
-            if len(self._at.held) < _HELD_FRAMES:
-                self._at.held[frame.seq] = frame
+    def _take_new(self) -> list[Update]:
+        new, self._new = self._new, []
+        return new
+
+    def _take_before_start(self, frame: frames.Queued | frames.Refused) -> None:
+        """Take what becomes of the request, unless it is about an earlier publication of it."""
+        if self.started or 0 < frame.attempt < self._publication:
+            return
+        if isinstance(frame, frames.Queued):
+            self.phase = Phase.QUEUED
+        else:
+            self._end(Broken(frame.code, frame.message, approvals=frame.approvals))
+            self.phase = Phase.REFUSED
+
+    def _take_numbered(self, frame: frames.Frame) -> None:
+        at = self.at
+        if frame.attempt > at.attempt:
+            at.begin_attempt(frame.attempt)
+            if self.phase is Phase.PAUSED:
+                self.phase = Phase.RUNNING
+        if frame.seq > at.next_seq and self._kind.streaming:
+            if len(at.held) < _HELD_FRAMES:
+                at.held[frame.seq] = frame
             self.wants_repair = True
-        elif frame.seq >= self._at.next_seq:
-            self._apply_in_turn(frame, updates)
-            self._release_held(updates)
+        elif frame.seq >= at.next_seq:
+            self._apply_in_turn(frame)
+            self._release_held()
 
-    def _take_repeated(self, frame: frames.Delta, updates: list[Update]) -> None:
-        """Text that was sent before: it fills a gap that is within it.
+    def _take_repeated(self, frame: frames.Delta) -> None:
+        """Take text that was sent before: it fills a gap that is within it.
 
         Only a gap within the text of a round, since before it sources and calls may be missing too.
         """
-        gap = self._text.length > 0 and (bool(self._at.held) or self._at.misses_text)
-        if gap and frame.attempt == self._at.placed_attempt and frame.round == self._round:
-            if not self._kind.streaming or frame.offset > self._text.length:
-                return
-            self._place(frame, updates)
+        at, length = self.at, self._sent.text.length
+        is_in_gap = length > 0 and (bool(at.held) or at.misses_text)
+        is_placed = frame.attempt == at.placed_attempt and frame.round == self._sent.round
+        if is_in_gap and is_placed and self._kind.streaming and frame.offset <= length:
+            self._place(frame)
             self.wants_repair = False
-            held, self._at.held = self._at.held, {}
-            for seq in sorted(held):
-                if not self.ended:
-                    self._apply_in_turn(held[seq], updates)
-            self._place_later(updates)
+            self._apply_held()
+            self._place_later()
 
-    def _release_held(self, updates: list[Update]) -> None:
-        while self._at.held and not self.ended and (held := self._at.held.pop(self._at.next_seq, None)):
-            self._apply_in_turn(held, updates)
+    def _release_held(self) -> None:
+        while self.at.held and not self.ended and (held := self.at.held.pop(self.at.next_seq, None)):
+            self._apply_in_turn(held)
 
-    def _is_earlier(self, frame: frames.Queued | frames.Refused) -> bool:
-        """Whether it is about an earlier publication of the request."""
-        return 0 < frame.attempt < self._publication
+    def _apply_held(self) -> None:
+        """Apply all held frames, whatever is missing between them."""
+        held, self.at.held = self.at.held, {}
+        for seq in sorted(held):
+            if not self.ended:
+                self._apply_in_turn(held[seq])
 
-    def _skip_gap(self, updates: list[Update]) -> None:
-        """Continue with the frames after a gap that nothing fills."""
-        if self._at.held and not self.ended:
-            self._at.misses_text = True
-            self.wants_log = True
-            for seq in sorted(self._at.held):
-                if not self.ended:
-                    self._apply_in_turn(self._at.held[seq], updates)
-        self._at.held.clear()
+    def _apply_in_turn(self, frame: frames.Frame) -> None:
+        self.at.next_seq = frame.seq + 1
+        self._start()
+        self._apply(frame)
 
-    def _adopt(self, known: "View", replayed: list[Update], updates: list[Update]) -> None:
-        """Continue from where `known` is, whose updates begin with those of this view."""
-        had = self._text.length
-        for update in replayed:
-            match update:
-                case Text():
-                    self._add_text(update.text[had:], updates)
-                    had = max(0, had - len(update.text))
-                case ToolStarted():
-                    self._call(update.call_id, update.name, update.input, updates)
-                case ToolEnded():
-                    self._return(update.call_id, update.is_error, update.output, updates)
-                case NextRound():
-                    self._begin_round(update.number, updates)
-                case RetrievedSources():
-                    self._take_sources(update.sources, updates)
-                case Started():
-                    self._start(updates)
-        self.paused, self.waiting = known.paused, not self.started and known.waiting
-        if known._completed is not None:
-            self._completed, self.wants_log = known._completed, True
-        if known._at.is_after(self._at):
-            known._at.held = {
-                seq: frame
-                for seq, frame in self._at.held.items()
-                if frame.attempt == known._at.attempt and seq >= known._at.next_seq
-            }
-            self._at = known._at
-            self.wants_log = self.wants_log or known.wants_log
-        match replayed[-1:]:
-            case [Finished() as last]:
-                self._finish(last.message, last.usage, last.cut, updates)
-            case [Broken() as last]:
-                self.refused = known.refused
-                self._end(last, updates)
-            case _:
-                self._release_held(updates)
-
-    def _apply_in_turn(self, frame: frames.Frame, updates: list[Update]) -> None:
-        self._at.next_seq = frame.seq + 1
-        self._start(updates)
-        self._apply(frame, updates)
-
-    def _apply(self, frame: frames.Frame, updates: list[Update]) -> None:
+    def _apply(self, frame: frames.Frame) -> None:
         match frame:
             case frames.Delta():
-                self._place(frame, updates)
+                self._place(frame)
             case frames.Resumed():
-                self._resume(frame, updates)
+                self._resume(frame)
             case frames.SourcesFound():
-                self._take_sources(frame.sources, updates)
+                self._send(RetrievedSources(frame.sources))
             case frames.ToolCalled():
-                self._begin_round(frame.round, updates)
-                self._call(frame.call_id, frame.name, frame.input, updates)
+                self._send(NextRound(frame.round))
+                self._send(ToolStarted(frame.call_id, frame.name, frame.input))
             case frames.ToolReturned():
-                self._return(frame.call_id, frame.is_error, None, updates)
+                self._send(ToolEnded(frame.call_id, frame.is_error))
+                self.wants_log = self.wants_log or bool(self._sent.owed)
             case frames.Completed():
-                self._complete(frame, updates)
+                self._complete(frame)
             case frames.Paused():
-                self.paused = self.wants_log = True
+                self.phase = Phase.PAUSED
+                self.wants_log = True
             case frames.Failed():
-                self._end(Broken(frame.code, frame.message), updates)
+                self._end(Broken(frame.code, frame.message))
             case _:
                 pass
 
-    def _start(self, updates: list[Update]) -> None:
-        if not self.started:
-            self.started, self.waiting = True, False
-            updates.append(Started())
+    def _merge(self, stream: Iterable[Update], *, texts: bool = True) -> None:
+        """Send what is new of a run's updates from its beginning, whose text begins with what was sent.
 
-    def _add_text(self, text: str, updates: list[Update], number: int = 1) -> None:
-        if text and self._kind.streaming:
-            self._begin_round(number, updates)
-            self._text.add(text)
-            updates.append(Text(text))
+        Without `texts` only what is no text; a round after text that is still missing then begins with that.
+        """
+        length = 0
+        for update in stream:
+            match update:
+                case Text():
+                    if texts:
+                        self._add_text(update.text[max(0, self._sent.text.length - length) :])
+                    length += len(update.text)
+                case NextRound() if self._kind.streaming and self._sent.text.length != length:
+                    pass  # it began, or will, with its text
+                case Started():
+                    self._start()
+                case Finished():
+                    self._finish(update.message, update.usage, update.cut)
+                case Broken():
+                    self._end(update)
+                case _:
+                    self._send(update)
+        self.wants_log = self.wants_log or bool(self._sent.owed)
 
-    def _place(self, frame: frames.Delta, updates: list[Update]) -> None:
-        """Add what is new of a piece, unless text before it was missed."""
-        if not self._kind.streaming:
+    def _continue_after(self, known: "View") -> None:
+        """Continue from where another view of the run is, whose updates were merged."""
+        if self.ended:
+            if known.phase is Phase.REFUSED:
+                self.phase = Phase.REFUSED
             return
-        if frame.attempt != self._at.placed_attempt:
-            if not self._at.misses_text:
-                self._add_text(frame.text, updates, frame.round)
-        elif frame.offset > self._text.length:
-            self.wants_log = self.wants_log or not self._at.misses_text
-            self._at.misses_text = True
-            if len(self._at.later) < _HELD_FRAMES:
-                self._at.later.append(frame)
-        else:
-            self._at.misses_text = False
-            self._add_text(frame.text[self._text.length - frame.offset :], updates, frame.round)
+        if known.started or not self.started:
+            self.phase = known.phase
+        if known.awaits_calls:
+            self.awaits_calls = self.wants_log = True
+        if known.at.is_after(self.at):
+            self.at = replace(known.at, held=self.at.held_after(known.at))
+            self.wants_log = self.wants_log or known.wants_log
+        self._release_held()
 
-    def _place_later(self, updates: list[Update]) -> None:
-        later, self._at.later = self._at.later, []
+    def _start(self) -> None:
+        if not self.started:
+            self.phase = Phase.RUNNING
+            self._send(Started())
+
+    def _send(self, update: Update) -> None:
+        if self._sent.add(update):
+            self._new.append(update)
+
+    def _add_text(self, text: str) -> None:
+        if text and self._kind.streaming:
+            self._send(Text(text))
+
+    def _place(self, frame: frames.Delta) -> None:
+        """Add what is new of a piece, unless text before it was missed."""
+        length = self._sent.text.length
+        if not self._kind.streaming or frame.attempt != self.at.placed_attempt:
+            return
+        if frame.offset > length:
+            self.wants_log = self.wants_log or not self.at.misses_text
+            self.at.misses_text = True
+            if len(self.at.later) < _HELD_FRAMES:
+                self.at.later.append(frame)
+            return
+        self.at.misses_text = False
+        if text := frame.text[length - frame.offset :]:
+            self._send(NextRound(frame.round))
+            self._send(Text(text))
+
+    def _place_later(self) -> None:
+        later, self.at.later = self.at.later, []
         for frame in later:
-            self._place(frame, updates)
+            self._place(frame)
 
-    def _resume(self, frame: frames.Resumed, updates: list[Update]) -> None:
+    def _resume(self, frame: frames.Resumed) -> None:
         """Another worker continues after `frame.offset`: that must be where this view is."""
         if not self._kind.streaming:
             return
-        self._at.placed_attempt = frame.attempt
-        if frame.offset > self._text.length:
-            self._at.misses_text = True
+        text = self._sent.text
+        self.at.placed_attempt = frame.attempt
+        if frame.offset > text.length:
+            self.at.misses_text = True
             self.wants_repair = True
             self.wants_log = True
-        elif (frame.offset, frame.sha256) == (self._text.length, self._text.sha256):
-            self._at.misses_text = False
+        elif (frame.offset, frame.sha256) == (text.length, text.sha256):
+            self.at.misses_text = False
         else:
-            self._end(INTERRUPTED, updates)
+            self._end(INTERRUPTED)
 
-    def _take_sources(self, sources: tuple[Source, ...] | None, updates: list[Update]) -> None:
-        if sources is not None and not self._sourced and self._text.length == 0:
-            self._sourced = True
-            updates.append(RetrievedSources(sources))
-
-    def _call(self, call_id: str, name: str, given: dict[str, Any], updates: list[Update]) -> None:
-        if self._tools.call(call_id, name, given):
-            updates.append(ToolStarted(call_id, name, given))
-
-    def _return(self, call_id: str, is_error: bool, output: str | None, updates: list[Update]) -> None:
-        if output is None and self._kind.outputs:
-            self.wants_log = self._tools.owe(call_id) or self.wants_log
-        elif self._tools.ended(call_id):
-            updates.append(ToolEnded(call_id, is_error, output))
-
-    def _begin_round(self, number: int, updates: list[Update]) -> None:
-        if number > self._round:
-            self._round = number
-            updates.append(NextRound(number))
-
-    def _complete(self, frame: frames.Completed, updates: list[Update]) -> None:
-        if self._kind.calls_at_end and len(self._tools) < frame.tool_calls:
-            self._completed = frame
-            self.wants_log = True
+    def _complete(self, frame: frames.Completed) -> None:
+        if self._kind.calls_at_end and len(self._calls) < frame.tool_calls:
+            self.awaits_calls = self.wants_log = True
         else:
-            self._finish(frame.message, frame.usage, frame.cut, updates)
+            self._finish(frame.message, frame.usage, frame.cut)
 
-    def _finish(self, message: Message, usage: Usage, cut: Cut | None, updates: list[Update]) -> None:
+    def _finish(self, message: Message, usage: Usage, cut: Cut | None) -> None:
         """Add the rest of the saved content; if the text so far is not its beginning, end as interrupted."""
-        if not self._text.begins(message.content):
-            return self._end(INTERRUPTED, updates)
-        self._add_text(message.content[self._text.length :], updates)
-        self.ended = True
-        updates.append(Finished(message, self._tools.finished(), usage, cut))
-        return None
+        if not self._sent.text.begins(message.content):
+            self._end(INTERRUPTED)
+            return
+        self._add_text(message.content[self._sent.text.length :])
+        self._end(Finished(message, self._calls, usage, cut))
 
-    def _end(self, last: Finished | Broken, updates: list[Update]) -> None:
-        self.ended = True
-        updates.append(last)
+    def _end(self, last: Finished | Broken) -> None:
+        self.phase = Phase.ENDED
+        self._new.append(last)
