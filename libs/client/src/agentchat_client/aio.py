@@ -1,24 +1,33 @@
 """The client for asyncio. `agentchat_client.client` runs this implementation for blocking callers."""
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal, Self, TypeVar
 
 import httpx
 import msgspec
 
-from agentchat_client import api_calls, responses
-from agentchat_client.api_calls import Call, Form, Service
+from agentchat_client.api_calls import (
+    LIMITS,
+    Call,
+    Form,
+    Service,
+    cancel,
+    events,
+    filters,
+    json_call,
+    new_key,
+    present,
+    segment,
+    streamed,
+)
 from agentchat_client.blocking import BlockingHttp
-from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
 from agentchat_client.events import Event
 from agentchat_client.models import Conversation, Feedback, HistoryMessage, Page, Reply
-from agentchat_client.responses import ApiResponse
-from agentchat_client.retries import Budget, Timeouts
-from agentchat_client.transcript import Transcript
+from agentchat_client.retries import Timeouts
+from agentchat_client.sending import CallSender, ReplyReader
 
 T = TypeVar("T")
 
@@ -44,7 +53,7 @@ class AsyncAgentChat:
             api_key, base_url, agent_id, max_retries=max_retries, timeouts=timeouts, clock=clock
         )
         self._owns_http = http_client is None
-        self._http = http_client or httpx.AsyncClient(limits=api_calls.LIMITS)
+        self._http = http_client or httpx.AsyncClient(limits=LIMITS)
         self._sender = CallSender(self.service, self._http, sleep)
 
     def __repr__(self) -> str:
@@ -70,7 +79,11 @@ class AsyncAgentChat:
         agent_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Reply:
-        """As `AgentChat.chat`."""
+        """Send a message and wait for the complete reply.
+
+        `conversation_id` continues a thread; `prompt` overrides the agent's system prompt for this request.
+        Calls with the same `idempotency_key` have one answer, for a day; without one, each gets a new key.
+        """
         call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
         return (await self._sender.fetch(call)).reply()
 
@@ -84,15 +97,23 @@ class AsyncAgentChat:
         idempotency_key: str | None = None,
         form: Form | None = None,
     ) -> "AsyncChatStream":
-        """As `AgentChat.stream`; not awaited, but entered with `async with`."""
+        """Send a message and read the reply as it comes; the request is sent when the stream is entered.
+
+        `form` chooses between the two stream forms; None leaves it to the service. With the `idempotency_key`
+        of an earlier call, that reply is streamed again from the beginning.
+        """
         call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
-        return AsyncChatStream(self._sender, api_calls.streamed(call, form))
+        return AsyncChatStream(self._sender, streamed(call, form))
 
     def events(
         self, trace_id: str, last_event_id: str | None = None, *, form: Form | None = None
     ) -> "AsyncChatStream":
-        """As `AgentChat.events`."""
-        return AsyncChatStream(self._sender, api_calls.events(trace_id, last_event_id, form))
+        """Join the stream of a run under way, or read that of an ended one again, by its trace.
+
+        With the `last_event_id` of such a stream, it continues after that event. `form` None is the form of
+        the request. Entering raises NotFound for an unknown run, InvalidRequest for an id of another run.
+        """
+        return AsyncChatStream(self._sender, events(trace_id, last_event_id, form))
 
     def conversations(
         self,
@@ -105,13 +126,18 @@ class AsyncAgentChat:
         title: str | None = None,
         rating: Literal["bad", "good"] | None = None,
     ) -> AsyncIterator[Conversation]:
-        """As `AgentChat.conversations`, for `async for`."""
-        query = api_calls.filters(metadata, agent_id, created_after, created_before, title, rating)
-        return self._listed(Page[Conversation], "/v1/conversations", limit, query)
+        """List the account's threads, the newest first, page by page; the list may lag by a moment.
+
+        All filters must match: all pairs of `metadata`, the `agent_id` of the last message, created at
+        `created_after` or later and before `created_before`, a part of the `title`, the `rating` of a reply.
+        Raises Misconfigured for a time without a zone.
+        """
+        query = filters(metadata, agent_id, created_after, created_before, title, rating)
+        return self._list(Page[Conversation], "/v1/conversations", limit, query)
 
     async def conversation(self, conversation_id: str) -> Conversation:
-        """As `AgentChat.conversation`."""
-        return (await self._sender.fetch(api_calls.conversation(conversation_id))).value(Conversation)
+        """Get one thread."""
+        return await self._fetch(Conversation, Call(method="GET", path=_thread_path(conversation_id)))
 
     async def describe(
         self,
@@ -120,21 +146,37 @@ class AsyncAgentChat:
         title: str | msgspec.UnsetType | None = msgspec.UNSET,
         metadata: Mapping[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> Conversation:
-        """As `AgentChat.describe`."""
-        call = api_calls.describe(conversation_id, title, metadata)
-        return (await self._sender.fetch(call)).value(Conversation)
+        """Set the title and the metadata of a thread; an argument left out changes nothing. A run continues.
+
+        `title` None removes the title. `metadata` are merged with the existing pairs: the value None removes
+        its pair, `metadata` None removes all.
+        """
+        given = {"title": title, "metadata": metadata}
+        body = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+        return await self._fetch(
+            Conversation, json_call("PATCH", _thread_path(conversation_id), body, key=new_key())
+        )
 
     async def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
-        """As `AgentChat.fork`."""
-        return (await self._sender.fetch(api_calls.fork(conversation_id, at))).value(Conversation)
+        """Create a thread with the messages of this one, all of them or up to `at`.
+
+        `at` is the id of a reply (the last message copied) or of a user's message (the first not copied), a
+        version, or a time in ISO 8601. Raises Conflict for a copy of all while a reply is under way.
+        """
+        body = {} if at is None else {"at": str(at)}
+        call = json_call("POST", f"{_thread_path(conversation_id)}/fork", body, key=new_key())
+        return await self._fetch(Conversation, call)
 
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
-        """As `AgentChat.messages`, for `async for`."""
-        return self._listed(Page[HistoryMessage], api_calls.messages_path(conversation_id))
+        """List the messages of a thread, the oldest first, page by page."""
+        return self._list(Page[HistoryMessage], f"{_thread_path(conversation_id)}/messages")
 
     async def cancel(self, trace_id: str) -> None:
-        """As `AgentChat.cancel`."""
-        await self._sender.fetch(api_calls.cancel(trace_id))
+        """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
+
+        Raises NotFound where the account has no such run, Conflict where it has ended.
+        """
+        await self._sender.fetch(cancel(trace_id))
 
     async def decide(
         self,
@@ -144,8 +186,16 @@ class AsyncAgentChat:
         input: dict[str, Any] | None = None,  # noqa: A002 - as the API has it
         reason: str | None = None,
     ) -> None:
-        """As `AgentChat.decide`."""
-        await self._sender.fetch(api_calls.decide(approval_id, decision, input, reason))
+        """Approve or deny a tool call. `input` replaces the input that the model wrote.
+
+        For an elicitation `input` is the answer; "denied" declines it.
+
+        After the last decision that it waits for, the run continues: read it by `events`. The same decision
+        again is no error. Raises NotFound, Conflict where another decision was made, InvalidRequest where the
+        input does not match or it is too late.
+        """
+        body = present({"decision": decision, "input": input, "reason": reason})
+        await self._sender.fetch(json_call("POST", f"/v1/approvals/{segment(approval_id)}/decision", body))
 
     async def give_feedback(
         self,
@@ -156,77 +206,40 @@ class AsyncAgentChat:
         comment: str | None = None,
         on_behalf_of: str | None = None,
     ) -> Feedback:
-        """As `AgentChat.give_feedback`."""
-        call = api_calls.give_feedback(message_id, score, label, comment, on_behalf_of)
-        return (await self._sender.fetch(call)).value(Feedback)
+        """Say what somebody thinks of a reply, from -1 (bad) to 1 (good), by its id or its trace id.
+
+        It replaces what was given before for the same `on_behalf_of`. Raises NotFound where the account has
+        no such reply.
+        """
+        given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
+        return await self._fetch(Feedback, json_call("POST", _feedback_path(message_id), present(given)))
 
     async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
-        """As `AgentChat.feedback`."""
-        return (await self._sender.fetch(api_calls.feedback(message_id))).value(Page[Feedback]).data
+        """Get all feedback on a reply, the newest first."""
+        call = Call(method="GET", path=_feedback_path(message_id))
+        return (await self._fetch(Page[Feedback], call)).data
 
     async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
-        """As `AgentChat.withdraw_feedback`."""
-        await self._sender.fetch(api_calls.withdraw_feedback(message_id, on_behalf_of))
+        """Take feedback back, that for `on_behalf_of` or that without, if there is any."""
+        query = present({"on_behalf_of": on_behalf_of})
+        await self._sender.fetch(Call(method="DELETE", path=_feedback_path(message_id), query=query))
 
-    async def _listed(
+    async def _fetch(self, kind: type[T], call: Call) -> T:
+        return (await self._sender.fetch(call)).value(kind)
+
+    async def _list(
         self, kind: type[Page[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None
     ) -> AsyncIterator[T]:
         query = dict(query or {})
         while limit is None or limit > 0:
             query["limit"] = str(_LARGEST_PAGE if limit is None else min(limit, _LARGEST_PAGE))
-            page = (await self._sender.fetch(Call(method="GET", path=path, query=query))).value(kind)
+            page = await self._fetch(kind, Call(method="GET", path=path, query=query))
             for item in page.data[:limit]:
                 yield item
             if page.next_cursor is None:
                 return
             query["cursor"] = page.next_cursor
             limit = None if limit is None else limit - len(page.data)
-
-
-class ReplyReader(Transcript):
-    """Sends a call and reads its answer into the transcript; the base of both stream classes."""
-
-    def __init__(self, sender: "CallSender", call: Call) -> None:
-        super().__init__()
-        self.sender = sender
-        self.call = call
-        self._budget = sender.budget()
-        self._response: httpx.Response | None = None
-        self._events = self._read()
-
-    async def _open(self) -> httpx.Response:
-        if self._response is None:
-            self._response = await self.sender.open(self.call, self._budget)
-            self.trace_id = self._response.headers.get(responses.TRACE_HEADER)
-        return self._response
-
-    async def _read(self) -> AsyncGenerator[Event, None]:
-        async with contextlib.aclosing(await self._open()) as response:
-            responses.check_stream(response.headers)
-            chunks = response.aiter_bytes()
-            while not self.ended:
-                for event in self._feed(await self._receive(chunks)):
-                    yield event
-            # Read to the end of the answer, so that the connection can be used again.
-            with contextlib.suppress(httpx.RequestError):
-                await anext(chunks, None)
-
-    async def _receive(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        try:
-            self._budget.check()
-            return await anext(chunks, None)
-        except api_calls.LOST as error:
-            raise self._interrupted(api_calls.reason(error)) from error
-
-    async def _cancel(self) -> None:
-        if self.trace_id is None:
-            raise InvalidResponse("The stream has not named its trace.")
-        await self.sender.fetch(api_calls.cancel(self.trace_id))
-
-    async def _close(self) -> None:
-        await self._events.aclose()
-        if self._response is not None:
-            await self._response.aclose()
 
 
 class AsyncChatStream(ReplyReader):
@@ -246,7 +259,7 @@ class AsyncChatStream(ReplyReader):
         return await anext(self._events)
 
     async def cancel(self) -> None:
-        """As `ChatStream.cancel`."""
+        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict where it has ended."""
         await self._cancel()
 
     async def aclose(self) -> None:
@@ -254,65 +267,9 @@ class AsyncChatStream(ReplyReader):
         await self._close()
 
 
-class CallSender:
-    """Sends calls and retries them."""
-
-    def __init__(
-        self,
-        service: Service,
-        http: httpx.AsyncClient | BlockingHttp,
-        sleep: Callable[[float], Awaitable[object]],
-    ) -> None:
-        self._service = service
-        self._http = http
-        self._sleep = sleep
-
-    def budget(self) -> Budget:
-        return self._service.budget()
-
-    async def fetch(self, call: Call) -> ApiResponse:
-        """The complete answer. Raises ApiError, ConnectionFailed."""
-        budget = self.budget()
-
-        async def attempt() -> ApiResponse:
-            response = await self._begin(call, budget)
-            return ApiResponse(await _whole(response, budget), response.headers.get(responses.TRACE_HEADER))
-
-        return await self._tried(attempt, budget)
-
-    async def open(self, call: Call, budget: Budget) -> httpx.Response:
-        """An answer whose body is not read yet. Raises ApiError, ConnectionFailed."""
-        return await self._tried(lambda: self._begin(call, budget), budget)
-
-    async def _begin(self, call: Call, budget: Budget) -> httpx.Response:
-        # No redirects: they would send the key to another server.
-        response = await self._http.send(
-            self._service.request(self._http, call),
-            auth=self._service.key,
-            stream=True,
-            follow_redirects=False,
-        )
-        if response.is_success:
-            return response
-        raise responses.refusal(response.status_code, response.headers, await _whole(response, budget))
-
-    async def _tried(self, attempt: Callable[[], Awaitable[T]], budget: Budget) -> T:
-        while True:
-            failure: AgentChatError
-            try:
-                return await attempt()
-            except ApiError as error:
-                failure = error
-            except api_calls.LOST as error:
-                failure = ConnectionFailed(api_calls.reason(error))
-                failure.__cause__ = error
-            await self._sleep(budget.wait_after(failure))
+def _thread_path(conversation_id: str) -> str:
+    return f"/v1/conversations/{segment(conversation_id)}"
 
 
-async def _whole(response: httpx.Response, budget: Budget) -> bytes:
-    pieces = []
-    async with contextlib.aclosing(response):
-        async for piece in response.aiter_bytes():
-            budget.check()
-            pieces.append(piece)
-    return b"".join(pieces)
+def _feedback_path(message_id: str) -> str:
+    return f"/v1/messages/{segment(message_id)}/feedback"

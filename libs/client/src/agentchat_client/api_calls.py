@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Generator, Mapping
 from datetime import datetime
 from importlib.metadata import version
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -96,9 +96,9 @@ class Service:
     ) -> Call:
         """POST /v1/chat. `key`: the Idempotency-Key; None generates one."""
         agent = _header("agent_id", _needed("agent_id", agent_id or self.agent_id, {}))
-        body = _present({"message": message, "conversation_id": conversation_id, "prompt": prompt})
-        headers = {"X-Agent-Id": agent, "Idempotency-Key": _new_key() if key is None else _key(key)}
-        return replace(_json("POST", "/v1/chat", body, headers), silent=True)
+        body = present({"message": message, "conversation_id": conversation_id, "prompt": prompt})
+        call = json_call("POST", "/v1/chat", body, key=new_key() if key is None else _key(key))
+        return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
 
     def request(self, http: httpx.AsyncClient | BlockingHttp, call: Call) -> httpx.Request:
         """One attempt at `call`, without the key."""
@@ -121,30 +121,6 @@ def streamed(chat: Call, form: Form | None) -> Call:
     return replace(chat, path="/v1/chat/stream", headers=headers, silent=False)
 
 
-def conversation(conversation_id: str) -> Call:
-    """GET /v1/conversations/{conversation_id}."""
-    return Call(method="GET", path=f"/v1/conversations/{_segment(conversation_id)}")
-
-
-def describe(
-    conversation_id: str,
-    title: str | msgspec.UnsetType | None,
-    metadata: Mapping[str, str | None] | msgspec.UnsetType | None,
-) -> Call:
-    """PATCH /v1/conversations/{conversation_id}."""
-    given = {"title": title, "metadata": metadata}
-    body = {name: value for name, value in given.items() if value is not msgspec.UNSET}
-    path = f"/v1/conversations/{_segment(conversation_id)}"
-    return _json("PATCH", path, body, {"Idempotency-Key": _new_key()})
-
-
-def fork(conversation_id: str, at: str | int | None) -> Call:
-    """POST /v1/conversations/{conversation_id}/fork."""
-    path = f"/v1/conversations/{_segment(conversation_id)}/fork"
-    body = {} if at is None else {"at": str(at)}
-    return _json("POST", path, body, {"Idempotency-Key": _new_key()})
-
-
 def filters(
     metadata: Mapping[str, str] | None,
     agent_id: str | None,
@@ -162,7 +138,7 @@ def filters(
         "title": title,
         "rating": rating,
     }
-    return _present(query)
+    return present(query)
 
 
 def _time(name: str, time: datetime | None) -> str | None:
@@ -174,41 +150,7 @@ def _time(name: str, time: datetime | None) -> str | None:
 
 def cancel(trace_id: str) -> Call:
     """POST /v1/chat/{trace_id}/cancel."""
-    return Call(method="POST", path=f"/v1/chat/{_segment(trace_id)}/cancel")
-
-
-def decide(
-    approval_id: str,
-    decision: Literal["approved", "denied"],
-    given: dict[str, Any] | None,
-    reason: str | None,
-) -> Call:
-    """POST /v1/approvals/{approval_id}/decision."""
-    body = _present({"decision": decision, "input": given, "reason": reason})
-    return _json("POST", f"/v1/approvals/{_segment(approval_id)}/decision", body, {})
-
-
-def give_feedback(
-    message_id: str, score: float, label: str | None, comment: str | None, on_behalf_of: str | None
-) -> Call:
-    """POST /v1/messages/{message_id}/feedback."""
-    given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
-    return _json("POST", _feedback_path(message_id), _present(given), {})
-
-
-def feedback(message_id: str) -> Call:
-    """GET /v1/messages/{message_id}/feedback."""
-    return Call(method="GET", path=_feedback_path(message_id))
-
-
-def withdraw_feedback(message_id: str, on_behalf_of: str | None) -> Call:
-    """DELETE /v1/messages/{message_id}/feedback."""
-    query = _present({"on_behalf_of": on_behalf_of})
-    return Call(method="DELETE", path=_feedback_path(message_id), query=query)
-
-
-def _feedback_path(message_id: str) -> str:
-    return f"/v1/messages/{_segment(message_id)}/feedback"
+    return Call(method="POST", path=f"/v1/chat/{segment(trace_id)}/cancel")
 
 
 def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
@@ -216,7 +158,7 @@ def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
     headers = _stream_headers(form)
     if last_event_id is not None:
         headers["Last-Event-ID"] = _header("last_event_id", last_event_id)
-    return Call(method="GET", path=f"/v1/chat/{_segment(trace_id)}/events", headers=headers)
+    return Call(method="GET", path=f"/v1/chat/{segment(trace_id)}/events", headers=headers)
 
 
 def reason(lost: Exception) -> str:
@@ -224,12 +166,9 @@ def reason(lost: Exception) -> str:
     return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__
 
 
-def messages_path(conversation_id: str) -> str:
-    return f"/v1/conversations/{_segment(conversation_id)}/messages"
-
-
-def _json(method: Literal["PATCH", "POST"], path: str, body: object, headers: dict[str, str]) -> Call:
-    headers = {"Content-Type": "application/json", **headers}
+def json_call(method: Literal["PATCH", "POST"], path: str, body: object, *, key: str | None = None) -> Call:
+    """Build a call with a JSON body, and with an Idempotency-Key if one is given."""
+    headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
     return Call(method=method, path=path, headers=headers, body=msgspec.json.encode(body))
 
 
@@ -238,15 +177,15 @@ def _stream_headers(form: Form | None) -> dict[str, str]:
     return headers if form is None else {**headers, "X-Stream-Form": str(form)}
 
 
-def _present(fields: Mapping[str, T | None]) -> dict[str, T]:
+def present(fields: Mapping[str, T | None]) -> dict[str, T]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _new_key() -> str:
+def new_key() -> str:
     return str(uuid.uuid4())
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
     return quote(text, safe="")
 
 
