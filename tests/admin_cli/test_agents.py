@@ -62,16 +62,16 @@ def test_what_is_wrong_is_said_by_its_name(
 def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> None:
     agent = _agent(cli)
     server = tmp_path / "server.json"
-    server.write_text('{"name": "shop", "url": "https://shop.example/mcp"}')
+    server.write_text('{"url": "https://shop.example/mcp"}')
     added = cli.json(
-        "POST",
-        f"/agents/{agent}/mcp_servers",
+        "PUT",
+        f"/agents/{agent}/mcp_servers/shop",
         f"@{server}",
         "headers.Authorization=@env:TOKEN",
         TOKEN=_HEADER,
     )
     assert added["header_names"] == ["Authorization"]
-    refused = cli("PATCH", f"/agents/{agent}/mcp_servers/shop", f"headers.A={_HEADER}")
+    refused = cli("PUT", f"/agents/{agent}/mcp_servers/shop", f"headers.A={_HEADER}")
     assert (refused.code, "@env:NAME" in refused.err) == (2, True)
     assert cli.json("agents", "show", agent)["provider_key"]["set"] is True
     cli("GET", "/audit")

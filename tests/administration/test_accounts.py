@@ -62,7 +62,7 @@ async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, accou
 
 
 async def test_structs_that_a_program_made_are_checked_too(admin: Admin, account: Account) -> None:
-    with pytest.raises(Invalid, match=r"^name: must be text of length >= 1"):
+    with pytest.raises(Invalid, match=r"^name: must be str of length >= 1"):
         await admin_accounts.create(admin, NewAccount(name=""))
     with pytest.raises(Invalid, match=r"^concurrent_runs: "):
         await admin_plans.create(admin, NewPlan(name="Odd", concurrent_runs=-1))

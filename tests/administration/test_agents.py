@@ -21,7 +21,6 @@ from administration.admin_values import (
     NewAgent,
     NewKnowledgeBase,
     ServerBody,
-    ServerChanges,
 )
 from contracts import events
 from contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
@@ -60,8 +59,7 @@ async def test_changes_at_the_same_time_are_versions_one_after_the_other(
     agent = await make(admin, account)
     renamed = [admin_agents.change(admin, agent, AgentChanges(name=f"Shop {n}")) for n in range(6)]
     added = [
-        admin_mcp_servers.add(admin, agent, McpServer(name=f"s{n}", url="https://s.example"))
-        for n in range(6)
+        admin_mcp_servers.put(admin, agent, f"s{n}", ServerBody(url="https://s.example")) for n in range(6)
     ]
     await asyncio.gather(*renamed, *added)
     versions = (await admin_agents.versions(admin, agent)).items
@@ -103,8 +101,10 @@ async def test_a_version_that_looked_where_nothing_is_any_more_is_not_restored(
 
 async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: Account) -> None:
     agent = await make(admin, account)
-    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(headers={"X-Key": "canary-two"}))
-    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
+    await admin_mcp_servers.put(
+        admin, agent, "shop", ServerBody(url=SHOP.url, headers={"X-Key": "canary-two"})
+    )
+    await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=SHOP.url, disabled=True))
     await admin_agents.change(admin, agent, AgentChanges(provider_key="canary-three-is-long"))
     shown = [await admin_agents.get(admin, agent, version) for version in (1, 2, 3, 4)]
     rows = (await admin_audit.page(admin, subject=agent)).items
@@ -134,8 +134,8 @@ async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the
         assert await works(1)
         assert {call.headers["authorization"] for call in first.seen} == {HEADERS["Authorization"]}
         with pytest.raises(Invalid, match=r"^headers: must be given again"):
-            await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url))
-        await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url, headers={}))
+            await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=second.url))
+        await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=second.url, headers={}))
         assert await works(2)
         assert second.seen
         assert not [call for call in second.seen if "authorization" in call.headers]
@@ -147,11 +147,11 @@ async def _unasked(_call: Call) -> None:
 
 async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: Account, pool: Pool) -> None:
     agent = await make(admin, account)
-    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
+    await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=SHOP.url, disabled=True))
     offered = AgentServers(pool, SEALER)
     assert [server.name for server in await offered.servers(account.id, agent, 1)] == ["shop"]
     assert await offered.servers(account.id, agent, 2) == ()
-    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=False))
+    await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=SHOP.url, disabled=False))
     assert await offered.servers(account.id, agent, 3) == (SHOP,)
 
 
@@ -175,7 +175,7 @@ async def test_under_another_secret_key_headers_are_not_lost_unseen(
     assert (shown.provider_key.set, shown.provider_key.last4) == (True, None)
     assert shown.mcp_servers[0].header_names is None
     with pytest.raises(Conflict, match="another secret key"):
-        await admin_mcp_servers.add(other, agent, McpServer(name="more", url="https://m.example"))
+        await admin_mcp_servers.put(other, agent, "more", ServerBody(url="https://m.example"))
     await admin_agents.change(other, agent, AgentChanges(name="Renamed"))
     assert (await admin_agents.get(admin, agent)).mcp_servers[0].header_names == ("Authorization",)
     await admin_agents.change(other, agent, AgentChanges(mcp_servers=(SHOP,)))
@@ -296,13 +296,11 @@ async def test_a_tool_server_is_saved_only_with_an_address_that_may_be_called(
         await make(admin, account, mcp_servers=(local,))
     agent = await make(admin, account)
     with pytest.raises(Invalid, match=rf"url: {reason}"):
-        await admin_mcp_servers.add(admin, agent, msgspec.structs.replace(local, name="local"))
-    with pytest.raises(Invalid, match=rf"url: {reason}"):
-        await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(url=local.url, headers={}))
+        await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=local.url, headers={}))
     with pytest.raises(Invalid, match=rf"mcp_servers\[0\].url: {reason}"):
         await admin_agents.change(admin, agent, AgentChanges(mcp_servers=(local,)))
     listing = msgspec.structs.replace(admin, tool_hosts=Guard(("127.0.0.1:*",)))
-    changed = await admin_mcp_servers.change(listing, agent, "shop", ServerChanges(url=local.url, headers={}))
+    changed = await admin_mcp_servers.put(listing, agent, "shop", ServerBody(url=local.url, headers={}))
     assert changed.url == local.url
 
 
@@ -313,7 +311,7 @@ async def test_names_are_resolved_when_an_address_is_saved(admin: Admin, account
     agent = await make(admin, account, base_url="https://models.example")
     inside = msgspec.structs.replace(admin, tool_hosts=Guard((), inner), model_hosts=Guard((), inner))
     with pytest.raises(Invalid, match=r"^url: may not be called: s\.example is at an address that"):
-        await admin_mcp_servers.add(inside, agent, McpServer(name="s", url="https://s.example"))
+        await admin_mcp_servers.put(inside, agent, "s", ServerBody(url="https://s.example"))
     with pytest.raises(Invalid, match=r"mcp_servers\[0\].url: may not be called"):
         await admin_agents.change(inside, agent, AgentChanges(mcp_servers=(SHOP,)))
     with pytest.raises(Invalid, match="base_url: may not be called"):

@@ -20,6 +20,10 @@ TITLED = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": 
 SEVERAL = {"type": "array", "items": COLOURS}
 
 
+class Shown(Struct):
+    it: str
+
+
 def one(schema: dict[str, Any], *, required: bool = True, **options: Any) -> SchemaForm:
     properties = {"type": "object", "properties": {"it": schema}, "required": ["it"] if required else []}
     return SchemaForm(properties, **options)
@@ -96,7 +100,7 @@ def test_what_cannot_be_read_is_shown_again_with_what_is_wrong(schema: dict[str,
     form, filled = one(schema), given(("it", sent))
     with pytest.raises(Invalid) as refusal:
         form.read(filled)
-    field, _ = form.filled({"it": None}, RefusedForm(filled, refusal.value))
+    field, _ = form.filled(None, RefusedForm(filled, refusal.value))
     assert (field.value, bool(field.problem)) == (sent, True)
 
 
@@ -212,4 +216,4 @@ def test_a_schema_that_makes_no_sense_has_a_form_all_the_same(schema: dict[str, 
 
 def test_another_form_of_the_page_leaves_it_as_it_is() -> None:
     refused = RefusedForm(given(("typed", "x")), Invalid("typed", "is not the name"))
-    assert one(TEXT).filled({"it": "a"}, refused)[0].value == "a"
+    assert one(TEXT).filled(Shown(it="a"), refused)[0].value == "a"

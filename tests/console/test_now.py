@@ -7,14 +7,11 @@ import pytest
 
 from bus.bus import Bus
 from console.frame.assets import Assets
+from console.frame.event_source import message
 from console.frame.rendering import environment
-from console.live import broadcast
-from console.live.badges import Badges
-from console.live.broadcast import Broadcast, message
-from console.live.monitor import Monitor, point
-from console.pages.now.live_run import LiveRun
-from console.pages.now.live_runs import LiveRuns, NowFilter, NowSources
-from console.pages.now.now_view import BoardCost, Boards, cost_of
+from console.live.monitor import point
+from console.pages.now.now_view import BoardCost, cost_of
+from console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, run_row
 from contracts import frames
 from conversations.queries.under_way import OpenRun, open_runs
 from evals.prices import Price, Prices
@@ -80,41 +77,12 @@ async def test_a_run_streams_into_the_page_of_every_browser(
     assert "word word" not in await browser.page("/now?agent=nobody")
 
 
-async def test_a_run_that_has_waited_streams_again(storage: Storage, bus: Bus, browser: Browser) -> None:
-    (word,) = words(1)
-    *waits, decided = held(word, f"call-{word}")
-    thread = await storage.told(asked(word), started(word), *waits)
-    await storage.follow()
-    text = ""
-
-    async def speak() -> None:
-        await storage.store.append(thread, [decided])
-        await storage.follow()
-        for offset in range(0, 1000, 5):
-            delta = frames.Delta(seq=offset + 9, attempt=1, round=2, text="again ", offset=offset)
-            await bus.traces.publish_frame(trace(word), delta)
-            await asyncio.sleep(0.05)
-
-    speaking = None
-    async with asyncio.timeout(20), browser.http.stream("GET", "/now/stream") as response:
-        async for piece in response.aiter_text():
-            text += piece
-            if speaking is None and trace(word) in text:
-                speaking = asyncio.create_task(speak())
-            if "again again" in text:
-                break
-    assert speaking is not None
-    speaking.cancel()
-
-
 async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, pool: Pool, bus: Bus) -> None:
     (word,) = words(1)
     await storage.told(asked(word), started(word))
     await storage.follow()
-    boards, templates = Boards(pool, bus, Monitor({}), Prices()), environment(Assets.read())
-    sources = NowSources(pool=pool, bus=bus, boards=boards, badges=Badges(pool), templates=templates)
-    runs = LiveRuns(sources, NowFilter(account_id=ACCOUNT))
-    await runs.table()
+    runs = OpenRuns(pool, bus)
+    await runs.table(NowFilter(account_id=ACCOUNT))
     received = asyncio.Event()
     following = bus.traces.follow_trace(trace(word), lambda _: received.set())
     await bus.traces.publish_frame(
@@ -122,7 +90,8 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     )
     await received.wait()
     await following.close()
-    assert {row.words for row in (await runs.table()).rows if row.trace_id == trace(word)} == {""}
+    table = await runs.table(NowFilter())
+    assert {row.words for row in table.rows if row.trace_id == trace(word)} == {""}
 
 
 async def test_a_filter_that_finds_nothing_says_so_and_stays_chosen(browser: Browser) -> None:
@@ -148,41 +117,23 @@ def _run(**more: object) -> OpenRun:
 
 
 @pytest.mark.parametrize(
-    ("run", "seen", "stage"),
+    ("run", "stage"),
     [
-        (_run(model=None), [], ("running", "starts")),
-        (_run(rounds=1), [], ("running", "model 2")),
-        (_run(tool="search"), [], ("running", "tool search")),
-        (_run(waits_for="cancel"), [], ("waiting", "approval cancel")),
-        (_run(), [frames.Delta(seq=2, attempt=1, round=1, text="Hi", offset=0)], ("running", "model 1")),
-        (
-            _run(),
-            [frames.ToolCalled(seq=3, attempt=1, call_id="x", name="find", input={}, round=1)],
-            ("running", "tool find"),
-        ),
-        (_run(), [frames.Failed(seq=4, attempt=1, code="cancelled", message="")], ("cancelled", "cancelled")),
-        (
-            _run(waits_for="cancel"),
-            [frames.Failed(seq=4, attempt=1, code="model_error", message="")],
-            ("failed", "model_error"),
-        ),
+        (_run(model=None), ("running", "starts")),
+        (_run(rounds=1), ("running", "model 2")),
+        (_run(tool="search"), ("running", "tool search")),
+        (_run(waits_for="cancel"), ("waiting", "approval cancel")),
     ],
 )
-def test_a_stage_is_what_was_seen_last(
-    run: OpenRun, seen: list[frames.Frame], stage: tuple[str, str]
-) -> None:
-    live = LiveRun(run)
-    for frame in seen:
-        live.take(frame)
-    row = live.row("Shop", "Acme", 1.0)
+def test_a_stage_is_what_the_run_waits_for(run: OpenRun, stage: tuple[str, str]) -> None:
+    row = run_row(run, "Shop", "Acme", LastWords())
     assert (row.kind, row.stage) == stage
-    assert live.changed == bool(seen)
 
 
 def test_the_last_words_are_kept_and_all_are_counted() -> None:
-    live = LiveRun(_run())
-    live.take(frames.Delta(seq=9, attempt=1, round=1, text="x" * 400 + " end", offset=4000))
-    row = live.row("Shop", "Acme", 1.0)
+    words = LastWords()
+    words.take(frames.Delta(seq=9, attempt=1, round=1, text="x" * 400 + " end", offset=4000))
+    row = run_row(_run(), "Shop", "Acme", words)
     assert row.words.endswith("end")
     assert len(row.words) <= 160
     assert row.tokens == 1101
@@ -221,25 +172,15 @@ def test_tokens_cost_what_the_table_says_and_models_without_a_price_are_named() 
     assert cost_of([found], Prices()) is None
 
 
-async def test_a_reader_that_does_not_keep_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcast, "BEAT_SECONDS", 0.01)
-    cast = Broadcast()
-    reading = cast.read()
-    beat = await anext(reading)
-    assert beat.startswith(b"event: beat")
-    for _ in range(40):
-        cast.send(message("<p>\n</p>"))
-    with pytest.raises(StopAsyncIteration):
-        await anext(reading)
-    assert len(cast) == 0
+def test_each_line_of_a_part_is_a_line_of_its_event() -> None:
     assert message("<p>\n</p>") == b"data: <p>\ndata: </p>\n\n"
 
 
 def test_what_agents_and_models_say_is_never_markup() -> None:
     hostile = '<script>alert("x")</script><a href="javascript:alert(1)" onclick=x>'
-    row = LiveRun(_run(tool=hostile)).row(hostile, hostile, 1.0)
-    templates = environment(Assets.read())
-    shown = templates.get_template("parts/now_rows.html").render(rows=[row])
+    row = run_row(_run(tool=hostile), hostile, hostile, LastWords())
+    table = RunTable(rows=[row], total=1)
+    shown = environment(Assets.read()).get_template("parts/now_table_body.html").render(table=table)
     assert "<script" not in shown
     assert '<a href="javascript' not in shown
     assert hostile in text_of(shown)

@@ -181,10 +181,9 @@ async def test_an_agent_is_checked_as_it_is_saved(admin: AdminClient) -> None:
             assert fields == [field], (method, changes)
     servers = f"/agents/{agent}/mcp_servers"
     for method, path, body, field in (
-        ("POST", servers, {"name": "a b", "url": "https://x.example"}, "name"),
         ("PUT", f"{servers}/a%20b", {"url": "https://x.example"}, "name"),
         ("PUT", f"{servers}/b", {"url": "https://u:p@x.example"}, "url"),
-        ("PATCH", f"{servers}/shop", {"headers": {"X": "a\r\nb"}}, "headers.X"),
+        ("PUT", f"{servers}/shop", {"url": shop["url"], "headers": {"X": "a\r\nb"}}, "headers.X"),
     ):
         assert await admin.refused(method, path, body, status=400, code="invalid_request") == [field]
     assert (await admin.get(f"/agents/{agent}"))["version"] == 1

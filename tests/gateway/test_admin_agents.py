@@ -68,7 +68,7 @@ async def test_disable_enable_and_restore_are_in_the_audit_of_an_agent(
     assert actions == ["create", "disable", "enable", "restore"]
 
 
-SHOP = {"name": "shop", "url": "https://shop.example/mcp", "headers": {"X-Token": "canary-secret"}}
+SHOP = {"url": "https://shop.example/mcp", "headers": {"X-Token": "canary-secret"}}
 SHOWN = {
     "name": "shop",
     "url": "https://shop.example/mcp",
@@ -85,7 +85,7 @@ SHOWN = {
 async def with_shop(admin: AdminClient, account: str) -> str:
     """The path of an agent with one MCP server, `shop`."""
     path = f"/agents/{(await make_agent(admin, account))['id']}"
-    assert await admin.post(f"{path}/mcp_servers", SHOP) == SHOWN
+    assert await admin.put(f"{path}/mcp_servers/shop", SHOP) == SHOWN
     return path
 
 
@@ -93,8 +93,9 @@ async def test_an_mcp_server_is_added_changed_and_removed_each_in_a_version(
     admin: AdminClient, with_shop: str
 ) -> None:
     path = f"{with_shop}/mcp_servers"
-    await admin.refused("POST", path, SHOP, status=409, code="conflict")
-    changed = await admin.patch(f"{path}/shop", {"disabled": True, "allowed_tools": ["find"]})
+    changed = await admin.put(
+        f"{path}/shop", {"url": SHOP["url"], "disabled": True, "allowed_tools": ["find"]}
+    )
     assert changed == SHOWN | {"disabled": True, "allowed_tools": ["find"]}
     other = await admin.put(f"{path}/other", {"url": "https://other.example/mcp"})
     assert other["name"] == "other"
@@ -108,12 +109,13 @@ async def test_an_mcp_server_is_added_changed_and_removed_each_in_a_version(
 
 async def test_headers_of_an_mcp_server_stay_within_its_origin(admin: AdminClient, with_shop: str) -> None:
     path = f"{with_shop}/mcp_servers/shop"
-    moved = await admin.patch(path, {"url": "https://SHOP.example:443/v2"})
+    moved = await admin.put(path, {"url": "https://SHOP.example:443/v2"})
     assert moved["header_names"] == ["X-Token"]
     for url in ("https://new.example/mcp", "https://other.shop.example/mcp"):
-        fields = await admin.refused("PATCH", path, {"url": url}, status=400, code="invalid_request")
+        fields = await admin.refused("PUT", path, {"url": url}, status=400, code="invalid_request")
         assert fields == ["headers"], url
-    assert (await admin.put(path, {"url": "https://new.example/mcp"}))["header_names"] == []
+    without = await admin.put(path, {"url": "https://new.example/mcp", "headers": {}})
+    assert without["header_names"] == []
 
 
 @pytest.mark.parametrize("url", ["https://x:99999", "ftp://x"])
@@ -122,7 +124,7 @@ async def test_an_address_that_is_none_of_an_mcp_server_is_refused(
 ) -> None:
     path = f"{with_shop}/mcp_servers/other"
     await admin.put(path, {"url": "https://other.example/mcp"})
-    fields = await admin.refused("PATCH", path, {"url": url}, status=400, code="invalid_request")
+    fields = await admin.refused("PUT", path, {"url": url}, status=400, code="invalid_request")
     assert fields == ["url"]
 
 

@@ -47,7 +47,10 @@ async def test_what_is_set_over_one_gateway_counts_at_the_next_request_on_the_ot
     ]
     asked = "What is the status of order ORD-1001?"
     assert (await caller.chat(asked)).json()["tool_calls"]
-    await first.patch(f"/agents/{agent}/mcp_servers/shop", {"disabled": True})
+    await first.put(
+        f"/agents/{agent}/mcp_servers/shop",
+        {"url": f"{stack.environment.mcp_base_url}/api/mcp", "disabled": True},
+    )
     assert "tool_calls" not in (await caller.chat(asked)).json()
     await first.patch(f"/agents/{agent}", {"disabled": True})
     check_problem(await caller.chat(asked), 404, "agent_not_found")

@@ -246,10 +246,10 @@ class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole tool server, for the name that the address has."""
+    """A whole tool server, for the name that the address has. `headers` that are left out stay."""
 
     url: BaseUrl
-    headers: dict[str, str] = {}
+    headers: dict[str, str] | UnsetType = UNSET
     allowed_tools: tuple[str, ...] | None = None
     disabled: bool = False
     require_approval: ApprovalPolicy = "never"
@@ -258,19 +258,7 @@ class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __repr__(self) -> str:
         """Without the headers' values: they are credentials, and a repr ends in logs."""
-        return f"{type(self).__name__}(url={self.url!r}, headers={sorted(self.headers)})"
-
-
-class ServerChanges(Changes, frozen=True, kw_only=True):
-    """What is left out stays; `headers` are replaced together, and needed with a `url` of another origin."""
-
-    url: BaseUrl | UnsetType = UNSET
-    headers: dict[str, str] | UnsetType = UNSET
-    allowed_tools: tuple[str, ...] | UnsetType | None = UNSET
-    disabled: bool | UnsetType = UNSET
-    require_approval: ApprovalPolicy | UnsetType = UNSET
-    elicitation: bool | UnsetType = UNSET
-    max_call_seconds: MaxCallSeconds | UnsetType = UNSET
+        return f"{type(self).__name__}(url={self.url!r}, headers={sorted(self.headers or ())})"
 
 
 class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,14 +1,9 @@
-"""What callers give, checked: JSON into the structs of `admin_values`, and structs that programs make.
-
-The decoder's messages speak of Python; these name the field and say what would do.
-"""
+"""Check what callers give: JSON as the structs of `admin_values`, and structs that programs make."""
 
 import re
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import inspect as info
 
 from administration.admin_values import UUID
 from contracts.admin_errors import Invalid, NotFound
@@ -28,25 +23,29 @@ def checked_time(name: str, text: str) -> str:
 
 
 def read_json(kind: type[T], data: bytes) -> T:
-    """`data` as a `kind`. Raises Invalid."""
+    """Return `data` as a `kind`. Raises Invalid."""
     decoder = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise _explained(kind, str(error)) from None
+        raise _invalid(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("", f"this is not valid JSON: {error}") from None
     assert isinstance(value, kind)
     return value
 
 
-def checked(value: T) -> T:
-    """`value`, if its fields are what its struct says: a constructor does not look. Raises Invalid."""
-    kind = type(value)
+def converted(kind: type[T], value: Any) -> T:
+    """Return a `kind` made of builtins. Raises Invalid."""
     try:
-        return msgspec.convert(msgspec.to_builtins(value), kind)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _explained(kind, str(error)) from None
+        raise _invalid(error) from None
+
+
+def checked(value: T) -> T:
+    """Return `value` if its fields are what its struct says: a constructor does not look. Raises Invalid."""
+    return converted(type(value), msgspec.to_builtins(value))
 
 
 def identifier(kind: str, text: str) -> str:
@@ -73,69 +72,17 @@ def number_of(after: str | None, what: str, *, digits: int = 9) -> int | None:
     return int(after)
 
 
-_MISSING = re.compile(r"Object missing required field `(.*?)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_TYPES = re.compile(r"`([a-z |]+)`")
-_WORDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-}
+_MISSING_OR_UNKNOWN = re.compile(r"Object (missing required|contains unknown) field `(.*?)`", re.DOTALL)
 
 
-def _explained(kind: type, text: str) -> Invalid:
-    reason, _, where = text.rpartition(" - at `")
-    if not reason:
-        reason, where = text, ""
-    path = where.rstrip("`").partition("$")[2].removeprefix(".")
-    if missing := _MISSING.fullmatch(reason):
-        return Invalid(_joined(path, missing[1]), "is required")
-    if unknown := _UNKNOWN.fullmatch(reason):
-        return Invalid(_joined(path, unknown[1][:100]), "is not known")
-    if reason.startswith("Invalid enum value"):
-        return Invalid(path, f"must be one of {', '.join(_choices(kind, path))}")
+def _invalid(error: msgspec.ValidationError) -> Invalid:
+    """Return msgspec's error with the path of the field apart."""
+    reason, _, where = str(error).partition(" - at `$")
+    path = where.rstrip("`").removeprefix(".")
+    if found := _MISSING_OR_UNKNOWN.fullmatch(reason):
+        name = found[2][:100]
+        reason = "is required" if found[1].startswith("missing") else "is not known"
+        return Invalid(f"{path}.{name}" if path else name, reason)
     if f"matching regex {UUID!r}" in reason:
-        return Invalid(path, "must be a UUID")
-    reason = _TYPES.sub(lambda types: _spoken(types[1]), reason)
-    return Invalid(path, reason.replace("Expected", "must be", 1).replace(", got", ", not"))
-
-
-def _spoken(types: str) -> str:
-    return " or ".join(_WORDS.get(each, each) for each in types.split(" | "))
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _choices(kind: type, path: str) -> list[str]:
-    """The texts that the field at `path` may hold; `path` is as msgspec gives it, such as `events[0]`."""
-    found = [info.type_info(kind)]
-    for name in re.findall(r"\[[^]]*]|[^.[]+", path):
-        found = [inner for each in found for inner in _inner(each, name)]
-    literals = [each for outer in found for each in _alternatives(outer)]
-    return [str(value) for each in literals if isinstance(each, info.LiteralType) for value in each.values]
-
-
-def _inner(outer: info.Type, name: str) -> Iterator[info.Type]:
-    """The types of a field, or of the elements where `name` is an index."""
-    for each in _alternatives(outer):
-        if isinstance(each, info.StructType):
-            yield from (field.type for field in each.fields if field.encode_name == name)
-        elif isinstance(each, info.CollectionType):
-            yield each.item_type
-        elif isinstance(each, info.DictType):
-            yield each.value_type
-
-
-def _alternatives(outer: info.Type) -> Iterator[info.Type]:
-    if isinstance(outer, info.Metadata):
-        yield from _alternatives(outer.type)
-    elif isinstance(outer, info.UnionType):
-        for each in outer.types:
-            yield from _alternatives(each)
-    else:
-        yield outer
+        reason = "must be a UUID"
+    return Invalid(path, reason.replace("Expected", "must be", 1).replace("`", ""))

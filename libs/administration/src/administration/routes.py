@@ -70,10 +70,8 @@ ROUTES: tuple[Route, ...] = (
     route("POST", f"{_AGENT}/check", admin_agents.check),
     route("POST", f"{_AGENT}/messages", admin_runs.say, status=202),
     route("GET", f"{_AGENT}/mcp_servers", admin_mcp_servers.all),
-    route("POST", f"{_AGENT}/mcp_servers", admin_mcp_servers.add, status=201),
     route("GET", _SERVER, admin_mcp_servers.get),
     route("PUT", _SERVER, admin_mcp_servers.put),
-    route("PATCH", _SERVER, admin_mcp_servers.change),
     route("DELETE", _SERVER, admin_mcp_servers.remove),
     route("GET", _AUTHORIZATION, admin_authorizations.get),
     route("PUT", _AUTHORIZATION, admin_authorizations.put),
@@ -105,5 +103,3 @@ ROUTES: tuple[Route, ...] = (
     route("DELETE", _CONVERSATION, admin_conversations.delete),
     route("POST", f"{_CONVERSATION}/cancel", admin_runs.cancel, status=202),
 )
-
-BY_NAME = {each.name: each for each in ROUTES}

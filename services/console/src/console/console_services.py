@@ -14,9 +14,10 @@ from console.frame.role_checks import RoleChecks
 from console.frame.sessions import Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
-from console.live.broadcast import OpenStreams
 from console.live.monitor import Monitor
-from console.pages.now.live_runs import NowPage
+from console.live.open_streams import OpenStreams
+from console.pages.now.now_view import Boards
+from console.pages.now.open_runs import OpenRuns
 from console.settings import ConsoleSettings
 from evals.prices import Prices
 from ops.folder import RunFolder
@@ -48,7 +49,8 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     streams: OpenStreams
     templates: Environment
     badges: Badges
-    now: NowPage
+    boards: Boards
+    open_runs: OpenRuns
     monitor: Monitor
     run_folder: RunFolder | None
     health: HealthChecks

@@ -17,10 +17,10 @@ from console.frame.role_checks import RoleChecks
 from console.frame.sessions import EndedSessions, ServerClock, Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
-from console.live.broadcast import OpenStreams
 from console.live.monitor import Monitor
-from console.pages.now.live_runs import LiveRuns, NowPage, NowSources
+from console.live.open_streams import OpenStreams
 from console.pages.now.now_view import Boards
+from console.pages.now.open_runs import OpenRuns
 from console.settings import ConsoleSettings
 from knowledge.embedding.configured import embedder_of
 from ops.folder import RunFolder
@@ -49,9 +49,6 @@ async def run(
         )
         assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.watched())
         templates, prices = environment(assets), settings.price_table()
-        boards = Boards(pool, bus, monitor, prices)
-        sources = NowSources(pool=pool, bus=bus, boards=boards, badges=badges, templates=templates)
-        now = NowPage(lambda chosen: LiveRuns(sources, chosen), boards)
         stack.callback(asyncio.create_task(monitor.run()).cancel)
         provider = _provider(settings)
         services = ConsoleServices(
@@ -71,7 +68,8 @@ async def run(
             assets=assets,
             templates=templates,
             badges=badges,
-            now=now,
+            boards=Boards(pool, bus, monitor, prices),
+            open_runs=OpenRuns(pool, bus),
             prices=prices,
             sessions=Sessions(
                 settings.secret_key,
@@ -91,9 +89,7 @@ async def run(
         )
         if settings.health_port is not None:
             await enter(serve_health(services.health, settings.host, settings.health_port))
-        await web.serve(
-            app.build(services), settings.host, settings.port, stop, on_stop=now.drain, grace_s=3.0
-        )
+        await web.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)
 
 
 def _provider(settings: ConsoleSettings) -> "OidcProvider | None":

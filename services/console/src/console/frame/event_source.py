@@ -1,6 +1,7 @@
-"""Server-sent events: for `hx-sse:connect`, as parts of pages."""
+"""Server-sent events for `hx-sse:connect`: parts of pages as they change."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -10,21 +11,24 @@ from litestar.response import Stream
 from console.console_services import services_of
 from console.frame.access import AnyRequest, session_of
 from console.frame.rendering import shared_context
-from console.live import broadcast
 
-_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+BEAT_SECONDS = 5.0
+"""A browser that hears nothing for more than twice as long says that the page is frozen."""
+
+_BEAT = b"event: beat\ndata:\n\n"
 _END = b"event: end\ndata: end\n\n"
-"""By it an element closes its stream: `hx-sse:close="end"`."""
+"""Closes the stream of an element: `hx-sse:close="end"`."""
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def rendered(request: AnyRequest, template: str, **context: Any) -> str:
-    """A part of a page as HTML, with the session's token for its forms."""
+    """Return a part of a page as HTML, with the session's token for its forms."""
     shared = shared_context(request, session_of(request))
     return services_of(request).templates.get_template(template).render(shared | context)
 
 
-async def event_stream(request: AnyRequest, events: AsyncGenerator[bytes, None]) -> Stream:
-    """Until the end of the events, or of the session.
+async def stream(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
+    """Return the parts as messages, until they or the session end.
 
     Raises TooManyRequestsException, DatabaseUnavailable.
     """
@@ -32,32 +36,41 @@ async def event_stream(request: AnyRequest, events: AsyncGenerator[bytes, None])
     refusal = services.streams.refusal(session.id)
     if refusal is not None:
         raise TooManyRequestsException(refusal)
-    seconds = None if session.ends is None else session.ends - await services.sessions.now()
-    counted = services.streams.counted(session.id, events, seconds)
-    return Stream(counted, media_type="text/event-stream", headers=_HEADERS)
+    left = float("inf") if session.ends is None else session.ends - await services.sessions.now()
+    deadline = time.monotonic() + left
+
+    async def counted() -> AsyncGenerator[bytes, None]:
+        with services.streams.counted(session.id):
+            async for event in _events(parts):
+                if time.monotonic() >= deadline:
+                    return
+                yield event
+
+    return Stream(counted(), media_type="text/event-stream", headers=_HEADERS)
 
 
-async def stream(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
-    """Of what comes to an end: each part as a message, with beats while there is none; then the end.
-
-    Raises TooManyRequestsException, DatabaseUnavailable.
-    """
-    return await event_stream(request, _events(parts))
+def message(html: str) -> bytes:
+    """Return parts of a page as one event; each is an `<hx-partial>` that names its target."""
+    return "".join(f"data: {line}\n" for line in html.splitlines()).encode() + b"\n"
 
 
 async def _events(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
+    """Yield each part, a beat first and while there is no part, and the end."""
     upcoming = asyncio.ensure_future(anext(parts, None))
     try:
+        yield _BEAT
         while True:
-            await asyncio.wait([upcoming], timeout=broadcast.BEAT_SECONDS)
+            await asyncio.wait([upcoming], timeout=BEAT_SECONDS)
             if not upcoming.done():
-                yield broadcast.BEAT
+                yield _BEAT
                 continue
             part = upcoming.result()
             if part is None:
                 break
-            yield broadcast.message(part)
+            yield message(part)
             upcoming = asyncio.ensure_future(anext(parts, None))
         yield _END
     finally:
         upcoming.cancel()
+        await asyncio.gather(upcoming, return_exceptions=True)
+        await parts.aclose()

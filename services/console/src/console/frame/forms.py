@@ -2,13 +2,16 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from litestar.datastructures import FormMultiDict
 
+from administration.checked_input import converted
 from console.frame.filters import json_text
 from contracts.admin_errors import AdminError, Conflict, Invalid
+
+S = TypeVar("S")
 
 FieldKind = Literal[
     "line", "text", "number", "flag", "choice", "several", "lines", "json", "secret", "hidden"
@@ -72,10 +75,11 @@ class SchemaForm:
         """Filled with `values`, or with what was `given`, so that a form that was refused loses nothing."""
         return tuple(self._field(name, values, given, problem) for name in self._properties)
 
-    def filled(self, values: Mapping[str, Any], refused: "RefusedForm | None") -> tuple[FormField, ...]:
-        """The same after a try, if there was one. A page has other forms too, whose tries leave this one as
-        it is.
-        """
+    def filled(
+        self, shown: msgspec.Struct | None, refused: "RefusedForm | None" = None
+    ) -> tuple[FormField, ...]:
+        """Return the fields filled with `shown`, or with the form that was refused if it was this one."""
+        values: Mapping[str, Any] = {} if shown is None else msgspec.to_builtins(shown)
         if refused is None or self._properties.keys().isdisjoint(refused.given.keys()):
             fields = self.fields(values)
         else:
@@ -241,8 +245,29 @@ class SchemaForm:
         return schema, False
 
 
+class BodyForm(SchemaForm, Generic[S]):
+    """The form of a body of the administration."""
+
+    def __init__(self, body: type[S], **options: Any) -> None:
+        super().__init__(body_schema(body), **options)
+        self._body = body
+
+    def body(self, given: FormMultiDict, **more: Any) -> S:
+        """Return the body that a form gives, with `more` fields. Raises Invalid."""
+        return converted(self._body, self.read(given) | more)
+
+    def changes(self, given: FormMultiDict, present: msgspec.Struct) -> S:
+        """Return what differs from `present`. Raises Invalid, Conflict (see `changed`)."""
+        return converted(self._body, self.changed(given, msgspec.to_builtins(present)))
+
+    def replacement(self, given: FormMultiDict, present: msgspec.Struct) -> S:
+        """Return the whole body, in place of `present`. Raises Invalid, Conflict (see `changed`)."""
+        self.changed(given, msgspec.to_builtins(present))
+        return self.body(given)
+
+
 def body_schema(kind: type) -> dict[str, Any]:
-    """The schema of a body of the administration. Its classes' names and words are not for people's eyes."""
+    """Return the schema of a body, without the names and words of its classes."""
     schema = msgspec.json.schema(kind)
     for each in schema.get("$defs", {}).values():
         each.pop("title", None)

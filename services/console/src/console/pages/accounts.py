@@ -8,26 +8,29 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from administration.admin_usage import MonthUsage
-from administration.admin_values import AccountChanges, IssuedKey, NewAccount, NewPlan, PlanChanges
+from administration import admin_accounts, admin_agents, admin_keys, admin_plans, admin_usage
+from administration.admin_values import (
+    AccountChanges,
+    IssuedKey,
+    KeyChanges,
+    NewAccount,
+    NewKey,
+    NewPlan,
+    PlanChanges,
+)
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import admin_of
 from console.frame.directory import all_of, changes_of
-from console.frame.forms import RefusedForm, SchemaForm, body_schema
+from console.frame.forms import BodyForm, RefusedForm
 from console.frame.rendering import page
 from console.frame.roles import Role
 from contracts.admin_errors import AdminError, Invalid
 from conversations.projections.usage_table import UsageLine
 
-_NEW = SchemaForm(body_schema(NewAccount), leave_out=("id",))
-_EDIT = SchemaForm(body_schema(AccountChanges))
-_NEW_PLAN = SchemaForm(body_schema(NewPlan))
-_EDIT_PLAN = SchemaForm(body_schema(PlanChanges))
-_KEY_ACTIONS = {
-    "disable": ("PATCH /keys/{key_id}", {"changes": {"disabled": True}}),
-    "enable": ("PATCH /keys/{key_id}", {"changes": {"disabled": False}}),
-    "revoke": ("DELETE /keys/{key_id}", {}),
-}
+_NEW = BodyForm(NewAccount, leave_out=("id",))
+_EDIT = BodyForm(AccountChanges)
+_NEW_PLAN = BodyForm(NewPlan)
+_EDIT_PLAN = BodyForm(PlanChanges)
 
 
 class DayBar(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +66,7 @@ async def get_accounts(request: AnyRequest, month: str | None = None) -> Respons
 async def post_account(request: AnyRequest) -> Response[Any]:
     given = await request.form()
     try:
-        made = await administer(request, "POST /accounts", new=_NEW.read(given))
+        made = await admin_accounts.create(admin_of(request), _NEW.body(given))
     except AdminError as error:
         return await _accounts(request, None, RefusedForm(given, error))
     return Redirect(f"/accounts/{made.id}", status_code=303)
@@ -72,9 +75,9 @@ async def post_account(request: AnyRequest) -> Response[Any]:
 async def _accounts(
     request: AnyRequest, month: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    usage = await administer(request, "GET /usage", month=month or None)
-    accounts = await all_of(request, "GET /accounts")
-    plans = await all_of(request, "GET /plans")
+    usage = await admin_usage.all_accounts(admin_of(request), month=month or None)
+    accounts = await all_of(admin_accounts.page, admin_of(request))
+    plans = await all_of(admin_plans.page, admin_of(request))
     return page(
         request,
         "accounts.html",
@@ -83,7 +86,7 @@ async def _accounts(
         usage={each.account_id: each for each in usage},
         month=month or (usage[0].month if usage else ""),
         plans=plans,
-        fields=_NEW.filled({}, refused),
+        fields=_NEW.filled(None, refused),
         refused=refused,
     )
 
@@ -99,11 +102,10 @@ async def get_account(
 @post("/accounts/{account_id:str}", status_code=200, role=Role.OWNER)
 async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     given = await request.form()
-    route = "{} /accounts/{{account_id}}"
-    present = await administer(request, route.format("GET"), account_id=account_id)
+    admin = admin_of(request)
+    present = await admin_accounts.get(admin, account_id)
     try:
-        changes = _EDIT.changed(given, msgspec.to_builtins(present))
-        await administer(request, route.format("PATCH"), account_id=account_id, changes=changes)
+        await admin_accounts.change(admin, account_id, _EDIT.changes(given, present))
     except AdminError as error:
         return await _account(request, account_id, RefusedForm(given, error))
     return Redirect(f"/accounts/{account_id}", status_code=303)
@@ -119,12 +121,12 @@ async def get_delete(request: AnyRequest, account_id: FromPath[str]) -> Response
 async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     """Delete it with all that it has, where its name was typed."""
     given = await request.form()
-    route = "{} /accounts/{{account_id}}"
-    present = await administer(request, route.format("GET"), account_id=account_id)
+    admin = admin_of(request)
+    present = await admin_accounts.get(admin, account_id)
     try:
         if str(given.get("typed", "")) != present.name:
             raise Invalid("typed", "is not the account's name: nothing was deleted")
-        await administer(request, route.format("DELETE"), account_id=account_id, force="force" in given)
+        await admin_accounts.delete(admin, account_id, force="force" in given)
     except AdminError as error:
         return await _deletion(request, account_id, RefusedForm(given, error))
     return Redirect("/accounts", status_code=303)
@@ -133,8 +135,8 @@ async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Respons
 async def _deletion(
     request: AnyRequest, account_id: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    account = await administer(request, "GET /accounts/{account_id}", account_id=account_id)
-    goes = await administer(request, "DELETE /accounts/{account_id}", account_id=account_id, dry_run=True)
+    account = await admin_accounts.get(admin_of(request), account_id)
+    goes = await admin_accounts.delete(admin_of(request), account_id, dry_run=True)
     return page(
         request,
         "account_delete.html",
@@ -149,9 +151,9 @@ async def _deletion(
 async def post_key(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
     """Make a key, and show it: this once."""
     given = await request.form()
-    new = {"name": str(given.get("key_name", ""))}
+    new = NewKey(name=str(given.get("key_name", "")))
     try:
-        issued = await administer(request, "POST /accounts/{account_id}/keys", account_id=account_id, new=new)
+        issued = await admin_keys.create(admin_of(request), account_id, new)
     except AdminError as error:
         return await _account(request, account_id, RefusedForm(given, error))
     return await _account(request, account_id, issued=issued)
@@ -163,13 +165,16 @@ async def post_key_change(
 ) -> Response[Any]:
     """Rotate it (the new one is shown this once), disable, enable or revoke it."""
     action = str((await request.form()).get("action", ""))
+    admin = admin_of(request)
     if action == "rotate":
-        issued = await administer(request, "POST /keys/{key_id}/rotate", key_id=key_id)
+        issued = await admin_keys.rotate(admin, key_id)
         return await _account(request, account_id, issued=issued)
-    if action not in _KEY_ACTIONS:
-        raise Invalid("action", f"must be rotate, {', '.join(_KEY_ACTIONS)}")
-    route, body = _KEY_ACTIONS[action]
-    await administer(request, route, key_id=key_id, **body)
+    if action in ("disable", "enable"):
+        await admin_keys.change(admin, key_id, KeyChanges(disabled=action == "disable"))
+    elif action == "revoke":
+        await admin_keys.revoke(admin, key_id)
+    else:
+        raise Invalid("action", "must be rotate, disable, enable or revoke")
     return Redirect(f"/accounts/{account_id}#keys", status_code=303)
 
 
@@ -181,13 +186,12 @@ async def _account(
     month: str | None = None,
     issued: IssuedKey | None = None,
 ) -> Response[Any]:
-    account = await administer(request, "GET /accounts/{account_id}", account_id=account_id)
-    usage: MonthUsage = await administer(
-        request, "GET /accounts/{account_id}/usage", account_id=account_id, month=month or None
-    )
-    keys = await all_of(request, "GET /accounts/{account_id}/keys", account_id=account_id)
-    agents = await all_of(request, "GET /agents", account_id=account_id)
-    plan = await administer(request, "GET /plans/{name}", name=account.plan)
+    admin = admin_of(request)
+    account = await admin_accounts.get(admin, account_id)
+    usage = await admin_usage.of_month(admin, account_id, month or None)
+    keys = await all_of(admin_keys.page, admin, account_id)
+    agents = await all_of(admin_agents.page, admin, account_id)
+    plan = await admin_plans.get(admin, account.plan)
     return page(
         request,
         "account.html",
@@ -200,7 +204,7 @@ async def _account(
         keys=keys,
         agents={each.id: each for each in agents},
         issued=issued,
-        fields=_EDIT.filled(msgspec.to_builtins(account), refused),
+        fields=_EDIT.filled(account, refused),
         refused=refused,
         changes=await changes_of(request, account.id),
     )
@@ -214,30 +218,27 @@ async def get_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
 
 @post("/plans/{name:str}", status_code=200, role=Role.OWNER)
 async def post_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
-    given = await request.form()
+    given, admin = await request.form(), admin_of(request)
     try:
         if name == "new":
-            await administer(request, "POST /plans", new=_NEW_PLAN.read(given))
+            await admin_plans.create(admin, _NEW_PLAN.body(given))
         else:
-            present = msgspec.to_builtins(await administer(request, "GET /plans/{name}", name=name))
-            changes = _EDIT_PLAN.changed(given, present)
-            await administer(request, "PATCH /plans/{name}", name=name, changes=changes)
+            present = await admin_plans.get(admin, name)
+            await admin_plans.change(admin, name, _EDIT_PLAN.changes(given, present))
     except AdminError as error:
         return await _plan(request, name, RefusedForm(given, error))
     return Redirect("/accounts#plans", status_code=303)
 
 
 async def _plan(request: AnyRequest, name: str, refused: RefusedForm | None = None) -> Response[Any]:
-    form, values = _NEW_PLAN, {}
-    if name != "new":
-        form = _EDIT_PLAN
-        values = msgspec.to_builtins(await administer(request, "GET /plans/{name}", name=name))
+    plan = None if name == "new" else await admin_plans.get(admin_of(request), name)
+    form = _NEW_PLAN if plan is None else _EDIT_PLAN
     return page(
         request,
         "plan.html",
         title="New plan" if name == "new" else f"Plan {name}",
         name=name,
-        fields=form.filled(values, refused),
+        fields=form.filled(plan, refused),
         refused=refused,
         changes=await changes_of(request, name),
     )

@@ -8,30 +8,28 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
+from administration import Admin, admin_accounts, admin_agents, admin_canary, admin_mcp_servers
+from administration.admin_canary import CanaryShares
 from administration.admin_values import Agent, NewAgent, ServerBody
 from bus.commands import list_tools
 from bus.errors import BusUnavailable
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import admin_of
 from console.frame.directory import account_choices, account_names, changes_of
 from console.frame.filters import json_text
-from console.frame.forms import RefusedForm, SchemaForm, body_schema, whole_number
+from console.frame.forms import BodyForm, RefusedForm, whole_number
 from console.frame.rendering import page
 from console.frame.roles import Role
-from contracts.admin_errors import AdminError, Invalid
+from contracts.admin_errors import AdminError, Conflict, Invalid
 from contracts.tool_messages import ToolsListed
 from directory.agent_draft import AgentChanges
 from directory.agents import McpServer
 
-_EDIT = SchemaForm(
-    body_schema(AgentChanges), leave_out=("mcp_servers",), secrets=("provider_key",), blank_is_empty=True
-)
-_NEW = SchemaForm(
-    body_schema(NewAgent), leave_out=("mcp_servers", "account_id", "id"), secrets=("provider_key",)
-)
-_NEW_SERVER = SchemaForm(body_schema(McpServer))
-_SERVER = SchemaForm(body_schema(ServerBody), secrets=("headers",))
+_EDIT = BodyForm(AgentChanges, leave_out=("mcp_servers",), secrets=("provider_key",), blank_is_empty=True)
+_NEW = BodyForm(NewAgent, leave_out=("mcp_servers", "account_id", "id"), secrets=("provider_key",))
+_NEW_SERVER = BodyForm(McpServer)
+_SERVER = BodyForm(ServerBody, secrets=("headers",))
 _IDENTITY = ("id", "account_id", "version", "disabled", "created_at", "changed_at")
 
 
@@ -47,7 +45,7 @@ async def get_agents(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
     """The list, of all accounts or of one."""
-    found = await administer(request, "GET /agents", account_id=account_id or None, after=cursor, limit=50)
+    found = await admin_agents.page(admin_of(request), account_id=account_id or None, after=cursor, limit=50)
     return page(
         request,
         "agents.html",
@@ -71,7 +69,7 @@ async def post_new_agent(request: AnyRequest) -> Response[Any]:
     given = await request.form()
     account_id = str(given.get("account_id", ""))
     try:
-        made = await administer(request, "POST /agents", new={**_NEW.read(given), "account_id": account_id})
+        made = await admin_agents.create(admin_of(request), _NEW.body(given, account_id=account_id))
     except AdminError as error:
         return await _new_agent(request, account_id, RefusedForm(given, error))
     return Redirect(f"/agents/{made.id}", status_code=303)
@@ -86,7 +84,7 @@ async def _new_agent(
         title="New agent",
         choices=await account_choices(request),
         account_id=account_id,
-        fields=_NEW.filled({}, refused),
+        fields=_NEW.filled(None, refused),
         refused=refused,
     )
 
@@ -100,21 +98,22 @@ async def get_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[An
 @post("/agents/{agent_id:str}", status_code=200, role=Role.OPERATOR)
 async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Change what differs: a new version."""
-    given = await request.form()
-    current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    given, admin = await request.form(), admin_of(request)
+    current = await admin_agents.current(admin, agent_id)
     try:
-        changes = _EDIT.changed(given, msgspec.to_builtins(current))
-        if changes:
-            await administer(request, "PATCH /agents/{agent_id}", agent_id=agent_id, changes=changes)
+        changes = _EDIT.changes(given, current)
+        if changes.given():
+            await admin_agents.change(admin, agent_id, changes)
     except AdminError as error:
         return await _agent(request, agent_id, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}", status_code=303)
 
 
 async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None = None) -> Response[Any]:
-    current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
-    account = await administer(request, "GET /accounts/{account_id}", account_id=current.account_id)
-    versions = await administer(request, "GET /agents/{agent_id}/versions", agent_id=agent_id)
+    admin = admin_of(request)
+    current = await admin_agents.current(admin, agent_id)
+    account = await admin_accounts.get(admin, current.account_id)
+    versions = await admin_agents.versions(admin, agent_id)
     return page(
         request,
         "agent.html",
@@ -122,7 +121,7 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
         agent=current,
         account=account,
         versions=versions.items,
-        fields=_EDIT.filled(msgspec.to_builtins(current), refused),
+        fields=_EDIT.filled(current, refused),
         refused=refused,
         changes=await changes_of(request, current.id),
     )
@@ -131,8 +130,7 @@ async def _agent(request: AnyRequest, agent_id: str, refused: RefusedForm | None
 @get("/agents/{agent_id:str}/diff", role=Role.VIEWER)
 async def get_diff(request: AnyRequest, agent_id: FromPath[str], old: int, new: int) -> Response[Any]:
     """What two versions differ in."""
-    route = "GET /agents/{agent_id}/versions/{version}"
-    before, after = [await administer(request, route, agent_id=agent_id, version=each) for each in (old, new)]
+    before, after = [await admin_agents.get(admin_of(request), agent_id, each) for each in (old, new)]
     return page(
         request,
         "agent_diff.html",
@@ -148,8 +146,7 @@ async def get_diff(request: AnyRequest, agent_id: FromPath[str], old: int, new: 
 async def post_restore(request: AnyRequest, agent_id: FromPath[str]) -> Redirect:
     """Make a new version of an old one."""
     given = await request.form()
-    route = "POST /agents/{agent_id}/versions/{version}/restore"
-    await administer(request, route, agent_id=agent_id, version=whole_number("version", given.get("version")))
+    await admin_agents.restore(admin_of(request), agent_id, whole_number("version", given.get("version")))
     return Redirect(f"/agents/{agent_id}", status_code=303)
 
 
@@ -162,24 +159,21 @@ async def get_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
 @post("/agents/{agent_id:str}/canary", status_code=200, role=Role.OPERATOR)
 async def post_canary(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Set the shares of its versions, or let one of them answer all conversations."""
-    given = await request.form()
+    given, admin = await request.form(), admin_of(request)
     try:
         if "promote" in given:
-            route = "POST /agents/{agent_id}/versions/{version}/promote"
-            await administer(
-                request, route, agent_id=agent_id, version=whole_number("promote", given["promote"])
-            )
+            await admin_canary.promote(admin, agent_id, whole_number("promote", given["promote"]))
         else:
-            shares = {"versions": _shares(str(given.get("shares", "")))}
-            await administer(request, "PUT /agents/{agent_id}/canary", agent_id=agent_id, shares=shares)
+            shares = CanaryShares(versions=_shares(str(given.get("shares", ""))))
+            await admin_canary.put(admin, agent_id, shares)
     except AdminError as error:
         return await _canary(request, agent_id, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}/canary", status_code=303)
 
 
 async def _canary(request: AnyRequest, agent_id: str, refused: RefusedForm | None = None) -> Response[Any]:
-    current: Agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
-    compared = await administer(request, "GET /agents/{agent_id}/canary", agent_id=agent_id)
+    current = await admin_agents.current(admin_of(request), agent_id)
+    compared = await admin_canary.get(admin_of(request), agent_id)
     return page(
         request,
         "agent_canary.html",
@@ -201,8 +195,8 @@ def _shares(text: str) -> dict[str, int]:
 @post("/agents/{agent_id:str}/check", status_code=200, role=Role.OPERATOR)
 async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Its provider and its tool servers as they are now, and their tools."""
-    current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
-    checked = await administer(request, "POST /agents/{agent_id}/check", agent_id=agent_id)
+    current = await admin_agents.current(admin_of(request), agent_id)
+    checked = await admin_agents.check(admin_of(request), agent_id)
     try:
         tools = await list_tools(
             services_of(request).bus.rpc, current.account_id, current.id, current.version
@@ -219,11 +213,11 @@ async def post_check(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
 async def post_delete(request: AnyRequest, agent_id: FromPath[str]) -> Response[Any]:
     """Delete it, where its name was typed."""
     given = await request.form()
-    current = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
+    current = await admin_agents.current(admin_of(request), agent_id)
     try:
         if str(given.get("typed", "")) != current.name:
             raise Invalid("typed", "is not the agent's name: nothing was deleted")
-        await administer(request, "DELETE /agents/{agent_id}", agent_id=agent_id, force="force" in given)
+        await admin_agents.delete(admin_of(request), agent_id, force="force" in given)
     except AdminError as error:
         return await _agent(request, agent_id, RefusedForm(given, error))
     return Redirect("/agents", status_code=303)
@@ -237,33 +231,34 @@ async def get_server(request: AnyRequest, agent_id: FromPath[str], name: FromPat
 
 @post("/agents/{agent_id:str}/servers/{name:str}", status_code=200, role=Role.OPERATOR)
 async def post_server(request: AnyRequest, agent_id: FromPath[str], name: FromPath[str]) -> Response[Any]:
-    given = await request.form()
+    given, admin = await request.form(), admin_of(request)
     try:
         if name == "new":
-            await administer(
-                request, "POST /agents/{agent_id}/mcp_servers", agent_id=agent_id, new=_NEW_SERVER.read(given)
-            )
+            await _add_server(admin, agent_id, _NEW_SERVER.body(given))
         elif "remove" in given:
-            route = "DELETE /agents/{agent_id}/mcp_servers/{name}"
-            await administer(request, route, agent_id=agent_id, name=name)
+            await admin_mcp_servers.remove(admin, agent_id, name)
         else:
-            route = "{} /agents/{{agent_id}}/mcp_servers/{{name}}"
-            present = await administer(request, route.format("GET"), agent_id=agent_id, name=name)
-            changes = _SERVER.changed(given, msgspec.to_builtins(present))
-            await administer(request, route.format("PATCH"), agent_id=agent_id, name=name, changes=changes)
+            present = await admin_mcp_servers.get(admin, agent_id, name)
+            await admin_mcp_servers.put(admin, agent_id, name, _SERVER.replacement(given, present))
     except AdminError as error:
         return await _server(request, agent_id, name, RefusedForm(given, error))
     return Redirect(f"/agents/{agent_id}#servers", status_code=303)
 
 
+async def _add_server(admin: Admin, agent_id: str, new: McpServer) -> None:
+    """Raises Conflict if the agent has a server of this name."""
+    if any(each.name == new.name for each in await admin_mcp_servers.all(admin, agent_id)):
+        raise Conflict.exists("MCP server", new.name)
+    fields = msgspec.structs.asdict(new)
+    await admin_mcp_servers.put(admin, agent_id, fields.pop("name"), ServerBody(**fields))
+
+
 async def _server(
     request: AnyRequest, agent_id: str, name: str, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    agent = await administer(request, "GET /agents/{agent_id}", agent_id=agent_id)
-    server: Any = None
-    if name != "new":
-        route = "GET /agents/{agent_id}/mcp_servers/{name}"
-        server = await administer(request, route, agent_id=agent_id, name=name)
+    admin = admin_of(request)
+    agent = await admin_agents.current(admin, agent_id)
+    server = None if name == "new" else await admin_mcp_servers.get(admin, agent_id, name)
     form = _NEW_SERVER if server is None else _SERVER
     return page(
         request,
@@ -272,7 +267,7 @@ async def _server(
         agent=agent,
         server=server,
         name=name,
-        fields=form.filled({} if server is None else msgspec.to_builtins(server), refused),
+        fields=form.filled(server, refused),
         refused=refused,
     )
 

@@ -10,11 +10,13 @@ from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 from litestar.response import Redirect
 
+from administration import admin_agents, admin_approvals
+from administration.checked_input import converted
 from bus.commands import list_tools
 from bus.errors import BusUnavailable
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer, note_list, note_read
+from console.frame.acting import admin_of, note_list, note_read
 from console.frame.forms import FormField, SchemaForm
 from console.frame.rendering import page
 from console.frame.roles import Role
@@ -62,12 +64,12 @@ async def get_approvals(
     request: AnyRequest, status: str = "pending", account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
     """The inbox. `status` is one of an approval's, or `all`."""
-    asked = {
-        "status": status if status in _STATES else None,
-        "account_id": account_id or None,
-        "after": cursor,
-    }
-    found = await administer(request, "GET /approvals", **asked)
+    found = await admin_approvals.page(
+        admin_of(request),
+        status=status if status in _STATES else None,
+        account_id=account_id or None,
+        after=cursor,
+    )
     await note_list(request, "approvals", (each.conversation_id for each in found.items))
     shown = await _shown(request, found.items)
     return page(
@@ -89,8 +91,9 @@ async def get_news(
     request: AnyRequest, newest: str = "", shown: int = 0, account_id: str | None = None
 ) -> Response[Any]:
     """The part that says what has come and gone since the inbox was loaded."""
-    asked = {"status": "pending", "account_id": account_id or None, "limit": 100}
-    found = await administer(request, "GET /approvals", **asked)
+    found = await admin_approvals.page(
+        admin_of(request), status="pending", account_id=account_id or None, limit=100
+    )
     ids = [each.id for each in found.items]
     fresh = ids.index(newest) if newest in ids else sum(each > newest for each in ids)
     gone = max(0, shown - (len(ids) - fresh))
@@ -100,7 +103,7 @@ async def get_news(
 @get("/approvals/{approval_id:str}", role=Role.VIEWER)
 async def get_approval(request: AnyRequest, approval_id: FromPath[str]) -> Response[Any]:
     """One of them, with the conversation around it and its input as a form."""
-    approval = await administer(request, "GET /approvals/{approval_id}", approval_id=approval_id)
+    approval = await admin_approvals.get(admin_of(request), approval_id)
     return _answer(request, await _whole(request, approval))
 
 
@@ -108,16 +111,14 @@ async def get_approval(request: AnyRequest, approval_id: FromPath[str]) -> Respo
 async def post_decision(request: AnyRequest, approval_id: FromPath[str]) -> Response[Any]:
     """Decide. What is not taken is said next to the form, with all that was written in it."""
     given = await request.form()
-    approval = await administer(request, "GET /approvals/{approval_id}", approval_id=approval_id)
+    approval = await admin_approvals.get(admin_of(request), approval_id)
     try:
         body = await _decision(request, approval, given)
-        approval = await administer(
-            request, "POST /approvals/{approval_id}/decision", approval_id=approval_id, body=body
-        )
+        approval = await admin_approvals.decide(admin_of(request), approval_id, body)
     except NotFound:
         raise
     except (Disallowed, Conflict):  # by somebody else, meanwhile
-        approval = await administer(request, "GET /approvals/{approval_id}", approval_id=approval_id)
+        approval = await admin_approvals.get(admin_of(request), approval_id)
         trouble = (
             "Not taken: somebody was faster." if approval.decision else "Not taken: it is no longer open."
         )
@@ -136,8 +137,8 @@ def _answer(request: AnyRequest, shown: ShownApproval) -> Response[Any]:
     return page(request, template, title=f"Approval of {shown.approval.tool.name}", each=shown)
 
 
-async def _decision(request: AnyRequest, approval: http.Approval, given: FormMultiDict) -> dict[str, Any]:
-    """The body of the decision; `input` only where it was changed. Raises Invalid, AdminError."""
+async def _decision(request: AnyRequest, approval: http.Approval, given: FormMultiDict) -> http.DecisionBody:
+    """Return the decision, with `input` only if it was changed. Raises Invalid, AdminError."""
     body: dict[str, Any] = {"decision": given.get("decision", "")}
     if reason := str(given.get("reason", "")).strip():
         body["reason"] = reason
@@ -150,7 +151,7 @@ async def _decision(request: AnyRequest, approval: http.Approval, given: FormMul
             body["input"] = form.read(sent)
         elif (edited := form.edited(sent, values)) != values:
             body["input"] = edited
-    return body
+    return converted(http.DecisionBody, body)
 
 
 async def _whole(
@@ -178,7 +179,7 @@ async def _form(request: AnyRequest, approval: http.Approval) -> tuple[SchemaFor
         schema = approval.elicitation.requested_schema
         return (None if schema is None else SchemaForm(schema)), {}
     try:
-        agent = await administer(request, "GET /agents/{agent_id}", agent_id=approval.agent_id)
+        agent = await admin_agents.current(admin_of(request), approval.agent_id)
         listed = await list_tools(
             services_of(request).bus.rpc, agent.account_id, approval.agent_id, agent.version
         )

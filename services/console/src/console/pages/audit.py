@@ -4,8 +4,9 @@ from typing import Any
 
 from litestar import Response, get
 
+from administration import admin_audit
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import admin_of
 from console.frame.rendering import page
 from console.frame.roles import Role
 
@@ -19,7 +20,7 @@ async def get_audit(
     """The rows, the newest first: of all, or of what is asked for."""
     asked = {"actor": actor.strip(), "subject": subject.strip(), "kind": kind.strip()}
     given = {name: text for name, text in asked.items() if text}
-    found = await administer(request, "GET /audit", **given, after=cursor, limit=_ROWS)
+    found = await admin_audit.page(admin_of(request), **given, after=cursor, limit=_ROWS)
     return page(request, "audit.html", title="Audit", rows=found.items, asked=asked, next_cursor=found.after)
 
 

@@ -8,10 +8,11 @@ from litestar import get
 from litestar.params import FromPath
 from litestar.response import Redirect, Response, Stream, Template
 
+from administration import admin_agents
 from administration.admin_values import Agent
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer, note_read
+from console.frame.acting import admin_of, note_read
 from console.frame.event_source import rendered, stream
 from console.frame.failures import problem
 from console.frame.filters import version
@@ -114,12 +115,7 @@ async def _system_prompt(request: AnyRequest, found: ConversationView) -> System
     if run.prompt_override is not None:
         return SystemPrompt(run.prompt_override, "of the request")
     try:
-        agent: Agent = await administer(
-            request,
-            "GET /agents/{agent_id}/versions/{version}",
-            agent_id=run.agent_id,
-            version=run.agent_version,
-        )
+        agent: Agent = await admin_agents.get(admin_of(request), run.agent_id, run.agent_version)
     except NotFound:
         return SystemPrompt(None, "")
     return SystemPrompt(agent.system_prompt, f"of the agent's {version(run.agent_version)}")

@@ -7,18 +7,20 @@ from litestar.datastructures import UploadFile
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from administration.admin_values import NewKnowledgeBase
+from administration import admin_accounts, admin_documents, admin_knowledge
+from administration.admin_values import NewDocument, NewKnowledgeBase
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import admin_of
 from console.frame.directory import account_choices, account_names
-from console.frame.forms import RefusedForm, SchemaForm, body_schema
+from console.frame.forms import BodyForm, RefusedForm
 from console.frame.rendering import page
 from console.frame.roles import Role
 from contracts.admin_errors import AdminError, Invalid
+from knowledge.documents import Kind
 
-_NEW = SchemaForm(body_schema(NewKnowledgeBase), leave_out=("account_id", "id"))
-_BINARY = {"pdf": "pdf", "docx": "docx"}
-_TEXTS = {
+_NEW = BodyForm(NewKnowledgeBase, leave_out=("account_id", "id"))
+_BINARY: dict[str, Kind] = {"pdf": "pdf", "docx": "docx"}
+_TEXTS: dict[str, Kind] = {
     "md": "markdown",
     "markdown": "markdown",
     "html": "html",
@@ -38,8 +40,8 @@ async def get_bases(request: AnyRequest, cursor: str | None = None) -> Response[
 async def post_base(request: AnyRequest) -> Response[Any]:
     given = await request.form()
     try:
-        body = {**_NEW.read(given), "account_id": str(given.get("account_id", ""))}
-        made = await administer(request, "POST /knowledge_bases", new=body)
+        body = _NEW.body(given, account_id=str(given.get("account_id", "")))
+        made = await admin_knowledge.create(admin_of(request), body)
     except AdminError as error:
         return await _bases(request, None, RefusedForm(given, error))
     return Redirect(f"/knowledge/{made.id}", status_code=303)
@@ -48,7 +50,7 @@ async def post_base(request: AnyRequest) -> Response[Any]:
 async def _bases(
     request: AnyRequest, cursor: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    found = await administer(request, "GET /knowledge_bases", after=cursor, limit=50)
+    found = await admin_knowledge.page(admin_of(request), after=cursor, limit=50)
     return page(
         request,
         "knowledge_bases.html",
@@ -58,7 +60,7 @@ async def _bases(
         choices=await account_choices(request),
         account_id=str(refused.given.get("account_id", "")) if refused else "",
         next_cursor=found.after,
-        fields=_NEW.filled({}, refused),
+        fields=_NEW.filled(None, refused),
         refused=refused,
     )
 
@@ -81,8 +83,7 @@ async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response
     """Add a file, or replace the document of its name."""
     given = await request.form()
     try:
-        body = await _document(given.get("file"))
-        await administer(request, _DOCUMENTS.format("POST"), knowledge_base_id=base_id, new=body)
+        await admin_documents.put(admin_of(request), base_id, await _document(given.get("file")))
     except AdminError as error:
         return await _base(request, base_id, "", None, RefusedForm(given, error))
     return Redirect(f"/knowledge/{base_id}", status_code=303)
@@ -92,52 +93,44 @@ async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response
 async def post_delete_document(
     request: AnyRequest, base_id: FromPath[str], document_id: FromPath[str]
 ) -> Redirect:
-    route = f"{_DOCUMENTS.format('DELETE')}/{{document_id}}"
-    await administer(request, route, knowledge_base_id=base_id, document_id=document_id)
+    await admin_documents.delete(admin_of(request), base_id, document_id)
     return Redirect(f"/knowledge/{base_id}", status_code=303)
 
 
 async def _base(
     request: AnyRequest, base_id: str, q: str, cursor: str | None, refused: RefusedForm | None = None
 ) -> Response[Any]:
-    base = await administer(request, "GET /knowledge_bases/{knowledge_base_id}", knowledge_base_id=base_id)
-    documents = await administer(
-        request, _DOCUMENTS.format("GET"), knowledge_base_id=base_id, after=cursor, limit=50
-    )
-    route = "GET /knowledge_bases/{knowledge_base_id}/search"
-    found = None
-    if q.strip():
-        found = await administer(request, route, knowledge_base_id=base_id, query=q, top_k=10)
+    admin = admin_of(request)
+    base = await admin_knowledge.get(admin, base_id)
+    documents = await admin_documents.page(admin, base_id, after=cursor, limit=50)
     return page(
         request,
         "knowledge_base.html",
         title=base.name,
         base=base,
-        account=await administer(request, "GET /accounts/{account_id}", account_id=base.account_id),
+        account=await admin_accounts.get(admin, base.account_id),
         documents=documents.items,
         next_cursor=documents.after,
         q=q,
-        found=found,
+        found=await admin_knowledge.search(admin, base_id, q, 10) if q.strip() else None,
         refused=refused,
     )
 
 
-async def _document(file: Any) -> dict[str, Any]:
-    """The body for a file that was chosen. Raises Invalid."""
+async def _document(file: Any) -> NewDocument:
+    """Return the document of a file that was chosen. Raises Invalid."""
     if not isinstance(file, UploadFile) or not file.filename:
         raise Invalid("file", "is needed: choose one")
     ending = file.filename.rpartition(".")[2].lower()
     data = await file.read()
     if ending in _BINARY:
-        return {"name": file.filename, "kind": _BINARY[ending], "content": data}
+        return NewDocument(name=file.filename, kind=_BINARY[ending], content=data)
     if ending not in _TEXTS:
         raise Invalid("file", f"must end in one of {', '.join(sorted((*_TEXTS, *_BINARY)))}")
     try:
-        return {"name": file.filename, "kind": _TEXTS[ending], "text": data.decode()}
+        return NewDocument(name=file.filename, kind=_TEXTS[ending], text=data.decode())
     except UnicodeDecodeError:
         raise Invalid("file", "is no text in UTF-8") from None
 
-
-_DOCUMENTS = "{} /knowledge_bases/{{knowledge_base_id}}/documents"
 
 HANDLERS = (get_bases, post_base, get_base, post_document, post_delete_document)

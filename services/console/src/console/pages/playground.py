@@ -1,5 +1,6 @@
 """Playground: a conversation with a version of an agent, from the beginning or from any message on."""
 
+import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlencode
@@ -8,11 +9,12 @@ import msgspec
 from litestar import Response, get, post
 from litestar.response import Redirect, Stream
 
+from administration import admin_accounts, admin_runs
 from administration.admin_runs import FORM
-from administration.admin_values import Agent
+from administration.admin_values import Agent, NewMessage
 from console.console_services import services_of
 from console.frame.access import AnyRequest
-from console.frame.acting import administer, note_read
+from console.frame.acting import admin_of, note_read
 from console.frame.event_source import rendered, stream
 from console.frame.rendering import page
 from console.frame.roles import Role
@@ -87,12 +89,11 @@ async def post_message(request: AnyRequest) -> Response[Any]:
     try:
         if not message.strip():
             raise Invalid("message", "is blank")
-        body: dict[str, Any] = {"message": message, "version": found.version}
-        if fork:
-            body["conversation_id"], _, body["fork_at"] = fork.partition(":")
-        elif conversation:
-            body["conversation_id"] = conversation
-        run = await administer(request, "POST /agents/{agent_id}/messages", agent_id=found.id, new=body)
+        source, _, at = fork.partition(":") if fork else (conversation, "", "")
+        new = NewMessage(
+            message=message, version=found.version, conversation_id=source or None, fork_at=at or None
+        )
+        run = await admin_runs.say(admin_of(request), found.id, new)
     except AdminError as error:
         thread = await _thread(request, conversation, fork)
         return await _shown(request, found, thread, message, problem=error)
@@ -104,11 +105,8 @@ async def post_stop(request: AnyRequest) -> Response[Any]:
     """Cancel the run that is under way; one that has ended meanwhile is just shown."""
     form = await request.form()
     conversation = text(form, "conversation")
-    try:
-        path = "POST /conversations/{conversation_id}/cancel"
-        await administer(request, path, conversation_id=conversation)
-    except Conflict:
-        pass
+    with contextlib.suppress(Conflict):
+        await admin_runs.cancel(admin_of(request), conversation)
     return _to(text(form, "agent"), number(form, "version"), conversation)
 
 
@@ -181,7 +179,7 @@ async def _shown(
 ) -> Response[Any]:
     if thread.conversation is not None:
         await note_read(request, thread.conversation.conversation_id, thread.conversation.account_id)
-    account = await administer(request, "GET /accounts/{account_id}", account_id=agent.account_id)
+    account = await admin_accounts.get(admin_of(request), agent.account_id)
     return page(
         request,
         "playground.html",

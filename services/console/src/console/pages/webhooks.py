@@ -6,14 +6,15 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from litestar.response import Redirect
 
+from administration import admin_accounts, admin_webhooks
+from administration.admin_webhooks import EndpointSwitch
 from console.frame.access import AnyRequest
-from console.frame.acting import administer
+from console.frame.acting import admin_of
 from console.frame.directory import account_choices, account_names, changes_of
 from console.frame.rendering import page
 from console.frame.roles import Role
 
 _STATUSES = ("all", "waiting", "failed", "delivered", "erased")
-_ONE = "/webhook_endpoints/{endpoint_id}"
 
 
 @get("/webhooks", role=Role.VIEWER)
@@ -21,8 +22,8 @@ async def get_webhooks(
     request: AnyRequest, account_id: str | None = None, cursor: str | None = None
 ) -> Response[Any]:
     """The endpoints, of all accounts or of one."""
-    found = await administer(
-        request, "GET /webhook_endpoints", account_id=account_id or None, after=cursor, limit=50
+    found = await admin_webhooks.page(
+        admin_of(request), account_id=account_id or None, after=cursor, limit=50
     )
     return page(
         request,
@@ -48,8 +49,8 @@ async def get_endpoint(
 async def post_switch(request: AnyRequest, endpoint_id: FromPath[str]) -> Redirect:
     """Disable or enable it."""
     given = await request.form()
-    changes = {"disabled": given.get("disabled") == "true"}
-    await administer(request, f"PATCH {_ONE}", endpoint_id=endpoint_id, changes=changes)
+    switch = EndpointSwitch(disabled=given.get("disabled") == "true")
+    await admin_webhooks.change(admin_of(request), endpoint_id, switch)
     return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
 
 
@@ -57,17 +58,16 @@ async def post_switch(request: AnyRequest, endpoint_id: FromPath[str]) -> Redire
 async def post_resend(
     request: AnyRequest, endpoint_id: FromPath[str], delivery_id: FromPath[str]
 ) -> Redirect:
-    route = f"POST {_ONE}/deliveries/{{delivery_id}}/resend"
-    await administer(request, route, endpoint_id=endpoint_id, delivery_id=delivery_id)
+    await admin_webhooks.resend(admin_of(request), endpoint_id, delivery_id)
     return Redirect(f"/webhooks/{endpoint_id}", status_code=303)
 
 
 async def _endpoint(request: AnyRequest, endpoint_id: str, status: str, cursor: str | None) -> Response[Any]:
-    endpoint = await administer(request, f"GET {_ONE}", endpoint_id=endpoint_id)
-    found = await administer(
-        request,
-        f"GET {_ONE}/deliveries",
-        endpoint_id=endpoint_id,
+    admin = admin_of(request)
+    endpoint = await admin_webhooks.get(admin, endpoint_id)
+    found = await admin_webhooks.deliveries(
+        admin,
+        endpoint_id,
         status=status if status in _STATUSES[1:] else None,
         after=cursor,
         limit=50,
@@ -77,7 +77,7 @@ async def _endpoint(request: AnyRequest, endpoint_id: str, status: str, cursor: 
         "webhook.html",
         title="Webhook endpoint",
         endpoint=endpoint,
-        account=await administer(request, "GET /accounts/{account_id}", account_id=endpoint.account_id),
+        account=await admin_accounts.get(admin, endpoint.account_id),
         deliveries=found.items,
         next_cursor=found.after,
         status=status,

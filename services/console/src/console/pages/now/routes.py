@@ -1,5 +1,7 @@
 """The addresses of Now."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -10,10 +12,10 @@ from console.console_services import services_of
 from console.frame.access import AnyRequest
 from console.frame.acting import note_live
 from console.frame.directory import FilterChoices, filter_choices
-from console.frame.event_source import event_stream
+from console.frame.event_source import rendered, stream
 from console.frame.rendering import page
 from console.frame.roles import Role
-from console.pages.now.live_runs import NowFilter, RunTable
+from console.pages.now.open_runs import NowFilter, RunTable
 from contracts.admin_errors import Unavailable
 
 
@@ -29,13 +31,12 @@ async def get_start() -> Redirect:
 
 @get("/now", role=Role.VIEWER)
 async def get_now(request: AnyRequest) -> Template:
-    now, chosen = services_of(request).now, _chosen(request)
+    services, chosen = services_of(request), _chosen(request)
     try:
         await note_live(request, msgspec.structs.asdict(chosen))
-        table = await (await now.table_of(chosen)).table()
+        table = await services.open_runs.table(chosen)
     except Unavailable as error:  # nobody reads what the audit log cannot say
         table = RunTable(rows=[], total=0, problem=str(error).capitalize())
-    board = await now.boards.board()
     try:
         choices = await filter_choices(request)
     except Unavailable:  # what is away is said on the page
@@ -45,7 +46,7 @@ async def get_now(request: AnyRequest) -> Template:
         "now.html",
         title="Now",
         table=table,
-        board=board,
+        board=await services.boards.board(),
         chosen=chosen,
         choices=choices,
         query=str(request.url.query),
@@ -54,10 +55,18 @@ async def get_now(request: AnyRequest) -> Template:
 
 @get("/now/stream", role=Role.VIEWER)
 async def get_now_stream(request: AnyRequest) -> Stream:
+    """The table and the board, every second."""
     chosen = _chosen(request)
     await note_live(request, msgspec.structs.asdict(chosen))
-    table = await services_of(request).now.table_of(chosen)
-    return await event_stream(request, table.read())
+    return await stream(request, _parts(request, chosen))
+
+
+async def _parts(request: AnyRequest, chosen: NowFilter) -> AsyncGenerator[str, None]:
+    services = services_of(request)
+    async with aclosing(services.open_runs.watch(chosen)) as tables:
+        async for table in tables:
+            board, waiting = await services.boards.board(), await services.badges.approvals()
+            yield rendered(request, "parts/now.html", table=table, board=board, waiting=waiting)
 
 
 HANDLERS = (get_start, get_now, get_now_stream)

@@ -1,0 +1,33 @@
+"""How many streams of server-sent events each session may hold open at this process."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+
+MOST_OF_SESSION = 20
+MOST_OF_PROCESS = 1_000
+
+
+class OpenStreams:
+    """Counts the open streams by session."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+
+    def refusal(self, session_id: str) -> str | None:
+        """Return why the session may not have one more stream; None if it may."""
+        if self._open[session_id] >= MOST_OF_SESSION:
+            return f"You have {MOST_OF_SESSION} live pages open. Close some, and load this one again."
+        if self._open.total() >= MOST_OF_PROCESS:
+            return f"{MOST_OF_PROCESS:,} live pages are open at this console. Load this one again later."
+        return None
+
+    @contextlib.contextmanager
+    def counted(self, session_id: str) -> Iterator[None]:
+        """Count one stream of the session for the block."""
+        self._open[session_id] += 1
+        try:
+            yield
+        finally:
+            self._open[session_id] -= 1
+            self._open += Counter()  # drops the sessions that have none
