@@ -21,8 +21,8 @@ from psycopg.conninfo import make_conninfo
 from conversations.event_store.log import Log, open_log
 from conversations.event_store.store import ConversationStore, open_store
 from ops.prepare import migrate
+from ops.services import Servers
 from ops.settings import Counts
-from ops.stack import Servers
 from runtime.cancellation import repair_wait_for
 from runtime.postgres import Connection, Pool, connection, open_pool
 from tests.bus.nats_server import NatsServer

@@ -24,8 +24,9 @@ from ops.ports import free_port
 from ops.probes import NOT_READY
 from ops.process import wrapped
 from ops.servers import nats
+from ops.services import Servers
 from ops.settings import Counts
-from ops.stack import Servers, describe_servers
+from ops.stack import describe_servers
 from ops.stack_report import QuietReport, tail
 from ops.supervisor import Supervisor
 from tests.support import contained

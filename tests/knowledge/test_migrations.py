@@ -9,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 import directory.migrations
 from knowledge.embedding import vectors
 from knowledge.migrations import migrate
-from ops.stack import Servers
+from ops.services import Servers
 from runtime.postgres import open_pool
 from runtime.roles import ROLES
 from tests.knowledge.shelf import Shelf

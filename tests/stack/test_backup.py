@@ -27,7 +27,8 @@ from ops.folder import RunFolder
 from ops.folder_secrets import login_password
 from ops.replay.feed_command import refeed
 from ops.servers.postgres_server import BACKUP
-from ops.stack import Servers, describe_servers
+from ops.services import Servers
+from ops.stack import describe_servers
 from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 from runtime.postgres import open_pool

@@ -13,7 +13,7 @@ import pytest
 
 from ops import environment
 from ops.errors import NotRunningError
-from ops.stack import Servers
+from ops.services import Servers
 from tests.harness import RunningStack, running_stack, start_stack
 from tests.stack.processes import SERVERS, chat, running_for, until, wait_none_running
 

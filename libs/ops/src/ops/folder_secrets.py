@@ -14,20 +14,14 @@ from ops.folder import write_private
 _KEY_BYTES = 32
 
 
-def check_key(text: str, name: str = "AGENTCHAT_SECRET_KEY") -> None:
-    """Raises SetupError, with its `name` and without the value, where it cannot be a secret key."""
-    key_bytes(text, name)
-
-
-def key_bytes(text: str, name: str) -> bytes:
-    """The 32 bytes of a key in base64. Raises SetupError, as `check_key`."""
+def check_key(text: str, name: str) -> None:
+    """Raise SetupError, with its `name` and without the value, if it cannot be a secret key."""
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
         key = b""
     if len(key) != _KEY_BYTES:
         raise SetupError(f"{name} must be {_KEY_BYTES} bytes in base64")
-    return key
 
 
 def _secret_key() -> str:

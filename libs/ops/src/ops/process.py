@@ -13,7 +13,7 @@ import msgspec
 
 from contracts.timings import STOP_SECONDS
 from ops.errors import StartError
-from ops.probes import HttpProbe, Probe
+from ops.probes import Probe
 
 _COMMAND_SECONDS = 60.0
 
@@ -50,11 +50,6 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """How long it may take to end in order before it is killed."""
     is_server: bool = False
     """It holds data: it has this time also when the others are killed at once."""
-
-    @property
-    def health_url(self) -> str | None:
-        """The HTTP address of its readiness."""
-        return self.probe.url if isinstance(self.probe, HttpProbe) else None
 
     def __repr__(self) -> str:
         """Leave out the environment, which holds secrets."""

@@ -6,14 +6,13 @@ import msgspec
 
 from ops.errors import NotRunningError
 from ops.folder import RunFolder, write_private
-from ops.probes import Probe
+from ops.probes import HttpProbe, Probe
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One process, as it was last started, in Unix seconds; `pid` is None while it is down.
 
-    `health_url` is None where it has no HTTP, `metrics_url` where it has no metrics; `version` is that of its
-    program.
+    `metrics_url` is None where it has no metrics; `version` is that of its program.
     """
 
     name: str
@@ -22,9 +21,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
     log: str
     probe: Probe | None = None
-    health_url: str | None = None
     metrics_url: str | None = None
     version: str = ""
+
+    @property
+    def health_url(self) -> str | None:
+        """The HTTP address of its readiness."""
+        return self.probe.url if isinstance(self.probe, HttpProbe) else None
 
 
 class Record(msgspec.Struct, frozen=True):

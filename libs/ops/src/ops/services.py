@@ -19,21 +19,15 @@ from runtime.roles import Service
 from runtime.settings import FILE_SUFFIX
 
 PREPARE = "database"
-_DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"
-_PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
-_SECRET_KEY, _PREVIOUS_KEYS = "AGENTCHAT_SECRET_KEY", "AGENTCHAT_SECRET_KEY_PREVIOUS"
-_EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
-_HEALTH_PORT = "AGENTCHAT_HEALTH_PORT"
-_SECRETS = {
-    *(_DATABASE_URL, _NATS_URL, _REDIS_URL, _PROVISIONER_URL, _SECRET_KEY, _PREVIOUS_KEYS, _EMBEDDINGS_KEY),
-    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "AGENTCHAT_ADMIN_TOKEN"),
+_NOT_INHERITED = {
+    *("AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"),
+    *("AGENTCHAT_NATS_PROVISIONER_URL", "AGENTCHAT_SECRET_KEY", "AGENTCHAT_SECRET_KEY_PREVIOUS"),
+    *("AGENTCHAT_EMBEDDINGS_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "AGENTCHAT_ADMIN_TOKEN"),
+    "PYTHONDONTWRITEBYTECODE",  # slows every start
 }
-"""Given only to those who need them."""
+"""Variables that only those processes get that need them."""
 _SIGN_IN = "AGENTCHAT_CONSOLE_OIDC_"
-"""Begins the names of settings that nobody is given: the console of a stack is open on loopback."""
-_COUNTING_SERVICES = ("gateway", "orchestrator")
-"""Services that are given Redis."""
-_SLOWS_STARTS = {"PYTHONDONTWRITEBYTECODE"}
+"""Prefix of settings that no process gets: the console of a stack is open on loopback."""
 
 
 class Rank(enum.IntEnum):
@@ -59,102 +53,103 @@ class Urls(msgspec.Struct, frozen=True, kw_only=True):
         return "Urls()"
 
 
-class Services:
-    """Describes the processes of one stack.
+class Servers(msgspec.Struct, frozen=True):
+    """The embedded servers, and how each user reaches these and those that run elsewhere."""
 
-    Args:
-        after: The names of the embedded servers.
-        model_url, public_url: Addresses of the offline model, and of the first gateway for browsers.
-    """
+    processes: tuple[Process, ...]
+    owner: Urls
+    """Migrates the database and makes streams; in tests the database's superuser."""
+    operator: Urls
+    services: dict[Service, Urls]
+
+    @property
+    def database_url(self) -> str:
+        return self.owner.database
+
+    @property
+    def nats_url(self) -> str:
+        return self.owner.nats
+
+    @property
+    def redis_url(self) -> str:
+        return self.owner.redis
+
+
+class Services:
+    """Describes the processes of one stack that run our own code."""
 
     def __init__(
         self,
         folder: RunFolder,
         settings: UpSettings,
         secrets: Secrets,
-        owner: Urls,
-        logins: Mapping[Service, Urls],
-        *,
-        after: tuple[str, ...],
-        model_url: str,
-        public_url: str,
+        servers: Servers,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._folder = folder
         self._settings = settings
         self._secrets = secrets
-        self._owner = owner
-        self._logins = logins
-        self._after = after
-        self._model_url = model_url
-        self._public_url = public_url
-        self._inherited = _inherited(environ)
-        kept_keys = () if settings.secret_key else secrets.previous_secret_keys
-        self._keys = {
-            _SECRET_KEY: settings.secret_key or secrets.secret_key,
-            _PREVIOUS_KEYS: ",".join((*settings.previous_secret_keys, *kept_keys)),
-        }
-        names = (_EMBEDDINGS_KEY, _EMBEDDINGS_KEY + FILE_SUFFIX)
-        self._embeddings = {name: environ.get(name, "") for name in names}
-        self._allowed = {
+        self._servers = servers
+        self._common = _inherited(environ) | {
             "AGENTCHAT_MODEL_ALLOW": ",".join((*settings.model_allow, *ANY_LOOPBACK)),
             "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
             "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
         }
+        kept_keys = () if settings.secret_key else secrets.previous_secret_keys
+        self._keys = {
+            "AGENTCHAT_SECRET_KEY": settings.secret_key or secrets.secret_key,
+            "AGENTCHAT_SECRET_KEY_PREVIOUS": ",".join((*settings.previous_secret_keys, *kept_keys)),
+        }
+        names = ("AGENTCHAT_EMBEDDINGS_KEY", "AGENTCHAT_EMBEDDINGS_KEY" + FILE_SUFFIX)
+        self._embeddings = {name: environ.get(name, "") for name in names}
 
-    def prepare(self, demo: Demo | None) -> Process:
-        """Describe the job that brings the database up to date, and makes the demo's data if it is given."""
-        data = "" if demo is None else msgspec.json.encode(demo).decode()
-        env = self._keys | self._embeddings | {"AGENTCHAT_DEMO": data}
-        env[_DATABASE_URL] = self._owner.database
-        after = tuple(name for name in self._after if name == "postgres")
-        return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after=after)
+    def prepare(self, demo: Demo) -> Process:
+        """Describe the job that brings the database up to date, and makes the demo's data."""
+        env = self._keys | self._embeddings
+        env |= {
+            "AGENTCHAT_DATABASE_URL": self._servers.owner.database,
+            "AGENTCHAT_DEMO": msgspec.json.encode(demo).decode(),
+        }
+        after = tuple(each.name for each in self._servers.processes if each.name == "postgres")
+        return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
 
     def gateway(self, number: int, port: int) -> Process:
         host = self._settings.host
-        env = self._keys | self._embeddings | self._allowed
-        env |= {
+        env = self._embeddings | {
             "AGENTCHAT_HOST": host,
             "AGENTCHAT_PORT": str(port),
             "AGENTCHAT_HTTP_PARSER": "h11",  # clients connect directly, and some offer h2c
             "AGENTCHAT_ADMIN_TOKEN": self._settings.admin_token or self._secrets.admin_token,
+            "AGENTCHAT_REDIS_URL": self._servers.services["gateway"].redis,
         }
         if host == LOOPBACK:  # `/docs` shows them to everybody
             env |= {"AGENTCHAT_DEMO_KEY": self._secrets.api_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
         probe = HttpProbe(port, host=reachable(host))
         return self._service("gateway", number, env, Rank.GATEWAY, probe)
 
-    def orchestrator(self, number: int) -> Process:
+    def orchestrator(self, number: int, model_url: str) -> Process:
         """Describe a worker, with the providers whose key is set; the offline model stands for the others."""
         anthropic, openai = self._settings.anthropic_api_key, self._settings.openai_api_key
-        env = self._keys | self._embeddings
-        env |= {
-            "AGENTCHAT_MODEL_ALLOW": self._allowed["AGENTCHAT_MODEL_ALLOW"],
-            "ANTHROPIC_BASE_URL": self._settings.anthropic_base_url if anthropic else self._model_url,
+        env = self._embeddings | {
+            "ANTHROPIC_BASE_URL": self._settings.anthropic_base_url if anthropic else model_url,
             "ANTHROPIC_API_KEY": anthropic or OFFLINE_KEY,
-            "OPENAI_BASE_URL": self._settings.openai_base_url if openai else f"{self._model_url}/v1",
+            "OPENAI_BASE_URL": self._settings.openai_base_url if openai else f"{model_url}/v1",
             "OPENAI_API_KEY": openai or OFFLINE_KEY,
+            "AGENTCHAT_REDIS_URL": self._servers.services["orchestrator"].redis,
         }
         return self._service("orchestrator", number, env, Rank.ORCHESTRATOR)
 
-    def tool_runner(self, number: int) -> Process:
-        env = self._keys | {
-            "AGENTCHAT_MCP_ALLOW": self._allowed["AGENTCHAT_MCP_ALLOW"],
-            "AGENTCHAT_PUBLIC_URL": self._inherited.get("AGENTCHAT_PUBLIC_URL") or self._public_url,
-        }
+    def tool_runner(self, number: int, public_url: str) -> Process:
+        env = {"AGENTCHAT_PUBLIC_URL": self._common.get("AGENTCHAT_PUBLIC_URL") or public_url}
         return self._service("tool_runner", number, env, Rank.TOOL_RUNNER)
 
     def projector(self, number: int) -> Process:
-        env = self._keys | {
-            _PROVISIONER_URL: self._owner.nats,
-            "AGENTCHAT_WEBHOOK_ALLOW": self._allowed["AGENTCHAT_WEBHOOK_ALLOW"],
-        }
+        env = {"AGENTCHAT_NATS_PROVISIONER_URL": self._servers.owner.nats}
         return self._service("projector", number, env, Rank.PROJECTOR)
 
     def console(self, port: int, watched: tuple[str, ...]) -> Process:
         """Describe the console, which is open to everybody on loopback and watches these services."""
-        env = self._keys | self._embeddings | self._allowed
-        env |= {
+        env = self._embeddings | {
             "AGENTCHAT_CONSOLE_PORT": str(port),
             "AGENTCHAT_CONSOLE_SERVICES": ",".join(watched),
             "AGENTCHAT_CONSOLE_URL": "",
@@ -164,27 +159,30 @@ class Services:
     def demo_server(self, name: str, port_variable: str, port: int) -> Process:
         """Describe a demo, which knows nothing of the rest and needs no server."""
         env = {port_variable: str(port)}
-        return self._process(name, name.replace("-", "_"), env, HttpProbe(port), Rank.DEMO, after=())
+        return self._process(name, name.replace("-", "_"), env, HttpProbe(port), Rank.DEMO, ())
 
     def _service(
         self, service: Service, number: int, env: dict[str, str], rank: Rank, probe: HttpProbe | None = None
     ) -> Process:
         """Describe a service with its own logins; its health address is its probe if it has no other."""
-        urls = self._logins[service]
-        env = env | {_DATABASE_URL: urls.database, _NATS_URL: urls.nats}
-        if service in _COUNTING_SERVICES:
-            env[_REDIS_URL] = urls.redis
-        health_port = free_port(env.get("AGENTCHAT_HOST", LOOPBACK))
-        env[_HEALTH_PORT] = str(health_port)
         host = probe.host if probe else LOOPBACK
-        return self._process(
+        health_port = free_port(env.get("AGENTCHAT_HOST", LOOPBACK))
+        urls = self._servers.services[service]
+        env |= self._keys | {
+            "AGENTCHAT_DATABASE_URL": urls.database,
+            "AGENTCHAT_NATS_URL": urls.nats,
+            "AGENTCHAT_HEALTH_PORT": str(health_port),
+        }
+        process = self._process(
             f"{service.replace('_', '-')}-{number}",
             service,
             env,
             probe or HttpProbe(health_port),
             rank,
-            metrics_url=HttpProbe(health_port, "/metrics", host).url,
+            (*(each.name for each in self._servers.processes), PREPARE),
         )
+        metrics_url = HttpProbe(health_port, "/metrics", host).url
+        return msgspec.structs.replace(process, metrics_url=metrics_url)
 
     def _process(
         self,
@@ -193,19 +191,16 @@ class Services:
         env: dict[str, str],
         probe: HttpProbe | None,
         rank: Rank,
-        *,
-        after: tuple[str, ...] | None = None,
-        metrics_url: str | None = None,
+        after: tuple[str, ...],
     ) -> Process:
         return Process(
             name=name,
             argv=(sys.executable, "-m", module, "--name", name, "--run-dir", str(self._folder.path)),
-            env=self._inherited | env,
+            env=self._common | env,
             log=self._folder.log(name),
             probe=probe,
-            metrics_url=metrics_url,
             version=metadata.version("agentchat"),
-            after=(*self._after, PREPARE) if after is None else after,
+            after=after,
             stop_rank=rank,
         )
 
@@ -215,7 +210,7 @@ def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environ.items()
-        if name.removesuffix(FILE_SUFFIX) not in _SECRETS | _SLOWS_STARTS and not name.startswith(_SIGN_IN)
+        if name.removesuffix(FILE_SUFFIX) not in _NOT_INHERITED and not name.startswith(_SIGN_IN)
     }
     outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
     bypass = ",".join(filter(None, (LOOPBACK, "localhost", outside)))

@@ -9,10 +9,6 @@ from runtime.settings import ServiceSettings, Setting
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
 
-GATEWAY_PORT = "AGENTCHAT_PORT"
-MCP_PORT = "AGENTCHAT_MCP_PORT"
-CONSOLE_PORT = "AGENTCHAT_CONSOLE_PORT"
-
 
 class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     """A port of 0 is any free one. A server's URL that is set is used instead of an embedded server.
@@ -22,9 +18,9 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     """
 
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
-    port: Annotated[Port | None, Setting(GATEWAY_PORT)] = None
-    mcp_port: Annotated[Port, Setting(MCP_PORT)] = 0
-    console_port: Annotated[Port, Setting(CONSOLE_PORT)] = 0
+    port: Annotated[Port | None, Setting("AGENTCHAT_PORT")] = None
+    mcp_port: Annotated[Port, Setting("AGENTCHAT_MCP_PORT")] = 0
+    console_port: Annotated[Port, Setting("AGENTCHAT_CONSOLE_PORT")] = 0
     database_url: Annotated[str | None, Setting("AGENTCHAT_DATABASE_URL", secret=True)] = None
     nats_url: Annotated[str | None, Setting("AGENTCHAT_NATS_URL", secret=True)] = None
     redis_url: Annotated[str | None, Setting("AGENTCHAT_REDIS_URL", secret=True)] = None

@@ -17,9 +17,9 @@ from ops.ports import LOOPBACK, free_port
 from ops.process import Process
 from ops.servers import nats, valkey
 from ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
-from ops.services import Rank, Services, Urls, reachable
-from ops.settings import CONSOLE_PORT, GATEWAY_PORT, MCP_PORT, Counts, UpSettings
-from runtime.roles import OPERATOR, SERVICES, Service, role_of
+from ops.services import Rank, Servers, Services, Urls, reachable
+from ops.settings import Counts, UpSettings
+from runtime.roles import OPERATOR, SERVICES, role_of
 
 
 class Stack(msgspec.Struct, frozen=True):
@@ -27,28 +27,6 @@ class Stack(msgspec.Struct, frozen=True):
 
     processes: tuple[Process, ...]
     environment: Environment
-
-
-class Servers(msgspec.Struct, frozen=True):
-    """The embedded servers, and how each user reaches these and those that run elsewhere."""
-
-    processes: tuple[Process, ...]
-    owner: Urls
-    """Migrates the database and makes streams; in tests the database's superuser."""
-    operator: Urls
-    services: dict[Service, Urls]
-
-    @property
-    def database_url(self) -> str:
-        return self.owner.database
-
-    @property
-    def nats_url(self) -> str:
-        return self.owner.nats
-
-    @property
-    def redis_url(self) -> str:
-        return self.owner.redis
 
 
 def describe_servers(
@@ -100,25 +78,24 @@ def describe(
     """Choose the ports and describe every process. Raises SetupError if a port is in use."""
     gateway_ports = [_gateway_port(settings)]
     gateway_ports += [free_port(settings.host) for _ in range(counts.gateways - 1)]
+    mcp_port = _lasting_port("AGENTCHAT_MCP_PORT", settings.mcp_port, folder, 20_000)
+    console_port = _lasting_port("AGENTCHAT_CONSOLE_PORT", settings.console_port, folder, 10_000)
     model_port = free_port()
-    mcp_port = _kept_port(MCP_PORT, settings.mcp_port, folder, 20_000)
-    console_port = _kept_port(CONSOLE_PORT, settings.console_port, folder, 10_000)
     host = reachable(settings.host)
     shown_host = f"[{host}]" if ":" in host else host
     gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
+    model_url, mcp_base_url = f"http://{LOOPBACK}:{model_port}", f"http://{LOOPBACK}:{mcp_port}"
     servers = describe_servers(folder, secrets.servers_key, settings)
-    services = Services(
-        folder,
-        settings,
-        secrets,
-        servers.owner,
-        servers.services,
-        after=tuple(process.name for process in servers.processes),
-        model_url=f"http://{LOOPBACK}:{model_port}",
-        public_url=gateway_urls[0],
-        environ=environ,
+    services = Services(folder, settings, secrets, servers, environ)
+    serving = (
+        services.demo_server("mcp-demo", "AGENTCHAT_MCP_PORT", mcp_port),
+        services.demo_server("model-demo", "AGENTCHAT_MODEL_PORT", model_port),
+        *(services.projector(number) for number in range(1, counts.projectors + 1)),
+        *(services.tool_runner(number, gateway_urls[0]) for number in range(1, counts.tool_runners + 1)),
+        *(services.orchestrator(number, model_url) for number in range(1, counts.orchestrators + 1)),
+        *(services.gateway(number, port) for number, port in enumerate(gateway_ports, 1)),
     )
-    mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
+    watched = tuple(f"{each.name}={each.metrics_url}" for each in serving if each.metrics_url)
     demo_data = Demo(
         api_key=secrets.api_key,
         starter_api_key=secrets.starter_api_key,
@@ -127,49 +104,33 @@ def describe(
         anthropic_key=settings.anthropic_api_key,
         openai_key=settings.openai_api_key,
     )
-    serving = (
-        services.demo_server("mcp-demo", "AGENTCHAT_MCP_PORT", mcp_port),
-        services.demo_server("model-demo", "AGENTCHAT_MODEL_PORT", model_port),
-        *map(services.projector, range(1, counts.projectors + 1)),
-        *map(services.tool_runner, range(1, counts.tool_runners + 1)),
-        *map(services.orchestrator, range(1, counts.orchestrators + 1)),
-        *(services.gateway(number, port) for number, port in enumerate(gateway_ports, 1)),
+    environment = Environment(
+        base_url=gateway_urls[0],
+        gateway_urls=gateway_urls,
+        mcp_base_url=mcp_base_url,
+        console_url=f"http://{LOOPBACK}:{console_port}",
+        nats_url=servers.operator.nats,
+        database_url=servers.operator.database,
+        redis_url=servers.operator.redis,
+        api_key=secrets.api_key,
+        agent_id=demo.AGENT_ID,
+        retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,
+        openai_agent_id=demo.OPENAI_AGENT_ID,
+        starter_api_key=secrets.starter_api_key,
+        starter_agent_id=demo.STARTER_AGENT_ID,
+        load_api_key=secrets.load_api_key,
+        load_agent_id=demo.LOAD_AGENT_ID,
+        admin_token=settings.admin_token or secrets.admin_token,
     )
-    watched = tuple(f"{each.name}={each.metrics_url}" for each in serving if each.metrics_url)
-    processes = (
-        *servers.processes,
-        services.prepare(demo_data),
-        *serving,
-        services.console(console_port, watched),
-    )
-    return Stack(
-        processes,
-        Environment(
-            base_url=gateway_urls[0],
-            gateway_urls=gateway_urls,
-            mcp_base_url=mcp_base_url,
-            console_url=f"http://{LOOPBACK}:{console_port}",
-            nats_url=servers.operator.nats,
-            database_url=servers.operator.database,
-            redis_url=servers.operator.redis,
-            api_key=secrets.api_key,
-            agent_id=demo.AGENT_ID,
-            retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,
-            openai_agent_id=demo.OPENAI_AGENT_ID,
-            starter_api_key=secrets.starter_api_key,
-            starter_agent_id=demo.STARTER_AGENT_ID,
-            load_api_key=secrets.load_api_key,
-            load_agent_id=demo.LOAD_AGENT_ID,
-            admin_token=settings.admin_token or secrets.admin_token,
-        ),
-    )
+    console = services.console(console_port, watched)
+    return Stack((*servers.processes, services.prepare(demo_data), *serving, console), environment)
 
 
 def _gateway_port(settings: UpSettings) -> int:
     """Return the port that is set; without a setting 8080, or a free port if that is in use."""
     if settings.port is None:
         return free_port(settings.host, preferred=ports.GATEWAY_PORT)
-    return _chosen_port(GATEWAY_PORT, settings.port, settings.host)
+    return _chosen_port("AGENTCHAT_PORT", settings.port, settings.host)
 
 
 def _chosen_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
@@ -179,7 +140,7 @@ def _chosen_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
     return wanted or free_port(host)
 
 
-def _kept_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
+def _lasting_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
     """Return the port that is wanted; for 0 the same free one at each start, from `lowest` on.
 
     So agents keep the demo tool server's address, and their version; and a bookmark of the console stays.

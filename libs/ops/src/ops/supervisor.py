@@ -6,10 +6,7 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Sequence
-from types import TracebackType
-
-import msgspec
+from collections.abc import Awaitable, Sequence
 
 from ops import record
 from ops.errors import StackError, StartError
@@ -26,12 +23,40 @@ _STEADY_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 
 
-class Running(msgspec.Struct):
-    """A process that has been started and not yet been seen to end."""
+async def wait_first(*work: Awaitable[object]) -> None:
+    """Return when the first of them ends, and cancel the others. Raises the error that ended it."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    process: Process
-    child: Child
-    started_at: float
+
+class _Kept:
+    """A process that is kept running. `child` is None while it is down."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.ready = asyncio.Event()
+        self.child: Child | None = None
+        self.started_at = time.time()
+        self.restarts = 0
+
+    def entry(self) -> record.Entry:
+        return record.Entry(
+            name=self.process.name,
+            pid=self.child.pid if self.child else None,
+            started_at=self.started_at,
+            restarts=self.restarts,
+            log=str(self.process.log),
+            probe=self.process.probe,
+            metrics_url=self.process.metrics_url,
+            version=self.process.version,
+        )
 
 
 class Supervisor:
@@ -45,50 +70,34 @@ class Supervisor:
     ) -> None:
         self._spawn = spawn
         self._folder = folder
-        self._processes = tuple(processes)
         self._report = report
-        self._ready = {process.name: asyncio.Event() for process in processes}
-        self._running: dict[str, Running] = {}
-        self._restarts: dict[str, int] = {}
+        self._kept = {process.name: _Kept(process) for process in processes}
         self._keepers: list[asyncio.Task[None]] = []
         self._up = False
         self._kill = asyncio.Event()
 
     async def __aenter__(self) -> "Supervisor":
-        self._keepers = [asyncio.create_task(self._keep(process)) for process in self._processes]
+        self._keepers = [asyncio.create_task(self._keep(each)) for each in self._kept.values()]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
-        running = sorted(self._running.values(), key=lambda one: one.process.stop_rank)
-        for _, group in itertools.groupby(running, key=lambda one: one.process.stop_rank):
-            await asyncio.gather(*map(self._end, group))
-        self._running.clear()
+        ordered = sorted(self._kept.values(), key=lambda each: each.process.stop_rank)
+        for _rank, group in itertools.groupby(ordered, key=lambda each: each.process.stop_rank):
+            await asyncio.gather(*(self._end(each.process, each.child) for each in group if each.child))
         self._folder.processes.unlink(missing_ok=True)
 
     async def wait_up(self, seconds: float) -> None:
         """Return when every process is ready. Raises StackError if one does not get there in time."""
-        ready, failed = asyncio.create_task(self._all_ready()), asyncio.create_task(self.wait_failed())
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.wait({ready, failed}, return_when=asyncio.FIRST_COMPLETED)
-                if failed.done():
-                    failed.result()
+                all_ready = asyncio.gather(*(each.ready.wait() for each in self._kept.values()))
+                await wait_first(all_ready, self.wait_failed())
         except TimeoutError:
             raise StartError(await self._why_not_up(seconds)) from None
-        finally:
-            for waiting in (ready, failed):
-                waiting.cancel()
-            await asyncio.gather(ready, failed, return_exceptions=True)
         self._up = True
-
-    async def _all_ready(self) -> None:
-        for event in self._ready.values():
-            await event.wait()
 
     async def wait_failed(self) -> None:
         """Return never; raise the StackError of a process that cannot be kept running."""
@@ -101,73 +110,76 @@ class Supervisor:
             self._kill.set()
             self._report.note("killing the services; the servers still end in order")
 
-    async def _keep(self, process: Process) -> None:
+    async def _keep(self, kept: _Kept) -> None:
         """Start one process, and start it again whenever it ends. A job's keeper ends with it."""
+        process = kept.process
         for name in process.after:
-            await self._ready[name].wait()
+            await self._kept[name].ready.wait()
         failures = 0
-        for restarts in itertools.count():
+        while True:
             began = time.monotonic()
-            self._restarts[process.name] = restarts
-            code, log_offset = await self._run(process, began)
+            log_offset = process.log.stat().st_size if process.log.exists() else 0
+            code = await self._run(kept, began)
             if process.probe is None and code == 0:
                 return
             failures = 1 if time.monotonic() - began >= _STEADY_SECONDS else failures + 1
-            self._give_up_on(process, code, failures, log_offset)
+            reason = _describe_exit(code)
+            is_job_or_misconfigured = process.probe is None or code == _WRONG_SETTINGS
+            if not self._up and (is_job_or_misconfigured or failures >= _STARTS):
+                self._give_up(process, reason, log_offset)
             pause = min(_FIRST_PAUSE * 4.0 ** (failures - 1), _LONGEST_PAUSE)
-            self._report.died(process.name, _describe_exit(code), process.log, log_offset, pause)
+            self._report.died(process.name, reason, process.log, log_offset, pause)
             await asyncio.sleep(pause)
+            kept.restarts += 1
 
-    async def _run(self, process: Process, began: float) -> tuple[int, int]:
-        """Run it from its start to its end; return its exit code and where in the log it began."""
-        log_offset = process.log.stat().st_size if process.log.exists() else 0
+    async def _run(self, kept: _Kept, began: float) -> int:
+        """Run it from its start to its end; return its exit code."""
+        process = kept.process
         try:
             await process.prepare()
-            child = await self._spawn(process)
+            child = kept.child = await self._spawn(process)
         except (OSError, StackError) as error:
             if isinstance(error, StackError) and not self._up:
                 raise
             self._report.note(f"{process.name} cannot be started: {error}")  # the disk may be full
-            return _NOT_STARTED, log_offset
-        self._running[process.name] = Running(process, child, time.time())
+            return _NOT_STARTED
+        kept.started_at = time.time()
         self._write_record()
-        ending = asyncio.create_task(child.wait())
-        try:
-            if process.probe is not None:
-                watching = asyncio.create_task(wait_ready(process.probe))
-                await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
-                watching.cancel()
-                if not ending.done():
-                    self._note_ready(process, began)
-            code = await ending
-        finally:
-            ending.cancel()
-        if process.probe is None and code == 0:
-            self._note_ready(process, began)
-        del self._running[process.name]
+        if process.probe is None:
+            code = await child.wait()
+            if code == 0:
+                self._note_ready(kept, began)
+        else:
+            await wait_first(child.wait(), self._watch(kept, began))
+            code = await child.wait()
+        kept.child = None
         self._write_record()
-        return code, log_offset
+        return code
 
-    def _note_ready(self, process: Process, began: float) -> None:
-        if not self._ready[process.name].is_set():
-            self._report.ready(process.name, time.monotonic() - began)
-        elif process.probe is not None:
-            self._report.note(f"{process.name} is ready again")
-        self._ready[process.name].set()
+    async def _watch(self, kept: _Kept, began: float) -> None:
+        if kept.process.probe is not None:
+            await wait_ready(kept.process.probe)
+            self._note_ready(kept, began)
 
-    def _give_up_on(self, process: Process, code: int, failures: int, log_offset: int) -> None:
-        """Raise StartError while the stack starts and a process cannot; later each is tried for ever."""
-        if self._up or (process.probe is not None and code != _WRONG_SETTINGS and failures < _STARTS):
-            return
+    def _note_ready(self, kept: _Kept, began: float) -> None:
+        if kept.ready.is_set():
+            self._report.note(f"{kept.process.name} is ready again")
+        else:
+            self._report.ready(kept.process.name, time.monotonic() - began)
+        kept.ready.set()
+
+    def _give_up(self, process: Process, reason: str, log_offset: int) -> None:
+        """Raise StartError with the last line of the process' log."""
         lines = tail(process.log, log_offset)
         if len(lines) > 1:
-            self._report.died(process.name, _describe_exit(code), process.log, log_offset, None)
-        last = lines[-1] if lines else _describe_exit(code)
+            self._report.died(process.name, reason, process.log, log_offset, None)
+        last = lines[-1] if lines else reason
         raise StartError(f"{process.name} does not start: {last} (its log: {process.log})")
 
     async def _why_not_up(self, seconds: float) -> str:
-        for process in self._processes:
-            if not self._ready[process.name].is_set() and process.name in self._running:
+        for kept in self._kept.values():
+            if kept.child and not kept.ready.is_set():
+                process = kept.process
                 reason = await reason_unready(process.probe) if process.probe else None
                 return (
                     f"{process.name} is not ready after {seconds:g} s: {reason or 'it has not ended'} "
@@ -175,41 +187,25 @@ class Supervisor:
                 )
         return f"not up after {seconds:g} s"
 
-    async def _end(self, running: Running) -> None:
+    async def _end(self, process: Process, child: Child) -> None:
         """Ask it to stop and give it its time; then kill it."""
-        child, process = running.child, running.process
         with contextlib.suppress(ProcessLookupError):
             child.send_signal(process.stop_signal)
-        ending = asyncio.create_task(child.wait())
-        waiting = {ending} if process.is_server else {ending, asyncio.create_task(self._kill.wait())}
+        ended, killing = asyncio.create_task(child.wait()), asyncio.create_task(self._kill.wait())
+        waiting = {ended} if process.is_server else {ended, killing}
         await asyncio.wait(waiting, timeout=process.stop_seconds, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting - {ending}:
-            task.cancel()
-        if not ending.done():
+        killing.cancel()
+        if not ended.done():
             if process.is_server or not self._kill.is_set():
                 self._report.note(f"{process.name} has not ended in {process.stop_seconds:g} s; it is killed")
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-        await ending
+        await ended
 
     def _write_record(self) -> None:
-        entries = tuple(self._entry(process) for process in self._processes)
+        entries = tuple(each.entry() for each in self._kept.values())
         with contextlib.suppress(OSError):  # a full disk is no reason to stop
             record.write(self._folder.processes, record.Record(os.getpid(), entries))
-
-    def _entry(self, process: Process) -> record.Entry:
-        running = self._running.get(process.name)
-        return record.Entry(
-            name=process.name,
-            pid=running.child.pid if running else None,
-            started_at=running.started_at if running else time.time(),
-            restarts=self._restarts.get(process.name, 0),
-            log=str(process.log),
-            probe=process.probe,
-            health_url=process.health_url,
-            metrics_url=process.metrics_url,
-            version=process.version,
-        )
 
 
 def _describe_exit(code: int) -> str:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ops import environment, folder_secrets
@@ -18,7 +18,7 @@ from ops.process import Spawn, spawn
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
 from ops.stack_report import Report
-from ops.supervisor import Supervisor
+from ops.supervisor import Supervisor, wait_first
 from runtime.settings import SettingsError, load
 
 _START_SECONDS = 180.0
@@ -33,7 +33,7 @@ def up(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SE
     except SettingsError as error:
         raise SetupError(str(error)) from None
     if settings.secret_key is not None:
-        folder_secrets.check_key(settings.secret_key)
+        folder_secrets.check_key(settings.secret_key, "AGENTCHAT_SECRET_KEY")
     for key in settings.previous_secret_keys:
         folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
     folder = environment.run_folder()
@@ -63,30 +63,17 @@ async def _run(
     with ending_signals(on_interrupt, stop.set):
         async with supervisor:
             try:
-                await _until(stop, supervisor.wait_up(start_seconds))
+                await wait_first(stop.wait(), supervisor.wait_up(start_seconds))
                 if not stop.is_set():
                     environment.write(folder, stack.environment)
                     text = banner(folder, stack.environment, time.monotonic() - began, is_moved=is_moved)
                     sys.stdout.write(text)
                     sys.stdout.flush()
-                    await _until(stop, supervisor.wait_failed())
+                    await wait_first(stop.wait(), supervisor.wait_failed())
             finally:
                 folder.demo_env.unlink(missing_ok=True)
                 report.note("stopping; Ctrl-C kills the services at once" if stop.is_set() else "stopping")
     report.note("stopped")
-
-
-async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Await `work` until `stop` is set: then it is cancelled. Raises what `work` raises."""
-    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        for task in (working, stopping):
-            task.cancel()
-        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 @contextlib.contextmanager

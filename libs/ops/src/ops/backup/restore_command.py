@@ -22,7 +22,8 @@ from ops.ports import free_port
 from ops.process import Process, prepare_nothing
 from ops.repair_command import LostEvents, Repaired, find_lost, lines_of, make_fit
 from ops.servers.postgres_server import Cluster
-from ops.stack import Servers, describe_servers
+from ops.services import Servers
+from ops.stack import describe_servers
 from ops.stack_report import Report, tail
 from ops.supervisor import Supervisor
 from runtime.postgres import Pool, open_pool
