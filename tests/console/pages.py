@@ -9,11 +9,26 @@ import httpx
 
 
 class Browser:
-    """Closed at the end of its block."""
+    """Closed at the end of its block. It sends cookies that are for TLS alone too."""
 
     def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
-        self.url = self.origin = url
-        self.http = httpx.AsyncClient(base_url=url, timeout=30, follow_redirects=True, headers=headers)
+        self.url = url
+        self.cookies: dict[str, str] = {}
+        self.http = httpx.AsyncClient(
+            base_url=url,
+            timeout=30,
+            follow_redirects=True,
+            headers=headers,
+            event_hooks={"request": [self._send_cookies], "response": [self._keep_cookies]},
+        )
+
+    async def _send_cookies(self, request: httpx.Request) -> None:
+        request.headers["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+
+    async def _keep_cookies(self, response: httpx.Response) -> None:
+        for each in response.headers.get_list("set-cookie"):
+            name, _, value = each.partition(";")[0].partition("=")
+            self.cookies[name] = value.strip('"')
 
     async def __aenter__(self) -> "Browser":
         return self
@@ -46,13 +61,12 @@ class Browser:
             name: unescape(value)
             for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
         }
-        headers = {"origin": self.origin}
-        return await self.http.post(unescape(action[1]), data=fields | written, headers=headers)
+        return await self.http.post(unescape(action[1]), data=fields | written)
 
     async def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
         """A form of our own pages, with the session's token."""
-        data = {"form_token": await self.form_token(), **fields}
-        return await self.http.post(path, data=data, headers={"origin": self.url, **headers})
+        data = {"_csrf_token": await self.form_token(), **fields}
+        return await self.http.post(path, data=data, headers=headers)
 
 
 class _Text(HTMLParser):

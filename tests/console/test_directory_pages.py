@@ -184,7 +184,7 @@ async def test_who_saves_after_somebody_else_is_told_and_keeps_what_he_wrote(
 
 async def test_an_agent_is_checked_and_deleted_by_its_name(browser: Browser, agent: str) -> None:
     checked = await browser.http.post(
-        f"{agent}/check", data={"form_token": await browser.form_token()}, headers={"hx-request": "true"}
+        f"{agent}/check", data={"_csrf_token": await browser.form_token()}, headers={"hx-request": "true"}
     )
     assert "No orchestrator answers" in text_of(checked.text)
     assert "nothing was deleted" in refusal_of(await browser.post(f"{agent}/delete", {"typed": "shop"}))
@@ -195,11 +195,9 @@ async def test_documents_are_uploaded_and_found_with_their_scores(browser: Brows
     base = await made(browser, "/knowledge", account_id=account, name="Help", language="english")
 
     async def upload(name: str, content: bytes) -> httpx.Response:
-        data = {"form_token": await browser.form_token()}
+        data = {"_csrf_token": await browser.form_token()}
         files = {"file": (name, content)}
-        return await browser.http.post(
-            f"{base}/documents", data=data, files=files, headers={"origin": browser.url}
-        )
+        return await browser.http.post(f"{base}/documents", data=data, files=files)
 
     await upload("returns.md", b"# Returns\n\nGoods may be returned within thirty days.")
     found = await browser.page(f"{base}?q=returned goods")

@@ -64,9 +64,8 @@ async def pages(browser: Browser, storage: Storage) -> list[str]:
     document = {"file": ("hostile.md", f"# {_HOSTILE}\n\n{_HOSTILE}".encode())}
     await browser.http.post(
         f"{knowledge}/documents",
-        data={"form_token": await browser.form_token()},
+        data={"_csrf_token": await browser.form_token()},
         files=document,
-        headers={"origin": browser.url},
     )
     call = use("one", name="get_order", order=_HOSTILE)
     title = events.ConversationDescribed(

@@ -72,7 +72,7 @@ async def test_what_belongs_to_no_page_is_a_look_of_its_own(
 async def test_another_session_looks_for_itself(audited: Audited, storage: Storage, browser: Browser) -> None:
     id_ = (await storage.told(*turn("r", "Hello", "Hi"))).conversation_id
     assert await audited.rows(f"/conversations/{id_}") == [of(id_)]
-    browser.http.cookies.clear()
+    browser.cookies.clear()
     await browser.get("/health")
     assert await audited.rows(f"/conversations/{id_}/stream?run={trace('r')}", part=True) == [of(id_)]
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import secrets
 from collections.abc import AsyncIterator
 from html import unescape
 
@@ -11,10 +10,13 @@ import psycopg
 import pytest
 from litestar import Litestar, get
 from litestar.handlers import HTTPRouteHandler
+from litestar.middleware.csrf import generate_csrf_token
 
 from console import app
+from console.frame import oidc
 from console.frame.roles import Rights, Role
-from console.frame.sessions import ConsoleSession, ServerClock, Sessions
+from console.frame.sessions import Person, Sessions
+from console.sign_in_settings import SignInSettings
 from contracts.webhooks import NewEndpoint
 from conversations.event_store.log import open_log
 from conversations.event_store.store import open_store
@@ -108,28 +110,36 @@ _ELSEWHERE = {
 
 
 class Visitor:
-    """Somebody with a role, or with none: signed in by a cookie as the console makes them."""
+    """Somebody with a role, or with none."""
 
-    def __init__(self, console: ConsoleProcess, secret_key: str, role: Role | None) -> None:
-        async def now() -> float:
-            return 0.0
-
-        self.role, headers, self.form_token = role, {"host": "console.example"}, ""
-        if role is not None:
-            sessions = Sessions(secret_key, TOKEN, ServerClock(now), 1.0)
-            session = ConsoleSession(secrets.token_hex(8), f"console:{role.word}", role, 2.0**40)
-            headers["cookie"] = f"__Host-agentchat_console={sessions.sealed(session)}"
-            self.form_token = sessions.form_token(session)
+    def __init__(
+        self, console: ConsoleProcess, role: Role | None, cookies: dict[str, str], token: str
+    ) -> None:
+        sent = "; ".join(f"__Host-agentchat_console{name}={value}" for name, value in cookies.items())
+        headers = {"host": "console.example", "cookie": sent}
+        self.role, self.form_token = role, token
         limits = httpx.Limits(max_connections=8)
         self.http = httpx.AsyncClient(base_url=console.url, headers=headers, timeout=30, limits=limits)
 
-    async def answer(self, route: str, origin: str = URL, **fields: str) -> httpx.Response:
+    @classmethod
+    async def signed_in(
+        cls, console: ConsoleProcess, pool: Pool, secret_key: str, role: Role | None
+    ) -> "Visitor":
+        settings = SignInSettings(admin_token=TOKEN, console_url=URL)
+        sessions = Sessions(pool, sealer_of(secret_key), settings, secret_key)
+        token = generate_csrf_token(sessions.secret.hex())
+        cookies = {"_forms": token}
+        if role is not None:
+            cookies[""] = await sessions.begin(Person(name=role.word, role=role))
+        return cls(console, role, cookies, token)
+
+    async def answer(self, route: str, **fields: str) -> httpx.Response:
         """What a route answers, of a stream its beginning. Actions are sent with the session's token."""
         method, path = route.split(" ")
         path = re.sub(r"{version}", "1", path)
         path = re.sub(r"{\w+}", _ID, path)
-        data = {"form_token": self.form_token, **fields} if method == "POST" else None
-        async with self.http.stream(method, path, data=data, headers={"origin": origin}) as response:
+        data = {"_csrf_token": self.form_token, **fields} if method == "POST" else None
+        async with self.http.stream(method, path, data=data) as response:
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 await response.aread()
             return response
@@ -137,16 +147,17 @@ class Visitor:
 
 @pytest.fixture(scope="module")
 async def visitors(
-    guarded: ConsoleProcess, environ: dict[str, str]
+    guarded: ConsoleProcess, environ: dict[str, str], pool: Pool
 ) -> AsyncIterator[dict[Role | None, Visitor]]:
-    found = {role: Visitor(guarded, environ["AGENTCHAT_SECRET_KEY"], role) for role in (None, *Role)}
+    key = environ["AGENTCHAT_SECRET_KEY"]
+    found = {role: await Visitor.signed_in(guarded, pool, key, role) for role in (None, *Role)}
     yield found
     for each in found.values():
         await each.http.aclose()
 
 
 def handlers() -> list[HTTPRouteHandler]:
-    return [*app.FRAME, *(each for page in app.PAGES for each in page)]
+    return [*app.FRAME, *oidc.HANDLERS, *(each for page in app.PAGES for each in page)]
 
 
 def test_the_table_has_every_route_with_its_role() -> None:
@@ -182,16 +193,13 @@ async def test_each_page_and_action_with_each_role(
             assert not answer.headers.get("location", "").startswith("/sign-in?"), route
 
 
-async def test_each_action_needs_our_origin_and_the_sessions_token(
+async def test_each_action_needs_the_token_of_forms(
     visitors: dict[Role | None, Visitor],
 ) -> None:
     owner = visitors[Role.OWNER]
     for route in ACTIONS:
-        foreign = await owner.answer(route, origin="https://evil.example")
-        assert (foreign.status_code, "another site" in foreign.text) == (403, True), route
-        for token in ("", "0" * 64):
-            forged = await owner.answer(route, form_token=token)
-            assert (forged.status_code, "Send it again?" in forged.text) == (403, True), route
+        forged = await owner.answer(route, _csrf_token="0" * 128)
+        assert (forged.status_code, "another site" in forged.text) == (403, True), route
 
 
 async def test_a_part_that_is_refused_is_said_above_the_page(visitors: dict[Role | None, Visitor]) -> None:
@@ -209,8 +217,8 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     owner = visitors[Role.OWNER]
 
     async def made(path: str, **fields: str) -> str:
-        data = {"form_token": owner.form_token, **fields}
-        answer = await owner.http.post(path, data=data, headers={"origin": URL})
+        data = {"_csrf_token": owner.form_token, **fields}
+        answer = await owner.http.post(path, data=data)
         assert answer.status_code in (200, 303), text_of(answer.text)
         return str(answer.headers.get("location", ""))
 
@@ -224,9 +232,8 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
     base = await made("/knowledge", account_id=account_id, name="Help", language="english")
     await owner.http.post(
         f"{base}/documents",
-        data={"form_token": owner.form_token},
+        data={"_csrf_token": owner.form_token},
         files={"file": ("a.md", b"# A\n\nWords.")},
-        headers={"origin": URL},
     )
     new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
     sealer = sealer_of(environ["AGENTCHAT_SECRET_KEY"], ())

@@ -70,7 +70,6 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     },
     "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
     "console_sessions": {"console": _WRITE},
-    "ended_console_sessions": {"console": _WRITE},
     "what_if_runs": {"console": _WRITE},
     "audit_log": {"gateway": "SELECT, INSERT (actor, action, kind, subject, before, after)"},
     # Webhooks.

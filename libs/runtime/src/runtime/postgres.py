@@ -168,15 +168,6 @@ async def ping(pool: Pool) -> None:
         await conn.execute("SELECT 1")
 
 
-async def server_time(pool: Pool) -> float:
-    """The server's clock, in Unix seconds. Raises DatabaseUnavailable."""
-    async with connection(pool, seconds=3.0) as conn:
-        cursor = await conn.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
-        row = await cursor.fetchone()
-    assert row is not None, "SELECT without FROM gives one row"
-    return float(row[0])
-
-
 async def take(pool: Pool, end: float) -> Connection:
     """A connection that the server has not closed: after its restart a pool is full of dead ones.
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 
 from litestar import Litestar
+from litestar.config.csrf import CSRFConfig
 from litestar.datastructures import State
 from litestar.plugins.htmx import HTMXRequest
 from litestar.routes import HTTPRoute
 
 from console.console_services import ConsoleServices
-from console.frame import access, assets, failures, provider_sign_in, rendering, sign_in, status
+from console.frame import access, assets, failures, rendering, sign_in, status
 from console.frame.outer import OuterLayer
 from console.frame.roles import KEY, Role, RoleTable
 from console.pages import (
@@ -42,14 +43,30 @@ PAGES = (
 )
 
 
-FRAME = (*assets.HANDLERS, *status.HANDLERS, *sign_in.HANDLERS, *provider_sign_in.HANDLERS)
+FRAME = (*assets.HANDLERS, *status.HANDLERS, *sign_in.HANDLERS)
 
 
 def build(services: ConsoleServices) -> OuterLayer:
-    """The ASGI application over `services`. Raises RoleMissing."""
+    """Return the ASGI application over `services`. Raises RoleMissing."""
+    handlers = [*FRAME, *(each for page in PAGES for each in page)]
+    middleware = []
+    if services.provider is not None:
+        from console.frame import oidc  # loads authlib
+
+        handlers += oidc.HANDLERS
+        middleware.append(oidc.pending_sign_in(services).middleware)
     app = Litestar(
-        [*FRAME, *(each for page in PAGES for each in page)],
+        handlers,
         before_request=access.check,
+        csrf_config=CSRFConfig(
+            secret=services.sessions.secret.hex(),
+            cookie_name=access.cookie_name(services, "agentchat_console_forms"),
+            header_name="x-form-token",
+            cookie_secure=access.is_secure(services),
+            cookie_httponly=True,
+            exclude=[f"^{path}" for path in access.OPEN_PATHS],
+        ),
+        middleware=middleware,
         exception_handlers=failures.HANDLERS,
         logging_config=None,  # runtime.logs
         openapi_config=None,

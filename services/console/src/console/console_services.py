@@ -10,7 +10,6 @@ from administration import Admin
 from bus.bus import Bus
 from console.frame.assets import Assets
 from console.frame.looks import Looks
-from console.frame.role_checks import RoleChecks
 from console.frame.sessions import Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
@@ -25,14 +24,14 @@ from runtime.health import HealthChecks
 from runtime.postgres import Pool
 
 if TYPE_CHECKING:  # loads authlib
-    from console.frame.oidc_provider import OidcProvider
+    from console.frame.oidc import OidcProvider
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is the process's. `admin` has the console itself as actor; see `frame.acting.admin_of`.
-    `provider` is where people sign in, and `role_checks` ask it again; None: here, or nowhere.
+    `provider` is where people sign in; None: here, or nowhere.
     """
 
     name: str
@@ -44,7 +43,6 @@ class ConsoleServices(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sessions
     sign_in_limit: SignInLimit
     provider: "OidcProvider | None"
-    role_checks: RoleChecks | None
     looks: Looks
     streams: OpenStreams
     templates: Environment

@@ -13,8 +13,7 @@ from console.console_services import ConsoleServices
 from console.frame.assets import Assets
 from console.frame.looks import Looks
 from console.frame.rendering import environment
-from console.frame.role_checks import RoleChecks
-from console.frame.sessions import EndedSessions, ServerClock, Sessions
+from console.frame.sessions import Sessions
 from console.frame.sign_in_limit import SignInLimit
 from console.live.badges import Badges
 from console.live.monitor import Monitor
@@ -26,10 +25,10 @@ from knowledge.embedding.configured import embedder_of
 from ops.folder import RunFolder
 from runtime import postgres, web
 from runtime.health import HealthChecks, serve_health
-from runtime.postgres import Pool, acting_as
+from runtime.postgres import acting_as
 
 if TYPE_CHECKING:
-    from console.frame.oidc_provider import OidcProvider
+    from console.frame.oidc import OidcProvider
 
 POSTGRES_CONNECTIONS = 6
 _ACTOR = "console"
@@ -71,16 +70,9 @@ async def run(
             boards=Boards(pool, bus, monitor, prices),
             open_runs=OpenRuns(pool, bus),
             prices=prices,
-            sessions=Sessions(
-                settings.secret_key,
-                settings.credentials(),
-                ServerClock(lambda: postgres.server_time(pool)),
-                settings.session_hours,
-                EndedSessions(pool),
-            ),
+            sessions=Sessions(pool, settings.sealer(), settings, settings.secret_key, provider),
             sign_in_limit=SignInLimit(),
             provider=provider,
-            role_checks=None if provider is None else _role_checks(settings, pool, provider),
             looks=Looks(),
             streams=OpenStreams(),
             monitor=monitor,
@@ -96,10 +88,6 @@ def _provider(settings: ConsoleSettings) -> "OidcProvider | None":
     """Loaded only where one is set: authlib takes memory."""
     if settings.oidc_issuer is None:
         return None
-    from console.frame.oidc_provider import OidcProvider
+    from console.frame.oidc import OidcProvider
 
     return OidcProvider(settings)
-
-
-def _role_checks(settings: ConsoleSettings, pool: Pool, provider: "OidcProvider") -> RoleChecks:
-    return RoleChecks(pool, settings.sealer(), provider, settings.oidc_role_minutes * 60)

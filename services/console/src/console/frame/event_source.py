@@ -23,20 +23,20 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 def rendered(request: AnyRequest, template: str, **context: Any) -> str:
     """Return a part of a page as HTML, with the session's token for its forms."""
-    shared = shared_context(request, session_of(request))
-    return services_of(request).templates.get_template(template).render(shared | context)
+    shown = services_of(request).templates.get_template(template)
+    return shown.render(shared_context(request) | context)
 
 
-async def stream(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
+def stream(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
     """Return the parts as messages, until they or the session end.
 
-    Raises TooManyRequestsException, DatabaseUnavailable.
+    Raises TooManyRequestsException.
     """
     services, session = services_of(request), session_of(request)
     refusal = services.streams.refusal(session.id)
     if refusal is not None:
         raise TooManyRequestsException(refusal)
-    left = float("inf") if session.ends is None else session.ends - await services.sessions.now()
+    left = float("inf") if session.seconds_left is None else session.seconds_left
     deadline = time.monotonic() + left
 
     async def counted() -> AsyncGenerator[bytes, None]:

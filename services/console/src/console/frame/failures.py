@@ -7,9 +7,8 @@ from litestar.exceptions import HTTPException
 from litestar.response import Template
 
 from bus.errors import BusUnavailable
-from console.frame.access import AnyRequest, CrossSiteArrival, FormRefused
+from console.frame.access import AnyRequest
 from console.frame.rendering import page
-from console.frame.sign_in import cross_site_arrival, form_refused
 from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
 from conversations.errors import UnreadableEvent
 from runtime import logs, telemetry
@@ -56,6 +55,11 @@ def _router_error(request: AnyRequest, error: HTTPException) -> Response[Any]:
     reason = error.detail
     if error.status_code == 404 and reason in ("", "Not Found"):
         reason = f"There is no page {request.url.path[:100]}."
+    elif reason.startswith("CSRF"):
+        reason = (
+            "This form was sent by another site, or its page is of an earlier visit. Nothing was changed: "
+            "load the page again. What you wrote is kept in this tab."
+        )
     return problem(request, error.status_code, reason)
 
 
@@ -81,8 +85,6 @@ def _failure(request: AnyRequest, error: Exception) -> Response[Any]:
 
 
 HANDLERS: dict[type[Exception] | int, Any] = {
-    FormRefused: form_refused,
-    CrossSiteArrival: cross_site_arrival,
     HTTPException: _router_error,
     AdminError: _admin_error,
     DatabaseUnavailable: _part_is_away,

@@ -5,16 +5,13 @@ from typing import Any
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from litestar.datastructures import Cookie
 from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.response import Template
 from litestar.template import TemplateConfig
 
-from console.console_services import services_of
-from console.frame.access import TOKEN_FIELD, AnyRequest, cookie_name, is_secure, rights_of, visitor
+from console.frame.access import AnyRequest, form_token, rights_of, visitor
 from console.frame.assets import Assets
 from console.frame.filters import FILTERS
-from console.frame.sessions import ConsoleSession
 
 FOLDER = Path(__file__).parents[1] / "templates"
 
@@ -55,7 +52,7 @@ def environment(assets: Assets) -> Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals.update(asset=assets.url, navigation=NAVIGATION, token_field=TOKEN_FIELD)
+    made.globals.update(asset=assets.url, navigation=NAVIGATION)
     return made
 
 
@@ -68,51 +65,20 @@ def page(request: AnyRequest, template: str, *, status_code: int = 200, **contex
 
     Pages are never stored by a browser: they hold what customers have said.
     """
-    session = visitor(request)
     return Template(
         template,
         context={
             "path": request.url.path,
-            "session": session,
+            "session": visitor(request),
             "waiting": getattr(request.state, "waiting", None),
-            **shared_context(request, session),
+            **shared_context(request),
             **context,
         },
         status_code=status_code,
         headers={"cache-control": "no-store", "vary": "hx-request"},
-        cookies=_cookies(request, session),
     )
 
 
-def shared_context(request: AnyRequest, session: ConsoleSession | None) -> dict[str, Any]:
-    """What parts of pages know too: `may("POST /accounts")`, and the token of forms."""
-    token = "" if session is None else services_of(request).sessions.form_token(session)
-    return {"may": rights_of(request), "form_token": token}
-
-
-def _cookies(request: AnyRequest, session: ConsoleSession | None) -> list[Cookie]:
-    is_new = session is not None and getattr(request.state, "is_new_session", False)
-    return [session_cookie(request, session)] if session is not None and is_new else []
-
-
-def session_cookie(request: AnyRequest, session: ConsoleSession) -> Cookie:
-    """No script, no other site and no other address gets it."""
-    return _cookie(request, services_of(request).sessions.sealed(session))
-
-
-def ended_cookie(request: AnyRequest) -> Cookie:
-    """Takes the session's place. With the prefix in its name a browser ignores one that is not `secure`."""
-    return _cookie(request, "", max_age=0)
-
-
-def _cookie(request: AnyRequest, value: str, max_age: int | None = None) -> Cookie:
-    services = services_of(request)
-    return Cookie(
-        cookie_name(services),
-        value=value,
-        max_age=max_age,
-        path="/",
-        httponly=True,
-        samesite="strict",
-        secure=is_secure(services),
-    )
+def shared_context(request: AnyRequest) -> dict[str, Any]:
+    """Return what parts of pages know too: `may("POST /accounts")`, and the token of forms."""
+    return {"may": rights_of(request), "form_token": form_token(request)}

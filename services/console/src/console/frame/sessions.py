@@ -1,158 +1,178 @@
-"""Sessions: a signed cookie, and a list of those whose owners have signed out.
+"""Sessions: a random token in a cookie, and a row in Postgres for each, which all consoles share.
 
-The token of forms is made of the session's id.
+The role of somebody who signed in at a provider is confirmed by it again and again: the refresh token gives a
+new ID token (OpenID Connect Core 12.2), whose claim gives the role as at the sign-in.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import secrets
-import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
+from litestar.exceptions import ServiceUnavailableException
 
 from console.frame.roles import Role
+from console.sign_in_settings import SignInSettings
 from directory import console_sessions
+from directory.console_sessions import StoredSession
+from directory.errors import SealBroken
+from directory.secrets import Sealer
+from runtime import logs
 from runtime.postgres import Pool
 
-T = TypeVar("T", bound=msgspec.Struct)
+if TYPE_CHECKING:  # loads authlib
+    from console.frame.oidc import OidcProvider
 
 LOCAL = "console:local"
-_ASK_SECONDS = 60.0
-_ENDED_SECONDS = 5.0
+GRACE_SECONDS = 900.0
+"""While the provider does not answer, a role holds so much longer."""
+
+_CLAIM_SECONDS = 30.0
+"""Longer than the provider is waited for; where it does not answer, it is asked again after this."""
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+class ProviderUnavailable(Exception):  # noqa: N818 - as DatabaseUnavailable is called
+    """The provider does not answer as a provider does; the text says how."""
+
+
+class SignInRefused(Exception):  # noqa: N818 - not an error of ours
+    """This person does not come in; the text says why."""
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who may come in. `name` is for the audit log.
+
+    With the `refresh_token` the provider is asked about them again; None if it gives none.
+    """
+
+    name: str
+    role: Role
+    subject: str | None = None
+    refresh_token: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Person(name={self.name!r}, role={self.role!r})"
 
 
 class ConsoleSession(msgspec.Struct, frozen=True):
-    """`actor` stands in the audit rows of what is changed in it. It ends at `ends`, in Unix seconds on the
-    database's clock; None: never. `is_confirmed`: a provider confirms its role while it lasts.
-    """
+    """`actor` stands in the audit rows of what is changed in it. `seconds_left` None: it does not end."""
 
     id: str
     actor: str
     role: Role
-    ends: float | None = None
-    is_confirmed: bool = False
-
-
-class ServerClock:
-    """The database's time, which all consoles share: asked once a minute. `read` gives Unix seconds."""
-
-    def __init__(self, read: Callable[[], Awaitable[float]]) -> None:
-        self._read = read
-        self._asked_at: float | None = None
-        self._offset = 0.0
-
-    async def now(self) -> float:
-        """Raises DatabaseUnavailable."""
-        if self._asked_at is None or time.monotonic() - self._asked_at >= _ASK_SECONDS:
-            self._offset = await self._read() - time.monotonic()
-            self._asked_at = time.monotonic()
-        return self._offset + time.monotonic()
-
-
-class EndedSessions:
-    """The sessions whose owners have signed out, of all consoles; read every 5 s."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._ids: set[str] = set()
-        self._read_at = float("-inf")
-
-    async def has(self, session_id: str) -> bool:
-        """Return True if the session has ended. Raises DatabaseUnavailable."""
-        if time.monotonic() - self._read_at >= _ENDED_SECONDS:
-            self._ids = await console_sessions.ended(self._pool)
-            self._read_at = time.monotonic()
-        return session_id in self._ids
-
-    async def add(self, session: ConsoleSession) -> None:
-        """End a session. Raises DatabaseUnavailable."""
-        if session.ends is not None:
-            await console_sessions.end(self._pool, session.id, session.ends)
-            self._ids.add(session.id)
+    seconds_left: float | None = None
 
 
 class Sessions:
-    """Signs with a key of its own, made of the secret key that all services share and of `credentials`, by
-    which people are let in: others end all sessions. Without any everybody has a session.
-    """
+    """Begins, finds and ends sessions. Other credentials, by which people are let in, end all of them."""
 
     def __init__(
         self,
+        pool: Pool,
+        sealer: Sealer,
+        settings: SignInSettings,
         secret_key: str,
-        credentials: str | None,
-        clock: ServerClock,
-        hours: float,
-        ended: EndedSessions | None = None,
+        provider: "OidcProvider | None" = None,
     ) -> None:
-        secret = f"{secret_key} {credentials or ''}".encode()
-        self._key = hmac.digest(secret, b"agentchat console sessions", hashlib.sha256)
+        self._pool, self._sealer, self._provider = pool, sealer, provider
+        credentials = settings.credentials()
         self.are_open = credentials is None
-        """Whether nobody has to sign in."""
-        self._clock = clock
-        self._ended = ended
-        self.seconds = hours * 3600
-        """How long somebody stays signed in."""
+        """True if nobody has to sign in."""
+        self.secret = hmac.digest(
+            f"{secret_key} {credentials or ''}".encode(), b"agentchat console sessions", hashlib.sha256
+        )
+        """Signs the tokens of forms, and seals a sign-in under way."""
+        self._seconds = settings.session_hours * 3600
+        self._fresh_seconds = settings.oidc_role_minutes * 60
+        self._log = logs.get_logger("console")
 
-    def local(self) -> ConsoleSession:
-        """A new session of somebody on this machine."""
-        return ConsoleSession(secrets.token_urlsafe(16), LOCAL, Role.OWNER)
+    async def begin(self, person: Person) -> str:
+        """Begin a session; returns the token for its cookie. Raises DatabaseUnavailable.
 
-    async def begin(
-        self, name: str, role: Role, seconds: float | None = None, *, is_confirmed: bool = False
-    ) -> ConsoleSession:
-        """A new session of somebody who may come in, for so many seconds. Raises DatabaseUnavailable."""
-        ends = await self.now() + (self.seconds if seconds is None else seconds)
-        return ConsoleSession(secrets.token_urlsafe(16), f"console:{name}", role, ends, is_confirmed)
-
-    async def now(self) -> float:
-        """Unix seconds on the database's clock. Raises DatabaseUnavailable."""
-        return await self._clock.now()
-
-    async def opened(self, cookie: str) -> ConsoleSession | None:
-        """The session of a cookie; None where we did not make it, or it has ended.
-
-        Raises DatabaseUnavailable.
+        The session of a person of a provider without a refresh token is as short as a role may be old.
         """
-        session = self.unsealed(cookie, ConsoleSession)
-        if session is None or session.ends is None:
-            return session
-        if await self.now() >= session.ends or await self._has_ended(session.id):
+        token = secrets.token_urlsafe(32)
+        session_id, refresh_token = _id_of(token), person.refresh_token
+        is_short = person.subject is not None and refresh_token is None
+        await console_sessions.add(
+            self._pool,
+            session_id,
+            credentials=self.secret,
+            actor=f"console:{person.name}",
+            role=person.role.word,
+            seconds=self._fresh_seconds if is_short else self._seconds,
+            subject=person.subject,
+            refresh_token=None if refresh_token is None else self._sealed(session_id, refresh_token),
+        )
+        self._log.info("signed_in", actor=f"console:{person.name}", role=person.role.word)
+        return token
+
+    async def find(self, token: str) -> ConsoleSession | None:
+        """Return the session of a cookie with its present role; None if it has ended.
+
+        Raises DatabaseUnavailable, ServiceUnavailableException.
+        """
+        session_id = _id_of(token)
+        found = await console_sessions.find(
+            self._pool,
+            session_id,
+            credentials=self.secret,
+            fresh=self._fresh_seconds,
+            claim=_CLAIM_SECONDS,
+        )
+        if found is None:
             return None
-        return session
+        left = found.seconds_left
+        if self._provider is not None and found.subject is not None:
+            if found.claimed is not None:
+                found = await self._confirmed(self._provider, session_id, found, found.subject, found.claimed)
+            if found is None:
+                return None
+            if found.age >= self._fresh_seconds + GRACE_SECONDS:
+                raise ServiceUnavailableException(
+                    f"{self._provider.host} has not confirmed your role for {found.age / 60:.0f} minutes, so "
+                    "the console waits for it. Nothing is lost: load the page again once it answers."
+                )
+            fresh = self._fresh_seconds - found.age
+            # Without any time left, another console asks, or the provider does not answer.
+            left = min(left, fresh if fresh > 0 else min(self._fresh_seconds, _LOOK_AGAIN_SECONDS))
+        return ConsoleSession(session_id, found.actor, Role[found.role.upper()], left)
 
     async def end(self, session: ConsoleSession) -> None:
         """End a session, in all browsers that have its cookie. Raises DatabaseUnavailable."""
-        if self._ended is not None:
-            await self._ended.add(session)
+        await console_sessions.remove(self._pool, session.id)
 
-    async def _has_ended(self, session_id: str) -> bool:
-        return self._ended is not None and await self._ended.has(session_id)
-
-    def sealed(self, value: msgspec.Struct) -> str:
-        """A value for a cookie, which nobody can change. Whoever has it can read it."""
-        body = base64.urlsafe_b64encode(msgspec.json.encode(value)).decode()
-        return f"{body}.{self._signed(f'{type(value).__name__} {body}')}"
-
-    def unsealed(self, text: str, kind: type[T]) -> T | None:
-        """None where we did not make it."""
-        body, _, signature = text.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signed(f"{kind.__name__} {body}").encode()):
-            return None
+    async def _confirmed(
+        self, provider: "OidcProvider", session_id: str, found: StoredSession, subject: str, sealed: bytes
+    ) -> StoredSession | None:
+        """Return the session as the provider confirms it, or unchanged if the provider does not answer."""
         try:
-            return msgspec.json.decode(base64.urlsafe_b64decode(body), type=kind)
-        except (binascii.Error, ValueError):
+            token = self._sealer.open(sealed, owner=_owner(session_id))
+            person = await provider.refresh(token, subject)
+        except ProviderUnavailable as error:
+            self._log.warning("provider_unavailable", reason=str(error), actor=found.actor)
+            return found
+        except (SignInRefused, SealBroken) as error:
+            self._log.warning("session_ended", reason=str(error), actor=found.actor)
+            await console_sessions.remove(self._pool, session_id)
             return None
+        role, renewed = person.role.word, self._sealed(session_id, person.refresh_token or token)
+        if role != found.role:
+            self._log.info("role_changed", actor=found.actor, before=found.role, role=role)
+        await console_sessions.confirm(self._pool, session_id, role=role, refresh_token=renewed)
+        return msgspec.structs.replace(found, role=role, age=0.0)
 
-    def form_token(self, session: ConsoleSession) -> str:
-        """What each form of the session holds: another site cannot know it."""
-        return self._signed(f"form {session.id}")
+    def _sealed(self, session_id: str, refresh_token: str) -> bytes:
+        return self._sealer.seal(refresh_token, owner=_owner(session_id))
 
-    def is_form_token(self, session: ConsoleSession, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.form_token(session).encode())
 
-    def _signed(self, text: str) -> str:
-        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+def _id_of(token: str) -> str:
+    """Return what the database has of a token: it opens no session."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _owner(session_id: str) -> str:
+    return f"console_session/{session_id}"

@@ -128,7 +128,7 @@ async def get_stream(request: AnyRequest, conversation_id: FromPath[str]) -> Str
     if not isinstance(found, ConversationView):
         return found
     await note_read(request, found.id, found.account_id)
-    return await stream(request, _parts(request, found.id))
+    return stream(request, _parts(request, found.id))
 
 
 async def _parts(request: AnyRequest, conversation_id: str) -> AsyncGenerator[str, None]:

@@ -125,7 +125,7 @@ async def get_stream(request: AnyRequest, trace: str) -> Stream:
             shown = {"live": live, "run": live.run, "conversation_id": found.conversation_id}
             yield rendered(request, "parts/streamed_run.html", **shown)
 
-    return await stream(request, parts())
+    return stream(request, parts())
 
 
 def _to(agent_id: str, version: int | None, conversation: str) -> Redirect:

@@ -109,7 +109,7 @@ async def get_stream(request: AnyRequest, what_if_id: FromPath[str], run: str = 
                 return  # stopped before the first answer, or erased
             yield rendered(request, "parts/what_if.html", problem=problem, **_shown(request, view))
 
-    return await stream(request, parts())
+    return stream(request, parts())
 
 
 @post("/what-if/{what_if_id:str}/stop", status_code=200, role=Role.OPERATOR)

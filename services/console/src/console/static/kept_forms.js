@@ -1,5 +1,5 @@
-// What is written in a form is kept in this tab until the form is sent, so that a reload loses nothing; one that is
-// sent again and again (data-kept) keeps it for as long as the tab is open.
+// What is written in a form is kept in this tab until the form was taken, so that neither a reload nor the end of a
+// session loses it; one that is sent again and again (data-kept) keeps it for as long as the tab is open.
 const WRITTEN = "textarea, select, input:not([type=hidden], [type=password], [type=file])";
 const restored = new WeakSet();
 
@@ -36,14 +36,24 @@ function restoreAll() {
   [...document.forms].filter((form) => isKept(form) && !restored.has(form)).forEach(restore);
 }
 
+/** A form that was sent before this page was taken, unless this page says what is wrong. */
+function forgetSent() {
+  const sent = sessionStorage.getItem("sent");
+  if (sent && !document.querySelector("main [role=alert]")) sessionStorage.removeItem(sent);
+  sessionStorage.removeItem("sent");
+}
+
 export function keepForms() {
+  forgetSent();
   document.addEventListener("input", ({ target }) => {
     if (!isKept(target.form)) return;
     target.dataset.changed = "1";
     keep(target.form);
   });
   document.addEventListener("submit", ({ target, submitter }) => {
-    if (submitter?.value !== "estimate" && !("kept" in target.dataset)) sessionStorage.removeItem(keyOf(target));
+    if (submitter?.value === "estimate" || "kept" in target.dataset) return;
+    if (target.hasAttribute("hx-post")) sessionStorage.removeItem(keyOf(target));
+    else sessionStorage.setItem("sent", keyOf(target));
   });
   document.addEventListener("htmx:after:swap", restoreAll);
   restoreAll();

@@ -58,7 +58,7 @@ async def get_now_stream(request: AnyRequest) -> Stream:
     """The table and the board, every second."""
     chosen = _chosen(request)
     await note_live(request, msgspec.structs.asdict(chosen))
-    return await stream(request, _parts(request, chosen))
+    return stream(request, _parts(request, chosen))
 
 
 async def _parts(request: AnyRequest, chosen: NowFilter) -> AsyncGenerator[str, None]:
