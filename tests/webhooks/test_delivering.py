@@ -251,14 +251,15 @@ async def test_a_hanging_endpoint_holds_no_other(world: World) -> None:
 
 
 async def test_what_was_erased_meanwhile_is_not_sent_again(world: World) -> None:
-    endpoint = await world.endpoint("/erased", "run.completed")
+    endpoint = await world.endpoint("/erased", "run.completed", "conversation.deleted")
     conversation_id = await world.chat()
-    await world.receiver.until("/erased", 1)
     [delivery] = await world.until(endpoint.id, attempted(1))
     await world.erase(conversation_id)
+    await world.until(endpoint.id, attempted(2))
     await deliveries.resend(world.pool, world.account_id, delivery.id)
-    await world.until(endpoint.id, lambda found: found[0].status == "erased")
-    assert len(world.receiver.at("/erased")) == 1
+    await world.until(endpoint.id, lambda found: found[1].status == "erased")
+    told = [each.message["type"] for each in world.receiver.at("/erased")]
+    assert told == ["run.completed", "conversation.deleted"]
 
 
 async def test_what_is_erased_before_it_was_sent_is_not_sent(

@@ -12,7 +12,7 @@ from runtime.postgres import Pool
 from tests.webhooks.conftest import World
 from tests.webhooks.receiver import status
 from webhooks import delivery_queue, endpoints
-from webhooks.bodies import notice_of, rest_of, with_id
+from webhooks.bodies import body_of, notice_of
 
 _ADD = """
 INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, status, created_at, next_attempt_at)
@@ -82,8 +82,8 @@ def test_feedback_is_told_with_its_content_in_full_alone(
     notice = notice_of(1, "conversation", 2, example)
     assert notice is not None
     assert notice.type == type_
-    full = msgspec.json.decode(with_id("msg_1", rest_of(notice, "full")))["data"]
-    thin = msgspec.json.decode(with_id("msg_1", rest_of(notice, "thin")))["data"]
+    full = msgspec.json.decode(body_of("msg_1", notice, "full"))["data"]
+    thin = msgspec.json.decode(body_of("msg_1", notice, "thin"))["data"]
     ids = {"position": 1, "conversation_id": "conversation", "version": 2}
     assert thin == ids | {"trace_id": example.trace_id, "message_id": full["message_id"]}
     assert {name: value for name, value in full.items() if name not in thin and name != "by"} == more
@@ -96,7 +96,7 @@ def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     notice = notice_of(1, "conversation", 2, replace(example, asked=asks))
     assert notice is not None
     assert notice.type == "approval.requested"
-    full = msgspec.json.decode(with_id("msg_1", rest_of(notice, "full")))["data"]
-    thin = msgspec.json.decode(with_id("msg_1", rest_of(notice, "thin")))["data"]
+    full = msgspec.json.decode(body_of("msg_1", notice, "full"))["data"]
+    thin = msgspec.json.decode(body_of("msg_1", notice, "thin"))["data"]
     assert full["elicitation"] == {"message": "Why?"}
     assert thin.keys() & {"elicitation", "tool", "agent_id"} == set()

@@ -19,26 +19,24 @@ from contracts.webhooks import (
     RunFailure,
 )
 
-_KINDS: tuple[type[events.Fact], ...] = (
-    events.ConversationStarted,
-    events.ApprovalRequested,
-    events.ElicitationRequested,
-    events.ApprovalDecided,
-    events.RunCompleted,
-    events.RunFailed,
-    events.RunCancelled,
-    events.FeedbackGiven,
-    events.FeedbackWithdrawn,
-    events.ConversationErased,
-)
+_TYPES: dict[type[events.Fact], EventType] = {
+    events.ConversationStarted: "conversation.started",
+    events.ApprovalRequested: "approval.requested",
+    events.ElicitationRequested: "approval.requested",
+    events.ApprovalDecided: "approval.decided",
+    events.RunCompleted: "run.completed",
+    events.RunFailed: "run.failed",
+    events.RunCancelled: "run.cancelled",
+    events.FeedbackGiven: "feedback.given",
+    events.FeedbackWithdrawn: "feedback.withdrawn",
+    events.ConversationErased: "conversation.deleted",
+}
 
-WANTED = frozenset(events.tag_of(kind) for kind in _KINDS)
+WANTED = frozenset(events.tag_of(kind) for kind in _TYPES)
 """The tags of the events that can be notices."""
 
 OTHERS = frozenset(events.tag_of(kind) for kind in events.EVENTS) - WANTED
 """The tags of all others, whose content nobody reads here."""
-
-_NO_ID = b'{"id":""'
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +54,9 @@ def notice_of(position: int, conversation_id: str, version: int, event: events.E
 
     A fork's copies happened elsewhere; of a conversation that no list shows only runs and approvals are sent.
     """
-    found = _type_of(event)
+    found = _TYPES.get(type(event))
+    if isinstance(event, events.ApprovalDecided) and event.decision == "expired":
+        found = "approval.expired"
     if found is None or event.inherited_from is not msgspec.UNSET:
         return None
     if found.startswith("conversation.") and is_unlisted(conversation_id):
@@ -78,15 +78,11 @@ def reply_of(conversation_id: str, trace_id: str, event: events.Event) -> Messag
     return event.message(conversation_id)
 
 
-def rest_of(notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
-    """The body of a notice, as `with_id` completes it. `reply`: the message, where `needs_reply`."""
-    data = _data_of(notice, payload == "full", reply)
-    return complete_body("", notice.type, notice.event.at, data).removeprefix(_NO_ID)
-
-
-def with_id(delivery_id: str, rest: bytes) -> bytes:
-    """A body with its id, which is all of it that differs among endpoints."""
-    return b'{"id":"%b"%b' % (delivery_id.encode(), rest)
+def body_of(delivery_id: str, notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
+    """Return the body of a notice as JSON. `reply`: the message, where `needs_reply`."""
+    return complete_body(
+        delivery_id, notice.type, notice.event.at, _data_of(notice, payload == "full", reply)
+    )
 
 
 def complete_body(delivery_id: str, type_: EventType, at: str, data: Any) -> bytes:
@@ -99,30 +95,6 @@ def complete_body(delivery_id: str, type_: EventType, at: str, data: Any) -> byt
 def text_of(at: datetime) -> str:
     """A time in UTC as events carry it."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _type_of(event: events.Event) -> EventType | None:
-    match event:
-        case events.RunCompleted():
-            return "run.completed"
-        case events.RunFailed():
-            return "run.failed"
-        case events.RunCancelled():
-            return "run.cancelled"
-        case events.ApprovalRequested() | events.ElicitationRequested():
-            return "approval.requested"
-        case events.ApprovalDecided():
-            return "approval.expired" if event.decision == "expired" else "approval.decided"
-        case events.ConversationStarted():
-            return "conversation.started"
-        case events.ConversationErased():
-            return "conversation.deleted"
-        case events.FeedbackGiven():
-            return "feedback.given"
-        case events.FeedbackWithdrawn():
-            return "feedback.withdrawn"
-        case _:
-            return None
 
 
 def _data_of(

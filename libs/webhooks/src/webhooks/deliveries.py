@@ -44,7 +44,7 @@ async def page(
     too old are gone too. Raises NotFound, DatabaseUnavailable.
     """
     async with connection(pool) as conn:
-        found = await endpoints.get_on(conn, account_id, endpoint_id)
+        found = await endpoints.load(conn, account_id, endpoint_id)
         asked = {"endpoint": found.id, "status": status, "before": before, "limit": limit + 1}
         rows = await (await conn.execute(_PAGE, asked)).fetchall()
     more = rows[limit - 1][0] if len(rows) > limit else None
@@ -54,7 +54,7 @@ async def page(
 async def get(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -> Delivery:
     """One of an endpoint of the account's. Raises NotFound, DatabaseUnavailable."""
     async with connection(pool) as conn:
-        found = await endpoints.get_on(conn, account_id, endpoint_id)
+        found = await endpoints.load(conn, account_id, endpoint_id)
         return await _present(conn, found.id, delivery_id)
 
 
@@ -88,7 +88,7 @@ async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) 
 
 
 async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
-    found = await endpoints.owned(conn, account_id, endpoint_id)
+    found = await endpoints.load(conn, account_id, endpoint_id, lock=True)
     if found.disabled:
         raise Conflict(_DISABLED)
     return found

@@ -34,7 +34,7 @@ _HEADERS = {"content-type": "application/json", "user-agent": "agentchat-webhook
 
 
 class Clock:
-    """The database's time, which signatures and retries use, continued by this host's monotonic clock."""
+    """The database's time, which signatures use, continued by this host's monotonic clock."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
@@ -64,14 +64,10 @@ class Signer:
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request. `retry_after` is in seconds.
-
-    `not_looked_up`: the name could not be looked up just now, and nothing was sent.
-    """
+    """What became of a request. `retry_after` is in seconds."""
 
     attempt: Attempt
     retry_after: float | None = None
-    not_looked_up: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -86,11 +82,10 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
 class _Failure(Exception):  # noqa: N818 - an outcome
     """No answer came."""
 
-    def __init__(self, error: AttemptError, message: str, *, not_looked_up: bool = False) -> None:
+    def __init__(self, error: AttemptError, message: str) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
-        self.not_looked_up = not_looked_up
 
 
 class WebhookSender:
@@ -132,7 +127,6 @@ class WebhookSender:
                 message=failure.message if failure else None,
             ),
             retry_after=retry_after,
-            not_looked_up=failure is not None and failure.not_looked_up,
         )
 
     async def aclose(self) -> None:
@@ -151,7 +145,7 @@ class WebhookSender:
             raise _Failure("address_refused", f"The address may not be called: {error}.") from None
         except NotLookedUp:
             reason = "The name of the endpoint could not be looked up just now."
-            raise _Failure("unresolved", reason, not_looked_up=True) from None
+            raise _Failure("unresolved", reason) from None
         except (Unresolved, UnicodeError):  # the latter of a name that only looks like one in Punycode
             raise _Failure("unresolved", "The name of the endpoint has no address.") from None
         except (aiohttp.ClientError, OSError, ValueError):

@@ -18,7 +18,7 @@ from conversations.projections import follower
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Pool, connection
 from webhooks import delivery_queue
-from webhooks.bodies import OTHERS, WANTED, Notice, needs_reply, notice_of, reply_of, rest_of, with_id
+from webhooks.bodies import OTHERS, WANTED, Notice, body_of, needs_reply, notice_of, reply_of
 
 BATCH = follower.BATCH
 """That of the read models, which read the same pages."""
@@ -132,36 +132,29 @@ class DeliveryProjection:
             if needs_reply(notice, listener.payload)
         }
         replies = await self._replies(versions) if versions else {}
-        rests: dict[tuple[int, Payload], bytes] = {}
-        rows = []
-        for listener, notice in wanted:
-            key = notice.position, listener.payload
-            if key not in rests:
-                rests[key] = self._rest(notice, listener.payload, replies)
-            delivery_id = message_id(listener.endpoint_id, str(notice.position))
-            row = DeliveryRow(
-                id=delivery_id,
-                endpoint_id=listener.endpoint_id,
-                type=notice.type,
-                position=notice.position,
-                conversation_id=notice.conversation_id,
-                body=with_id(delivery_id, rests[key]).decode(),
-            )
-            rows.append(row)
-        return rows
+        return [_row(listener, notice, replies) for listener, notice in wanted]
 
     async def _replies(self, versions: set[_Version]) -> dict[_Version, LogEntry]:
         """Return the events right before the ends of runs, which are their replies."""
         entries = await self._log.at_versions(versions)
         return {(entry.conversation_id, entry.version): entry for entry in entries}
 
-    def _rest(self, notice: Notice, payload: Payload, replies: dict[_Version, LogEntry]) -> bytes:
-        entry = replies.get((notice.conversation_id, notice.version - 1))
-        reply = None
-        if entry is not None and needs_reply(notice, payload):
-            with contextlib.suppress(UnreadableEvent):
-                reply = reply_of(notice.conversation_id, notice.event.trace_id, entry.event)
-        return rest_of(notice, payload, reply)
+
+def _row(listener: _Listener, notice: Notice, replies: dict[_Version, LogEntry]) -> DeliveryRow:
+    entry = replies.get((notice.conversation_id, notice.version - 1))
+    reply = None
+    if entry is not None and needs_reply(notice, listener.payload):
+        with contextlib.suppress(UnreadableEvent):
+            reply = reply_of(notice.conversation_id, notice.event.trace_id, entry.event)
+    delivery_id = message_id(listener.endpoint_id, str(notice.position))
+    return DeliveryRow(
+        id=delivery_id,
+        endpoint_id=listener.endpoint_id,
+        type=notice.type,
+        position=notice.position,
+        conversation_id=notice.conversation_id,
+        body=body_of(delivery_id, notice, listener.payload, reply).decode(),
+    )
 
 
 def _notices(entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:

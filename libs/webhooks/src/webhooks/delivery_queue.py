@@ -54,7 +54,6 @@ class DueEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
     previous_secret: bytes | None
     failures: int
-    look_ups_failed: int
     now: float
     due: list[DueDelivery]
 
@@ -80,7 +79,6 @@ class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: list[AttemptOutcome]
     unattempted: list[DueDelivery]
     failures: int
-    look_ups_failed: int
     pause_seconds: float | None
     failed: bool
     succeeded: bool
@@ -133,7 +131,6 @@ async def record(pool: Pool, result: BatchResult) -> DisabledReason | None:
         changes = {
             "id": result.endpoint_id,
             "failures": result.failures,
-            "look_ups_failed": result.look_ups_failed,
             "pause": result.pause_seconds,
             "failing_since": _failing_since(result, failing_since, now),
             "reason": reason,
@@ -211,7 +208,7 @@ WITH ready AS (
       FROM due WHERE d.delivery_id = due.delivery_id RETURNING d.*, due.due_at
 )
 SELECT e.endpoint_id, e.account_id, e.url, e.secret,
-       CASE WHEN previous_until > now() THEN previous_secret END, e.failures, e.look_ups_failed,
+       CASE WHEN previous_until > now() THEN previous_secret END, e.failures,
        extract(epoch FROM clock_timestamp())::float8,
        json_agg(json_build_array(delivery_id, type, conversation_id, body, tries, due_at, next_attempt_at)
                 ORDER BY due_at, place)
@@ -245,7 +242,7 @@ UPDATE webhook_deliveries d SET next_attempt_at = r.due_at
 
 _UPDATE_ENDPOINT = """
 UPDATE webhook_endpoints
-   SET failures = %(failures)s, look_ups_failed = %(look_ups_failed)s, failing_since = %(failing_since)s,
+   SET failures = %(failures)s, failing_since = %(failing_since)s,
        not_before = clock_timestamp() + make_interval(secs => %(pause)s),
        disabled_at = CASE WHEN %(reason)s::text IS NULL THEN disabled_at ELSE clock_timestamp() END,
        disabled_reason = coalesce(%(reason)s, disabled_reason)

@@ -62,7 +62,7 @@ async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) 
             raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, the most that it may have")
         given = {"id": endpoint_id, "account": account_id, "secret": sealed, "last4": secret[-4:]}
         await conn.execute(_INSERT, {**given, **asdict(new), "events": _distinct(new.events)})
-        made = await _present(conn, account_id, endpoint_id)
+        made = await load(conn, account_id, endpoint_id)
     return IssuedEndpoint(**asdict(made), secret=secret)
 
 
@@ -95,7 +95,7 @@ async def find(pool: Pool, endpoint_id: str) -> OwnedEndpoint:
 async def get(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
     """One of the account's. Raises NotFound, DatabaseUnavailable."""
     async with connection(pool) as conn:
-        return await get_on(conn, account_id, endpoint_id)
+        return await load(conn, account_id, endpoint_id)
 
 
 async def change(
@@ -107,13 +107,13 @@ async def change(
     """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
     async with connection(pool) as conn, conn.transaction():
-        present = await _present(conn, account_id, endpoint_id, lock=True)
+        present = await load(conn, account_id, endpoint_id, lock=True)
         wanted = {**asdict(present), **given}
         wanted["events"] = _distinct(wanted["events"])
         await conn.execute(_UPDATE, {name: wanted[name] for name in ("id", "url", "events", "payload")})
         if wanted["disabled"] != present.disabled:
             await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
-        changed = await _present(conn, account_id, present.id)
+        changed = await load(conn, account_id, present.id)
         if note is not None:
             await note(conn, present, changed)
         return changed
@@ -122,7 +122,7 @@ async def change(
 async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
     """Delete it with its deliveries. Raises NotFound, DatabaseUnavailable."""
     async with connection(pool) as conn, conn.transaction():
-        found = await _present(conn, account_id, endpoint_id, lock=True)
+        found = await load(conn, account_id, endpoint_id, lock=True)
         await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
 
 
@@ -130,24 +130,15 @@ async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id
     """Give it a new secret; the old one signs next to it for a day. Raises NotFound, DatabaseUnavailable."""
     secret = _new_secret()
     async with connection(pool) as conn, conn.transaction():
-        found = await _present(conn, account_id, endpoint_id, lock=True)
+        found = await load(conn, account_id, endpoint_id, lock=True)
         sealed = sealer.seal(secret, owner=seal_owner(account_id, found.id))
         await conn.execute(_ROTATE, [ROTATION_SECONDS, sealed, secret[-4:], found.id])
-        rotated = await _present(conn, account_id, found.id)
+        rotated = await load(conn, account_id, found.id)
     return IssuedEndpoint(**asdict(rotated), secret=secret)
 
 
-async def get_on(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
-    """The same, on an open connection. Raises NotFound."""
-    return await _present(conn, account_id, endpoint_id)
-
-
-async def owned(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
-    """The account's endpoint, its row locked by the open transaction. Raises NotFound."""
-    return await _present(conn, account_id, endpoint_id, lock=True)
-
-
-async def _present(conn: Connection, account_id: str, endpoint_id: str, *, lock: bool = False) -> Endpoint:
+async def load(conn: Connection, account_id: str, endpoint_id: str, *, lock: bool = False) -> Endpoint:
+    """Load the account's endpoint; with `lock` its row is locked by the open transaction. Raises NotFound."""
     endpoint_id = _known_form(endpoint_id)
     cursor = await conn.execute(_LOCKED if lock else _ONE, [endpoint_id, account_id])
     row = await cursor.fetchone()

@@ -21,7 +21,6 @@ CREATE TABLE webhook_endpoints (
     disabled_reason text,
     failing_since timestamptz,
     failures integer NOT NULL DEFAULT 0,
-    look_ups_failed integer NOT NULL DEFAULT 0,
     not_before timestamptz
 );
 CREATE INDEX webhook_endpoints_by_account ON webhook_endpoints (account_id, endpoint_id);

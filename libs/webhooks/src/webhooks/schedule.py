@@ -15,11 +15,6 @@ RETRY_SECONDS = (
 FAILURES_IN_A_ROW = 5
 """With so many an endpoint is sent one message at a time, after pauses."""
 
-LOOK_UP_AGAIN_SECONDS = 10.0
-LOOK_UPS_IN_A_ROW = 10
-"""So often in a row it is no failure of the endpoint that its name could not be looked up: the resolver may
-be busy, or down. After that its name server is taken to be at fault."""
-
 LONGEST_PAUSE = 5 * _MINUTE
 LONGEST_RETRY_AFTER = 24 * _HOUR
 """Of a Retry-After that is heeded."""
@@ -41,11 +36,6 @@ def pause_of(failures: int, retry_after: float | None) -> float | None:
         return retry_after
     doubled = RETRY_SECONDS[0] * 2.0 ** min(failures - FAILURES_IN_A_ROW, 10)
     return max(_with_jitter(min(doubled, LONGEST_PAUSE)), retry_after or 0.0)
-
-
-def look_up_again_in() -> float:
-    """Seconds until a name is looked up again."""
-    return _with_jitter(LOOK_UP_AGAIN_SECONDS)
 
 
 def _with_jitter(seconds: float) -> float:

@@ -21,7 +21,7 @@ from webhooks import delivery_queue
 from webhooks.delivery_attempt import ATTEMPT_SECONDS, AttemptResult, Clock, Signer, WebhookSender
 from webhooks.delivery_queue import CLAIM_SECONDS, AttemptOutcome, BatchResult, DueDelivery, DueEndpoint
 from webhooks.endpoints import seal_owner
-from webhooks.schedule import FAILURES_IN_A_ROW, LOOK_UPS_IN_A_ROW, look_up_again_in, pause_of, retry_in
+from webhooks.schedule import FAILURES_IN_A_ROW, pause_of, retry_in
 
 BATCH = 64
 AT_ONCE = 32
@@ -172,7 +172,6 @@ class EndpointBatch:
         self._failures = endpoint.failures
         # What was under way together fails together: it doubles no pause.
         self._most_failures = max(endpoint.failures + 1, FAILURES_IN_A_ROW)
-        self._not_looked_up = False
         self._has_failed = self._has_succeeded = self._is_gone = False
         self._outcomes: list[AttemptOutcome] = []
         self._erased: set[str] = set()
@@ -181,13 +180,11 @@ class EndpointBatch:
     @property
     def result(self) -> BatchResult:
         attempted = {each.id for each in self._outcomes}
-        looked_up = not self._not_looked_up and bool(self._outcomes)
         return BatchResult(
             endpoint_id=self.endpoint.id,
             outcomes=self._outcomes,
             unattempted=[each for each in self.endpoint.due if each.id not in attempted],
             failures=self._failures,
-            look_ups_failed=0 if looked_up else self.endpoint.look_ups_failed + self._not_looked_up,
             pause_seconds=self.pause,
             failed=self._has_failed,
             succeeded=self._has_succeeded,
@@ -228,11 +225,6 @@ class EndpointBatch:
         tries, wait = 0, None
         if result.is_success:
             self._failures, self._has_succeeded = 0, True
-        elif result.not_looked_up and self.endpoint.look_ups_failed < LOOK_UPS_IN_A_ROW:
-            # No failure of the endpoint.
-            self._not_looked_up = True
-            self.pause = wait = self.pause or look_up_again_in()
-            status, tries = "waiting", delivery.tries
         else:
             tries = delivery.tries + 1
             wait = retry_in(tries, result.retry_after)
