@@ -12,7 +12,6 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from administration.routes import ROUTES as ADMIN_ROUTES
 from gateway import app, openapi
 from gateway.admin.admin_services import AdminAccess
-from gateway.routes import ROUTES
 from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.system.collector import collector
@@ -42,8 +41,7 @@ def test_document_has_every_route() -> None:
     ]
     identifiers = {operation["operationId"] for operation in operations}
     assert len(identifiers) == len(operations)
-    public = [handler for handler in ROUTES if handler.include_in_schema is not False]
-    assert len(operations) == len(public) + len(ADMIN_ROUTES)
+    assert len([each for each in operations if each["tags"] == ["admin"]]) == len(ADMIN_ROUTES)
     for operation in operations:
         assert operation["summary"]
         assert operation["tags"]
@@ -64,22 +62,6 @@ async def test_document_is_served_without_admin_routes(client: Client) -> None:
     served = (await client.http.get(f"{client.url}/openapi.json")).json()
     assert served == document(admin=False)
     assert not [path for path in served["paths"] if path.startswith("/admin/")]
-
-
-@pytest.mark.parametrize("path", ["/openapi.json", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css"])
-@pytest.mark.parametrize(
-    ("accepted", "packed"),
-    [("gzip, br", True), ("br, gzip;q=0.5", True), ("identity", False), ("gzip;q=0", False)],
-)
-async def test_what_the_page_loads_is_compressed_for_who_takes_that(
-    client: Client, path: str, accepted: str, packed: bool
-) -> None:
-    plain = await client.http.get(f"{client.url}{path}", headers={"Accept-Encoding": "identity"})
-    served = await client.http.get(f"{client.url}{path}", headers={"Accept-Encoding": accepted})
-    assert served.content == plain.content
-    assert served.headers["vary"] == plain.headers["vary"] == "accept-encoding"
-    assert ("content-encoding" in served.headers) == packed
-    assert (int(served.headers["content-length"]) < len(plain.content) / 3) == packed
 
 
 async def test_the_page_tries_calls_out_and_asks_no_other_host(client: Client) -> None:

@@ -40,7 +40,6 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     "/",
     operation_id="get_links",
     summary="Get the addresses of the documentation, of health and of the APIs.",
-    tags=["service"],
 )
 async def get_links(request: JsonRequest) -> Response[Links]:
     """As a page where `Accept` names text/html."""

@@ -5,8 +5,6 @@ it asks no other host for anything.
 """
 
 import asyncio
-import gzip
-import re
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -111,7 +109,6 @@ const ui = SwaggerUIBundle({
   },
 });
 """
-_GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
 
 
 class _SwaggerPage(OpenAPIRenderPlugin):
@@ -123,8 +120,9 @@ class _SwaggerPage(OpenAPIRenderPlugin):
 
 def _packaged_file(name: str, file: str, media_type: str) -> Any:
     @get(f"/{name}", media_type=media_type, cache_control=None)
-    async def packaged_file(request: JsonRequest) -> Response[bytes]:
-        return await _compressed(request, _packaged(file), media_type, {"cache-control": "max-age=3600"})
+    async def packaged_file() -> Response[bytes]:
+        headers = {"content-type": media_type, "cache-control": "max-age=3600"}
+        return Response(_packaged(file), headers=headers)
 
     return packaged_file
 
@@ -170,7 +168,7 @@ async def get_openapi(request: JsonRequest) -> Response[bytes]:
     headers = {
         name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
     }
-    return await _compressed(request, document, "application/json", headers)
+    return Response(document, headers={**headers, "content-type": "application/json"})
 
 
 @cache
@@ -217,27 +215,6 @@ def _webhook(event_type: str) -> dict[str, Any]:
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
         "responses": {"2XX": {"description": "It was received. Whatever else comes, it is sent again."}},
     }
-
-
-async def _compressed(
-    request: JsonRequest, data: bytes, media_type: str, headers: dict[str, str]
-) -> Response[bytes]:
-    """Build an answer with `data`, by gzip where the client takes that."""
-    headers = {**headers, "content-type": media_type, "vary": "accept-encoding"}
-    if _takes_gzip(request.headers.get("accept-encoding", "")):
-        data = await asyncio.to_thread(_gzipped, data)
-        headers["content-encoding"] = "gzip"
-    return Response(data, headers=headers)
-
-
-def _takes_gzip(accept_encoding: str) -> bool:
-    """Read RFC 9110 section 12.5.3, of a header that names gzip itself."""
-    return any(_GZIP.fullmatch(coding.strip()) for coding in accept_encoding.lower().split(","))
-
-
-@cache
-def _gzipped(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)
 
 
 @cache

@@ -1,4 +1,9 @@
-"""All handlers of the public API, by feature."""
+"""All handlers of the public API, by feature: the tags and the security of each in the API's description."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from litestar import Router
 
 from gateway import status
 from gateway.api import (
@@ -16,18 +21,32 @@ from gateway.api.forks import fork
 from gateway.api.list_conversations import list_conversations
 from gateway.front_page import get_links
 from gateway.openapi import get_openapi
-from gateway.protocols.handlers import HANDLERS as PROTOCOLS
+from gateway.protocols import handlers as protocols
+from gateway.protocols.chat import chat, stream_chat
+
+
+def _routes(tag: str, handlers: Iterable[Any], *schemes: str) -> Router:
+    """Group handlers that take a key by any of these schemes."""
+    return Router(
+        "/", route_handlers=[*handlers], tags=[tag], security=[{scheme: list[str]()} for scheme in schemes]
+    )
+
 
 ROUTES = (
-    *PROTOCOLS,
-    *(follow_chat, cancel),
-    *(list_conversations, conversations.get_conversation, conversations.list_messages),
-    *(describe, fork, conversations.delete_conversation),
-    *(feedback.give, feedback.list_feedback, feedback.withdraw),
-    *(approvals.list_of_account, approvals.get_one, approvals.decide_one),
-    *webhook_endpoints.HANDLERS,
-    *webhook_deliveries.HANDLERS,
-    *oauth_callback.HANDLERS,
-    *status.HANDLERS,
-    *(get_openapi, get_links),
+    _routes("chat", (chat, stream_chat, follow_chat, cancel), "key"),
+    _routes(
+        "conversations",
+        (
+            *(list_conversations, conversations.get_conversation, conversations.list_messages),
+            *(describe, fork, conversations.delete_conversation),
+        ),
+        "key",
+    ),
+    _routes("messages", (feedback.give, feedback.list_feedback, feedback.withdraw), "key"),
+    _routes("approvals", (approvals.list_of_account, approvals.get_one, approvals.decide_one), "key"),
+    _routes("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),
+    _routes("service", (*oauth_callback.HANDLERS, *status.HANDLERS, get_openapi, get_links)),
+    _routes("openai", protocols.OPENAI, "bearer"),
+    _routes("ai-sdk", protocols.AI_SDK, "key", "bearer"),
+    _routes("ag-ui", protocols.AG_UI, "key", "bearer"),
 )

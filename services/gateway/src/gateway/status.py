@@ -24,7 +24,7 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     checks: dict[str, str]
 
 
-@get("/healthz", operation_id="get_healthz", summary="Tell that the process lives.", tags=["service"])
+@get("/healthz", operation_id="get_healthz", summary="Tell that the process lives.")
 async def get_healthz() -> Health:
     return Health()
 
@@ -36,7 +36,6 @@ async def get_healthz() -> Health:
     responses={
         503: ResponseSpec(Readiness, description="A part that it needs is away.", generate_examples=False)
     },
-    tags=["service"],
 )
 async def get_readyz(request: JsonRequest) -> Response[Readiness]:
     """503 where something that is needed does not answer; the answer has what is not needed as well."""

@@ -14,9 +14,6 @@ from gateway.http.refusals import Refusal
 from gateway.http.request_context import Connection, context_of
 from runtime import metrics
 
-KEY = {"key": list[str]()}
-"""The security requirement of operations that take the account's key (OpenAPI)."""
-
 _PREFIX = "sk-"
 _BEARER = re.compile(r"bearer +([!-~]+)\Z", re.IGNORECASE)
 _MAX_KEY_LENGTH = 256

@@ -15,7 +15,6 @@ from contracts import http, ids
 from contracts.values import ApprovalDecision
 from conversations.queries.finding_approvals import list_approvals
 from gateway.access.checks import may_act, may_read
-from gateway.access.keys import KEY
 from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
@@ -57,8 +56,6 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
     operation_id="listApprovals",
     summary="List the tool calls that a person has to allow, the newest first.",
     guards=[may_act],
-    security=[KEY],
-    tags=["approvals"],
 )
 async def list_of_account(
     request: JsonRequest,
@@ -89,8 +86,6 @@ async def list_of_account(
     operation_id="getApproval",
     summary="Get one approval.",
     guards=[may_read],
-    security=[KEY],
-    tags=["approvals"],
 )
 async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approval:
     return (await find_owned_approval(services_of(request).pool, request.auth, approval_id)).approval
@@ -102,8 +97,6 @@ async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approva
     operation_id="decideApproval",
     summary="Approve or deny a tool call, or answer what its tool asks.",
     guards=[may_act],
-    security=[KEY],
-    tags=["approvals"],
 )
 async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
     """The same decision again has the same answer; another is refused.

@@ -7,7 +7,6 @@ from contracts.messages import CancelRequested
 from conversations.aggregate.turn import CANCELLED, ask_again
 from conversations.errors import UnreadableEvent
 from gateway.access.checks import may_act
-from gateway.access.keys import KEY
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal
 from gateway.runs.owned_run import TraceId, find_owned_run
@@ -20,8 +19,6 @@ from gateway.services import GatewayServices, services_of
     operation_id="cancelChat",
     summary="Cancel a run that is under way or queued.",
     guards=[may_act],
-    security=[KEY],
-    tags=["chat"],
 )
 async def cancel(request: JsonRequest, trace_id: TraceId) -> http.Cancelling:
     """Its stream ends with the error `cancelled`, a waiting JSON call with 409; the text so far is saved.

@@ -14,7 +14,6 @@ from conversations.projections.conversations_table import ConversationRow
 from conversations.queries import threads
 from conversations.queries.finding_feedback import feedback_on
 from gateway.access.checks import may_act, may_read
-from gateway.access.keys import KEY
 from gateway.api.conversation_access import (
     At,
     ConversationId,
@@ -39,8 +38,6 @@ _Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
     operation_id="getConversation",
     summary="Get one conversation, as it is or as it was.",
     guards=[may_read],
-    security=[KEY],
-    tags=["conversations"],
 )
 async def get_conversation(
     request: JsonRequest, conversation_id: ConversationId, at: At = None
@@ -55,8 +52,6 @@ async def get_conversation(
     operation_id="listMessages",
     summary="List a conversation's messages, the oldest first.",
     guards=[may_read],
-    security=[KEY],
-    tags=["conversations"],
 )
 async def list_messages(
     request: JsonRequest,
@@ -87,8 +82,6 @@ async def list_messages(
     operation_id="deleteConversation",
     summary="Delete a conversation for every reader, for ever.",
     guards=[may_act],
-    security=[KEY],
-    tags=["conversations"],
 )
 async def delete_conversation(request: JsonRequest, conversation_id: ConversationId) -> None:
     """A run under way is cancelled first. 503 where it is unknown whether it was deleted."""

@@ -15,7 +15,6 @@ from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
 from conversations.projections.conversations_table import ConversationRow
 from gateway.access.checks import may_write
 from gateway.access.idempotency_header import IdempotencyHeader
-from gateway.access.keys import KEY
 from gateway.api.conversation_access import (
     ConversationId,
     ShownThread,
@@ -72,8 +71,6 @@ DescriptionData = Annotated[
     operation_id="describeConversation",
     summary="Set the title and the metadata of a conversation.",
     guards=[may_write],
-    security=[KEY],
-    tags=["conversations"],
 )
 async def describe(
     request: JsonRequest,

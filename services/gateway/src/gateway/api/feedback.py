@@ -20,7 +20,6 @@ from conversations.queries import threads
 from conversations.queries.find_run import find_run
 from conversations.queries.finding_feedback import feedback_on
 from gateway.access.checks import may_read, may_write
-from gateway.access.keys import KEY
 from gateway.api.conversation_rows import feedback_row
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal, invalid
@@ -77,8 +76,6 @@ class _Reply(msgspec.Struct, frozen=True):
     operation_id="giveFeedback",
     summary="Say what somebody thinks of a reply.",
     guards=[may_write],
-    security=[KEY],
-    tags=["messages"],
 )
 async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) -> http.Feedback:
     """It replaces what was given before for the same `on_behalf_of`. To send it again is safe."""
@@ -103,8 +100,6 @@ async def give(request: JsonRequest, message_id: MessageId, data: FeedbackData) 
     operation_id="listFeedback",
     summary="Get the feedback on a reply, the newest first.",
     guards=[may_read],
-    security=[KEY],
-    tags=["messages"],
 )
 async def list_feedback(request: JsonRequest, message_id: MessageId) -> FeedbackList:
     reply = await _find_reply(request, message_id)
@@ -116,8 +111,6 @@ async def list_feedback(request: JsonRequest, message_id: MessageId) -> Feedback
     operation_id="withdrawFeedback",
     summary="Take feedback back: that for `on_behalf_of`, or that without.",
     guards=[may_write],
-    security=[KEY],
-    tags=["messages"],
 )
 async def withdraw(
     request: JsonRequest,

@@ -7,7 +7,6 @@ import asyncio
 from typing import Annotated
 
 from litestar import get
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, QueryParameter
 
 from contracts import cursors, sse
@@ -16,11 +15,10 @@ from contracts.updates import Broken
 from conversations.queries.find_run import FoundRun
 from gateway.access.access_services import access_of
 from gateway.access.checks import may_act, stream_form_of
-from gateway.access.keys import KEY
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal
 from gateway.protocols.chat import FORMS, StreamForm
-from gateway.runs.event_stream import EventStream
+from gateway.runs.event_stream import EVENTS, EventStream
 from gateway.runs.followed_run import RunFollower
 from gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, no_such_run
 from gateway.runs.start_run import TURN_SECONDS, refusal_of_run
@@ -41,14 +39,8 @@ CursorParameter = Annotated[str | None, QueryParameter(description="The same; th
     media_type="text/event-stream",
     operation_id="chatEvents",
     summary="Join a stream, read it again, or resume one that broke off.",
-    responses={
-        200: ResponseSpec(
-            str, description="The events.", media_type="text/event-stream", generate_examples=False
-        )
-    },
+    responses=EVENTS,
     guards=[may_act],
-    security=[KEY],
-    tags=["chat"],
 )
 async def follow_chat(
     request: JsonRequest,

@@ -16,7 +16,6 @@ from conversations.projections.conversations_table import ConversationRow
 from conversations.queries.time_travel import parse_version_or_time
 from gateway.access.checks import may_write
 from gateway.access.idempotency_header import IdempotencyHeader
-from gateway.access.keys import KEY
 from gateway.api.conversation_access import (
     ConversationId,
     ShownThread,
@@ -66,8 +65,6 @@ ForkData = Annotated[
     operation_id="forkConversation",
     summary="Start a new conversation with what another one has.",
     guards=[may_write],
-    security=[KEY],
-    tags=["conversations"],
 )
 async def fork(
     request: JsonRequest,

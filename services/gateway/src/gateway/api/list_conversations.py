@@ -13,7 +13,6 @@ from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
 from conversations.projections.conversations_table import ConversationFilter, conversations_of
 from conversations.projections.feedback_table import Rating
 from gateway.access.checks import may_read
-from gateway.access.keys import KEY
 from gateway.api.conversation_rows import ConversationPage
 from gateway.http.cursors import Cursor, Limit, next_cursor, position_of
 from gateway.http.json_request import JsonRequest
@@ -53,8 +52,6 @@ class _WithMetadata(Operation):
     operation_class=_WithMetadata,
     summary="List the account's conversations, the newest first.",
     guards=[may_read],
-    security=[KEY],
-    tags=["conversations"],
 )
 async def list_conversations(
     request: JsonRequest,

@@ -37,7 +37,6 @@ Issuer = Annotated[str | None, QueryParameter(description="Who answers (RFC 9207
     operation_id="getOauthCallbackOfIssuer",
     summary="Finish the authorization of an agent at a tool server.",
     media_type="text/plain",
-    tags=["service"],
 )
 async def get_oauth_callback_of_issuer(
     request: JsonRequest,
@@ -57,7 +56,6 @@ async def get_oauth_callback_of_issuer(
     operation_id="getOauthCallback",
     summary="The same for clients that were registered before each issuer had a redirect URI of its own.",
     media_type="text/plain",
-    tags=["service"],
 )
 async def get_oauth_callback(
     request: JsonRequest, link_state: State = None, code: Code = None, iss: Issuer = None

@@ -9,7 +9,6 @@ from litestar.params import JSONBody, QueryParameter
 
 from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest
 from gateway.access.checks import may_act, may_read
-from gateway.access.keys import KEY
 from gateway.api.webhook_input import DeliveryId, EndpointId
 from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
 from gateway.http.json_request import JsonRequest
@@ -34,8 +33,6 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
     operation_id="listWebhookDeliveries",
     summary="List an endpoint's deliveries, the newest first.",
     guards=[may_read],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def list_of_endpoint(
     request: JsonRequest,
@@ -57,8 +54,6 @@ async def list_of_endpoint(
     operation_id="getWebhookDelivery",
     summary="Get one delivery.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     return await deliveries.get(services_of(request).pool, request.auth.account_id, endpoint_id, delivery_id)
@@ -70,8 +65,6 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: De
     operation_id="resendWebhookDelivery",
     summary="Send a delivery again, under its own id.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
     pool, account_id = services_of(request).pool, request.auth.account_id
@@ -85,8 +78,6 @@ async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: Del
     operation_id="testWebhookEndpoint",
     summary="Send an example, and get the endpoint's answer.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointTest]) -> Delivery:
     """The delivery, with its first attempt if that came about within 20 seconds.

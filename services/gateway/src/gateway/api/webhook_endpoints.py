@@ -9,7 +9,6 @@ from litestar.params import BodyKwarg, JSONBody
 
 from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
 from gateway.access.checks import may_act
-from gateway.access.keys import KEY
 from gateway.api.webhook_input import EndpointId, check_address, sealer_of
 from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
 from gateway.http.json_request import JsonRequest
@@ -35,8 +34,6 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
     operation_id="createWebhookEndpoint",
     summary="Create an endpoint, which receives what happens from now on.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Its secret is shown this once."""
@@ -50,8 +47,6 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     operation_id="listWebhookEndpoints",
     summary="List the endpoints, in the order in which they were made.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
     pool, account_id = services_of(request).pool, request.auth.account_id
@@ -65,8 +60,6 @@ async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Curso
     operation_id="getWebhookEndpoint",
     summary="Get one endpoint.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
     return await endpoints.get(services_of(request).pool, request.auth.account_id, endpoint_id)
@@ -77,8 +70,6 @@ async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
     operation_id="updateWebhookEndpoint",
     summary="Change an endpoint; disable or enable it.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointChanges]) -> Endpoint:
     """Enabled again, it gets what happened while it was disabled."""
@@ -92,8 +83,6 @@ async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[E
     operation_id="deleteWebhookEndpoint",
     summary="Delete an endpoint, with its deliveries.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
     await endpoints.delete(services_of(request).pool, request.auth.account_id, endpoint_id)
@@ -105,8 +94,6 @@ async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
     operation_id="rotateWebhookSecret",
     summary="Give an endpoint a new secret, which is shown this once.",
     guards=[may_act],
-    security=[KEY],
-    tags=["webhooks"],
 )
 async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
     """For a day each delivery is signed with both, so that receivers can be changed meanwhile."""

@@ -5,6 +5,3 @@ from typing import Annotated
 from litestar.params import PathParameter
 
 AgentName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
-
-AGENT_SECURITY = [{"key": list[str]()}, {"bearer": list[str]()}]
-"""The security requirement of its operations: either of them (OpenAPI)."""

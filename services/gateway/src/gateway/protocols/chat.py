@@ -5,7 +5,6 @@ JSON or as server-sent events in the form that X-Stream-Form chooses.
 from typing import Annotated, Literal
 
 from litestar import post
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg, HeaderParameter
 
@@ -14,10 +13,9 @@ from contracts.examples import CONVERSATION
 from contracts.values import Form
 from gateway.access.checks import admitted_of, may_chat, stream_form_of
 from gateway.access.idempotency_header import IdempotencyHeader
-from gateway.access.keys import KEY
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal, check_size, invalid, storable
-from gateway.runs.event_stream import EventStream
+from gateway.runs.event_stream import EVENTS, EventStream
 from gateway.runs.run_request import RunRequest, ViewKind
 from gateway.runs.start_run import start_run
 from gateway.runs.wait_for_reply import wait_for_reply
@@ -66,8 +64,6 @@ ChatData = Annotated[
     operation_id="chat",
     summary="Send a message, get the reply as JSON.",
     guards=[may_chat],
-    security=[KEY],
-    tags=["chat"],
 )
 async def chat(
     request: JsonRequest,
@@ -90,14 +86,8 @@ async def chat(
     media_type="text/event-stream",
     operation_id="streamChat",
     summary="Send a message, get the reply as server-sent events.",
-    responses={
-        200: ResponseSpec(
-            str, description="The events.", media_type="text/event-stream", generate_examples=False
-        )
-    },
+    responses=EVENTS,
     guards=[may_chat],
-    security=[KEY],
-    tags=["chat"],
     opt={"streams": True},
 )
 async def stream_chat(
@@ -142,6 +132,3 @@ def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRe
 def max_message_bytes(request: JsonRequest) -> int:
     """Return the bound of a message: ours, or the plan's where that is smaller."""
     return min(MAX_MESSAGE_BYTES, request.auth.plan.max_message_bytes or MAX_MESSAGE_BYTES)
-
-
-HANDLERS = (chat, stream_chat)

@@ -1,7 +1,6 @@
-"""The handlers of all protocols, and the form that refusals have at their addresses."""
+"""The handlers of other protocols than our own, and the form that refusals have at their addresses."""
 
 from gateway.http.refusals import Words, problem_words
-from gateway.protocols import chat
 from gateway.protocols.ag_ui.ag_ui_events import ag_ui_words
 from gateway.protocols.ag_ui.run import run_agent
 from gateway.protocols.ai_sdk.ai_sdk_chat import chat_with_ui
@@ -17,13 +16,12 @@ from gateway.protocols.openai.responses.retrieve import (
     retrieve_response,
 )
 
-HANDLERS = (
-    *chat.HANDLERS,
+OPENAI = (
     *(complete, list_models, get_model, create_response, retrieve_response, cancel_response),
     *(*complete_in_azure, *models_in_azure, create_in_azure, *responses_in_azure),
-    *(chat_with_ui, reconnect),
-    run_agent,
 )
+AI_SDK = (chat_with_ui, reconnect)
+AG_UI = (run_agent,)
 
 _WORDS = (("/openai/", openai_words), ("/ai-sdk/", ai_sdk_words), ("/ag-ui/", ag_ui_words))
 

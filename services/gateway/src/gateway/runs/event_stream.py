@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from litestar import Response
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
 
@@ -13,6 +14,11 @@ from contracts.timings import PING_SECONDS
 from gateway.runs.followed_run import RunFollower
 from gateway.runs.wait_for_reply import leaving_with_client
 from runtime import failpoints
+
+EVENTS = {
+    200: ResponseSpec(str, description="The events.", media_type="text/event-stream", generate_examples=False)
+}
+"""The answer of a handler that streams, for the description of the API."""
 
 _HEADERS = {name.decode(): value.decode() for name, value in sse.HEADERS}
 

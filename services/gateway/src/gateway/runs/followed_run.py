@@ -26,8 +26,6 @@ from runtime.postgres import DatabaseUnavailable
 _SILENT_AGAIN_SECONDS = 5.0
 _SOON_SECONDS = 2.0
 _REPAIR_SECONDS = 5.0
-_NOTIFIED_TOGETHER = 100
-_MOST_REST_SECONDS = 1.0
 
 TOO_LONG = Broken("deadline_exceeded", "The run took too long.", local=True)
 _ELSEWHERE = Broken(
@@ -64,8 +62,6 @@ class FollowedRun:
         self._closed = False
         self._repairing: asyncio.Task[None] | None = None
         self._look_again = False  # something went missing during a repair
-        self._notifying: asyncio.Task[None] | None = None
-        self._notify_again = False
         began = self._clock.time()
         self._ends = began + FOLLOW_SECONDS
         self._look_at = began + SILENCE_SECONDS
@@ -128,7 +124,7 @@ class FollowedRun:
     async def close(self) -> None:
         self._closed = True
         await self._subscription.close()
-        tasks = (self._catching_up, self._repairing, self._notifying)
+        tasks = (self._catching_up, self._repairing)
         running = [task for task in tasks if task is not None and not task.done()]
         for task in running:
             task.cancel()
@@ -143,32 +139,8 @@ class FollowedRun:
             updates = self._order.add(updates)
         self.updates.add(updates)
         if updates or self.view.phase is Phase.QUEUED:
-            self._notify()
-
-    def _notify(self) -> None:
-        if self._notifying is not None:
-            self._notify_again = True
-        elif len(self.followers) > _NOTIFIED_TOGETHER:
-            self._notifying = asyncio.create_task(self._notify_many())
-        else:
             for follower in tuple(self.followers):
                 follower.nudge()
-
-    async def _notify_many(self) -> None:
-        """Wake some at a time so that others are served in between, and for half of the time at most: what
-        comes meanwhile goes out with the next round.
-        """
-        while True:
-            self._notify_again = False
-            began, followers = self._clock.time(), tuple(self.followers)
-            for start in range(0, len(followers), _NOTIFIED_TOGETHER):
-                for follower in followers[start : start + _NOTIFIED_TOGETHER]:
-                    follower.nudge()
-                await asyncio.sleep(0)
-            await asyncio.sleep(min(self._clock.time() - began, _MOST_REST_SECONDS))
-            if not self._notify_again:
-                self._notifying = None
-                return
 
     def _look(self, *, silent: bool = False) -> None:
         """Look for what is missing, unless that is under way; after a silence, look everywhere."""

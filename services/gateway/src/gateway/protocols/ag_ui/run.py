@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import post
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
@@ -17,7 +16,7 @@ from gateway.access.checks import admitted_of, may_chat_with_agent
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from gateway.protocols.agent_address import AGENT_SECURITY, AgentName
+from gateway.protocols.agent_address import AgentName
 from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
 from gateway.protocols.client_history import (
     MAX_NAME,
@@ -26,7 +25,7 @@ from gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
-from gateway.runs.event_stream import EventStream
+from gateway.runs.event_stream import EVENTS, EventStream
 from gateway.runs.resume_run import start_or_resume_run
 from gateway.runs.run_request import RunRequest, Verdict, ViewKind
 
@@ -211,14 +210,8 @@ async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
     media_type="text/event-stream",
     operation_id="runAgent",
     summary="Send a thread, get its next messages as AG-UI's events.",
-    responses={
-        200: ResponseSpec(
-            str, description="The events.", media_type="text/event-stream", generate_examples=False
-        )
-    },
+    responses=EVENTS,
     guards=[may_chat_with_agent],
-    security=AGENT_SECURITY,
-    tags=["ag-ui"],
 )
 async def run_agent(
     request: JsonRequest,

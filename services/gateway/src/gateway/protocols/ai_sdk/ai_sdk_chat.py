@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import post
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.params import BodyKwarg
 from msgspec import Meta
@@ -16,7 +15,7 @@ from conversations.queries import shown_history
 from gateway.access.checks import admitted_of, may_chat_with_agent
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
-from gateway.protocols.agent_address import AGENT_SECURITY, AgentName
+from gateway.protocols.agent_address import AgentName
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
 from gateway.protocols.client_history import (
@@ -26,7 +25,7 @@ from gateway.protocols.client_history import (
     check_name,
     place_in_conversation,
 )
-from gateway.runs.event_stream import EventStream
+from gateway.runs.event_stream import EVENTS, EventStream
 from gateway.runs.resume_run import start_or_resume_run
 from gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind
 
@@ -160,11 +159,6 @@ def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
             raise invalid(f"{place}.role", "This must be system, user or assistant.")
 
 
-CHUNKS = {
-    200: ResponseSpec(str, description="The chunks.", media_type="text/event-stream", generate_examples=False)
-}
-
-
 async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
     """Build what the body asks for.
 
@@ -196,10 +190,8 @@ def add_stream_headers(request: JsonRequest, conversation_id: str) -> None:
     media_type="text/event-stream",
     operation_id="chatWithUi",
     summary="Send a chat, get its next message as a UI message stream.",
-    responses=CHUNKS,
+    responses=EVENTS,
     guards=[may_chat_with_agent],
-    security=AGENT_SECURITY,
-    tags=["ai-sdk"],
 )
 async def chat_with_ui(
     request: JsonRequest,

@@ -10,11 +10,11 @@ from conversations.queries import shown_history
 from gateway.access.access_services import access_of
 from gateway.access.checks import may_follow_agent
 from gateway.http.json_request import JsonRequest
-from gateway.protocols.agent_address import AGENT_SECURITY, AgentName
-from gateway.protocols.ai_sdk.ai_sdk_chat import CHUNKS, add_stream_headers
+from gateway.protocols.agent_address import AgentName
+from gateway.protocols.ai_sdk.ai_sdk_chat import add_stream_headers
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.protocols.client_history import check_name
-from gateway.runs.event_stream import EventStream
+from gateway.runs.event_stream import EVENTS, EventStream
 from gateway.runs.owned_run import find_owned_run, follow_stored_run
 from gateway.services import services_of
 
@@ -27,12 +27,10 @@ ChatId = Annotated[str, PathParameter(description="The `id` that the chat was se
     operation_id="reconnectToUiStream",
     summary="Continue with the reply under way.",
     responses={
-        **CHUNKS,
+        **EVENTS,
         204: ResponseSpec(None, description="No reply of this chat is under way.", generate_examples=False),
     },
     guards=[may_follow_agent],
-    security=AGENT_SECURITY,
-    tags=["ai-sdk"],
 )
 async def reconnect(
     request: JsonRequest,

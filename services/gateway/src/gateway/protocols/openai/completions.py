@@ -17,7 +17,6 @@ from gateway.protocols.openai import wire
 from gateway.protocols.openai.completion_answers import CompletionChunks, completion_of
 from gateway.protocols.openai.completion_body import ChatCompletion, CompletionData, check_fit, messages_of
 from gateway.protocols.openai.openai_headers import (
-    BEARER,
     agent_of_model,
     conversation_key_of,
     is_open_webui_task,
@@ -45,8 +44,6 @@ ConversationKey = Annotated[
     operation_id="complete",
     summary="Send a conversation, get its next message.",
     guards=[may_chat_as_openai],
-    security=[BEARER],
-    tags=["openai"],
 )
 async def complete(
     request: JsonRequest,

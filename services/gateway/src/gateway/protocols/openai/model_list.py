@@ -9,7 +9,6 @@ from directory.agent_names import NamedAgent, agent_of, named_agents
 from gateway.access.checks import may_read_as_openai
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal
-from gateway.protocols.openai.openai_headers import BEARER
 from gateway.protocols.openai.wire import Model, ModelList
 from gateway.services import services_of
 
@@ -21,8 +20,6 @@ ModelName = Annotated[str, PathParameter(description="The agent's id, or a name 
     operation_id="listModels",
     summary="List the account's agents.",
     guards=[may_read_as_openai],
-    security=[BEARER],
-    tags=["openai"],
 )
 async def list_models(request: JsonRequest) -> ModelList:
     agents = await named_agents(services_of(request).pool, request.auth.account_id)
@@ -34,8 +31,6 @@ async def list_models(request: JsonRequest) -> ModelList:
     operation_id="getModel",
     summary="Get one of them.",
     guards=[may_read_as_openai],
-    security=[BEARER],
-    tags=["openai"],
 )
 async def get_model(request: JsonRequest, model: ModelName) -> Model:
     agents = await named_agents(services_of(request).pool, request.auth.account_id)

@@ -9,9 +9,6 @@ from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal, invalid
 from gateway.protocols.client_history import ClientHistory, check_name
 
-BEARER = {"bearer": list[str]()}
-"""The security requirement of operations that take the key as a bearer token (OpenAPI)."""
-
 _CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
 _KEY = re.compile(r"[!-~]{1,255}\Z")
 _TASK_HEADER = "X-OpenWebUI-Task"

@@ -17,7 +17,6 @@ from gateway.protocols.chat import max_message_bytes
 from gateway.protocols.client_history import place_in_conversation
 from gateway.protocols.openai.completions import ConversationKey
 from gateway.protocols.openai.openai_headers import (
-    BEARER,
     agent_of_model,
     conversation_key_of,
     is_open_webui_task,
@@ -54,8 +53,6 @@ from gateway.services import services_of
     operation_id="createResponse",
     summary="Send a message, get the response.",
     guards=[may_chat_as_openai],
-    security=[BEARER],
-    tags=["openai"],
 )
 async def create_response(
     request: JsonRequest,

@@ -15,7 +15,6 @@ from gateway.access.access_services import access_of
 from gateway.access.checks import may_act_as_openai
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal, invalid
-from gateway.protocols.openai.openai_headers import BEARER
 from gateway.protocols.openai.responses import previous_response, response_output, wire
 from gateway.runs.after_pause import AfterPause
 from gateway.runs.event_stream import EventStream
@@ -36,8 +35,6 @@ StartingAfter = Annotated[
     operation_id="getResponse",
     summary="Get a response again, or its events.",
     guards=[may_act_as_openai],
-    security=[BEARER],
-    tags=["openai"],
 )
 async def retrieve_response(
     request: JsonRequest,
@@ -75,8 +72,6 @@ async def retrieve_response(
     operation_id="cancelResponse",
     summary="Cancel a response that is under way or queued.",
     guards=[may_act_as_openai],
-    security=[BEARER],
-    tags=["openai"],
 )
 async def cancel_response(request: JsonRequest, response_id: ResponseId) -> wire.Response:
     """The worker is notified, and the response ends soon; one that has ended stays as it is."""
