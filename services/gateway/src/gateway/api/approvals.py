@@ -15,7 +15,7 @@ from contracts import http, ids
 from contracts.values import ApprovalDecision
 from conversations.queries.finding_approvals import list_approvals
 from gateway.access.checks import may_act, may_read
-from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
+from gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
 from gateway.runs.decide_approval import decide, find_owned_approval
@@ -77,8 +77,8 @@ async def list_of_account(
         after=position_of(cursor, str),
         limit=limit + 1,
     )
-    more = rows[limit - 1].id if len(rows) > limit else None
-    return ApprovalPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
+    data, cursor = first_page(rows, limit, lambda row: row.id)
+    return ApprovalPage(data=data, next_cursor=cursor)
 
 
 @get(

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
+import msgspec
 from litestar import get
 from litestar.openapi.spec import OpenAPIType, Operation, Parameter, Schema
 from litestar.params import QueryParameter
@@ -14,18 +15,22 @@ from conversations.projections.conversations_table import ConversationFilter, co
 from conversations.projections.feedback_table import Rating
 from gateway.access.checks import may_read
 from gateway.api.conversation_rows import ConversationPage
-from gateway.http.cursors import Cursor, Limit, next_cursor, position_of
+from gateway.http.cursors import Cursor, Limit, first_page, position_of
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid, storable
 from gateway.services import services_of
 
 _PREFIX = "metadata."
+_OffsetTime = Annotated[datetime, msgspec.Meta(tz=True)]
 
+_TIME = {"format": "date-time"}
 Time = Annotated[
-    datetime | None,
-    QueryParameter(description="Only those created at this time (RFC 3339) or later."),
+    str | None,
+    QueryParameter(description="Only those created at this time (RFC 3339) or later.", schema_extra=_TIME),
 ]
-TimeBefore = Annotated[datetime | None, QueryParameter(description="Only those created before this time.")]
+TimeBefore = Annotated[
+    str | None, QueryParameter(description="Only those created before this time.", schema_extra=_TIME)
+]
 
 
 @dataclass
@@ -96,8 +101,8 @@ async def list_conversations(
             rating=rating,
         ),
     )
-    more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
-    return ConversationPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
+    data, cursor = first_page(rows, limit, lambda row: (row.created_at, row.conversation_id))
+    return ConversationPage(data=data, next_cursor=cursor)
 
 
 def _metadata_of(request: JsonRequest) -> dict[str, str]:
@@ -114,14 +119,14 @@ def _metadata_of(request: JsonRequest) -> dict[str, str]:
     return found
 
 
-def _log_time(name: str, time: datetime | None) -> str | None:
+def _log_time(name: str, given: str | None) -> str | None:
     """Return a time as the log has it. Raises Refusal: 400."""
-    if time is None:
+    if given is None:
         return None
-    if time.tzinfo is None:
-        raise invalid(name, "This must be a time in RFC 3339 with its offset, such as 2026-11-21T09:30:00Z.")
     try:
+        time = msgspec.convert(given, _OffsetTime)
         utc = time.astimezone(UTC)
-    except OverflowError:
-        raise invalid(name, "This time is out of range.") from None
+    except (msgspec.ValidationError, OverflowError):
+        message = "This must be a time in RFC 3339 with its offset, such as 2026-11-21T09:30:00Z."
+        raise invalid(name, message) from None
     return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -10,7 +10,7 @@ from litestar.params import BodyKwarg, JSONBody
 from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
 from gateway.access.checks import may_act
 from gateway.api.webhook_input import EndpointId, check_address, sealer_of
-from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
+from gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
 from gateway.http.json_request import JsonRequest
 from gateway.services import services_of
 from webhooks import endpoints
@@ -51,8 +51,8 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
 async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
     pool, account_id = services_of(request).pool, request.auth.account_id
     rows = await endpoints.page(pool, account_id, after=position_of(cursor, str), limit=limit + 1)
-    more = rows[limit - 1].id if len(rows) > limit else None
-    return EndpointPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
+    data, cursor = first_page(rows, limit, lambda row: row.id)
+    return EndpointPage(data=data, next_cursor=cursor)
 
 
 @get(

@@ -1,6 +1,7 @@
 """Pages of lists: `limit` and `cursor` as typed query parameters, and what a cursor holds."""
 
 import base64
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -25,6 +26,17 @@ Cursor = Annotated[
 NextCursor = Annotated[str | None, msgspec.Meta(description="Null on the last page.")]
 
 T = TypeVar("T")
+
+
+def first_page(
+    rows: Sequence[T], limit: int, position: Callable[[T], object]
+) -> tuple[tuple[T, ...], str | None]:
+    """Return the page of rows of which one more than `limit` was read, and the cursor of the page after.
+
+    `position`: That of a row, where the next page continues.
+    """
+    more = position(rows[limit - 1]) if len(rows) > limit else None
+    return tuple(rows[:limit]), next_cursor(more)
 
 
 def next_cursor(position: object) -> str | None:

@@ -25,15 +25,8 @@ async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested)
     Raises Refusal: 409 where the key stands for another request; DatabaseUnavailable.
     """
     if key.text is None:
-        return Claim(
-            account_id=request.account_id,
-            key_hash="",
-            trace_id=request.trace_id,
-            conversation_id=request.conversation_id,
-            publication=1,
-            mine=True,
-            seconds=0.0,
-            now=request.requested_at,
+        return unkeyed_claim(
+            request.account_id, request.trace_id, request.conversation_id, request.requested_at
         )
     return await _claim(
         claims,
@@ -43,6 +36,22 @@ async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested)
         trace_id=request.trace_id,
         conversation_id=request.conversation_id,
         seconds=ACCEPT_SECONDS,
+    )
+
+
+def unkeyed_claim(
+    account_id: str, trace_id: str, conversation_id: str, now: str, *, mine: bool = True
+) -> Claim:
+    """Build the claim of a run that is under no key."""
+    return Claim(
+        account_id=account_id,
+        key_hash="",
+        trace_id=trace_id,
+        conversation_id=conversation_id,
+        publication=1,
+        mine=mine,
+        seconds=0.0,
+        now=now,
     )
 
 

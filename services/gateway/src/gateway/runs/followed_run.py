@@ -224,7 +224,7 @@ class RunFollower:
     `on_tick` is called about once a second.
     """
 
-    __slots__ = ("_after_pause", "_is_set", "_on_close", "_updates", "_view", "_waiter", "gone", "on_tick")
+    __slots__ = ("_after_pause", "_changed", "_on_close", "_updates", "_view", "gone", "on_tick")
 
     def __init__(
         self,
@@ -239,8 +239,7 @@ class RunFollower:
         self._view = view
         self._updates = updates
         self._after_pause = after_pause
-        self._is_set = False
-        self._waiter: asyncio.Future[None] | None = None  # asyncio.Event is for many: 0.8 KiB
+        self._changed = asyncio.Event()
 
     @property
     def started(self) -> bool:
@@ -275,19 +274,12 @@ class RunFollower:
 
     async def wait(self) -> None:
         """Return when there may be something to take, or `gone` was set, or `nudge` was called."""
-        if not self._is_set:
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        self._is_set = False
+        await self._changed.wait()
+        self._changed.clear()
 
     def nudge(self) -> None:
         """End the wait that is under way, or the next one."""
-        self._is_set = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._changed.set()
 
     def leave(self) -> None:
         self.gone = True

@@ -5,13 +5,13 @@ A repeated decision is safe: the run is then sent again from after its wait, wha
 
 from conversations.aggregate.approvals import needed
 from conversations.aggregate.conversation import Run
-from conversations.claims.idempotency import Claim
 from conversations.queries.find_run import load_run
 from gateway.access.access_services import access_of
 from gateway.access.checks import admitted_of
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import Refusal
 from gateway.runs.after_pause import AfterPause, PausePoint
+from gateway.runs.claim_key import unkeyed_claim
 from gateway.runs.decide_approval import decide, find_owned_approval, storable
 from gateway.runs.owned_run import follow_stored_run
 from gateway.runs.run_request import RunRequest
@@ -48,16 +48,7 @@ async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRu
     request.context.trace_id = run.trace_id
     while not check_begun(follower):
         await follower.wait()
-    claim = Claim(
-        account_id=caller.account_id,
-        key_hash="",
-        trace_id=run.trace_id,
-        conversation_id=conversation_id,
-        publication=1,
-        mine=False,
-        seconds=0.0,
-        now=caller.now,
-    )
+    claim = unkeyed_claim(caller.account_id, run.trace_id, conversation_id, caller.now, mine=False)
     return StartedRun(claim, follower, after_pause)
 
 

@@ -1,6 +1,6 @@
 """A request for a run, of any protocol."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -41,6 +41,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: str
     body: DecisionBody
     is_dismissal: bool = False
+
+
+def verdict_of(
+    approval_id: str, *, approved: bool, given: dict[str, Any] | None = None, reason: str | None = None
+) -> Verdict:
+    """Build what a person says of a tool call; `given`: its new input, or what its tool asks for."""
+    decision: Literal["approved", "denied"] = "approved" if approved else "denied"
+    body = DecisionBody(decision=decision, input=given if approved else None, reason=reason or None)
+    return Verdict(approval_id=approval_id, body=body)
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from gateway.protocols.client_history import (
 )
 from gateway.runs.event_stream import EVENTS, EventStream
 from gateway.runs.resume_run import start_or_resume_run
-from gateway.runs.run_request import RunRequest, Verdict, ViewKind
+from gateway.runs.run_request import RunRequest, Verdict, ViewKind, verdict_of
 
 _NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
 _ROLES = ["system", "developer", "user", "assistant", "tool", "activity", "reasoning"]
@@ -148,12 +148,7 @@ def _verdict(entry: ResumeEntry, place: str) -> Verdict:
         raise invalid(f"{place}.payload", "What is resolved has a payload: approved is true or false.")
     answer = entry.payload
     given = answer.input if answer.edited_args is None else answer.edited_args
-    decision = DecisionBody(
-        decision="approved" if answer.approved else "denied",
-        input=given if answer.approved else None,
-        reason=answer.reason or None,
-    )
-    return Verdict(approval_id=entry.interrupt_id, body=decision)
+    return verdict_of(entry.interrupt_id, approved=answer.approved, given=given, reason=answer.reason)
 
 
 def _read(message: AgUiMessage, place: str, texts: MessageBuilder) -> None:

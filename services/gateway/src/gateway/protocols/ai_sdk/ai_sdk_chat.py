@@ -1,7 +1,7 @@
 """POST /ai-sdk/v1/agents/{agent}/chat: a chat of `useChat` is sent, its next message comes as chunks."""
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from litestar import post
@@ -10,7 +10,6 @@ from litestar.params import BodyKwarg
 from msgspec import Meta
 from msgspec.structs import replace
 
-from contracts.http import DecisionBody
 from conversations.queries import shown_history
 from gateway.access.checks import admitted_of, may_chat_with_agent
 from gateway.http.json_request import JsonRequest
@@ -27,7 +26,7 @@ from gateway.protocols.client_history import (
 )
 from gateway.runs.event_stream import EVENTS, EventStream
 from gateway.runs.resume_run import start_or_resume_run
-from gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind
+from gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, verdict_of
 
 Inputs = dict[str, dict[str, Any]]
 
@@ -55,13 +54,8 @@ class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
         given = self.approval
         if self.state != "approval-responded" or given is None or given.approved is None:
             return None
-        decision: Literal["approved", "denied"] = "approved" if given.approved else "denied"
-        body = DecisionBody(
-            decision=decision,
-            input=inputs.get(given.id) if given.approved else None,
-            reason=given.reason or None,
-        )
-        return Verdict(approval_id=given.id, body=body)
+        found = inputs.get(given.id)
+        return verdict_of(given.id, approved=given.approved, given=found, reason=given.reason)
 
 
 class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
