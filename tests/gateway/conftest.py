@@ -22,6 +22,7 @@ from runtime.postgres import Pool, connection, open_pool
 from tests.administrator import SEALER, administrator, plan_with, put_plan
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
+from tests.gateway.embedded import EmbeddedGateway, embedded_gateway
 from tests.gateway.process import GatewayProcess, gateway_process
 from tests.gateway.worker import Worker
 
@@ -33,7 +34,7 @@ class Account(msgspec.Struct, frozen=True):
     agent: str
     second_agent: str
 
-    def at(self, http: httpx.AsyncClient, gateway: GatewayProcess) -> Client:
+    def at(self, http: httpx.AsyncClient, gateway: EmbeddedGateway | GatewayProcess) -> Client:
         """A caller with its key and its first agent."""
         return Client(http, gateway.url, self.key, self.agent)
 
@@ -80,25 +81,48 @@ def environ(migrated_database_url: str, fresh_nats_url: str, redis_url: str) -> 
     }
 
 
-StartGateway = Callable[..., Awaitable[GatewayProcess]]
+StartGateway = Callable[..., Awaitable[EmbeddedGateway]]
+StartProcess = Callable[..., Awaitable[GatewayProcess]]
 
 
 @pytest.fixture
-async def start_gateway(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[StartGateway]:
+async def start_gateway(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[StartGateway]:
     """Starts gateways of the test's own: `hurry` sets constants, other arguments its environment."""
     async with contextlib.AsyncExitStack() as running:
 
-        async def start(hurry: Mapping[str, float] | None = None, **own: str) -> GatewayProcess:
+        async def start(hurry: Mapping[str, float] | None = None, **own: str) -> EmbeddedGateway:
+            for name, value in (hurry or {}).items():
+                monkeypatch.setattr(f"gateway.{name}", value)
+            return await running.enter_async_context(embedded_gateway(environ | own))
+
+        yield start
+
+
+@pytest.fixture
+async def start_process(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[StartProcess]:
+    """Starts processes of the test's own, which it kills, signals, or whose log it reads."""
+    async with contextlib.AsyncExitStack() as running:
+
+        async def start(**own: str) -> GatewayProcess:
             folder = Path(tempfile.mkdtemp(dir=tmp_path))
-            return await running.enter_async_context(gateway_process(folder, environ | own, hurry))
+            return await running.enter_async_context(gateway_process(folder, environ | own))
 
         yield start
 
 
 @pytest.fixture(scope="module")
-async def gateway(
+async def gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+    async with embedded_gateway(environ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def gateway_as_a_process(
     environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[GatewayProcess]:
+    """For modules that look at its log, its files, or how it ends."""
     async with gateway_process(tmp_path_factory.mktemp("gateway"), environ) as process:
         yield process
 
@@ -120,28 +144,26 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def client(http: httpx.AsyncClient, gateway: GatewayProcess, accounts: Accounts) -> Client:
+def client(http: httpx.AsyncClient, gateway: EmbeddedGateway, accounts: Accounts) -> Client:
     return accounts.free.at(http, gateway)
 
 
 @pytest.fixture
-def starter(http: httpx.AsyncClient, gateway: GatewayProcess, accounts: Accounts) -> Client:
+def starter(http: httpx.AsyncClient, gateway: EmbeddedGateway, accounts: Accounts) -> Client:
     return accounts.starter.at(http, gateway)
 
 
 @pytest.fixture(scope="module")
-async def admin_gateway(
-    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[GatewayProcess]:
+async def admin_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
     """A gateway that serves the admin API too."""
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": key}
-    async with gateway_process(tmp_path_factory.mktemp("gateway"), environ | own) as process:
-        yield process
+    async with embedded_gateway(environ | own) as running:
+        yield running
 
 
 @pytest.fixture
-def admin(http: httpx.AsyncClient, admin_gateway: GatewayProcess) -> AdminClient:
+def admin(http: httpx.AsyncClient, admin_gateway: EmbeddedGateway) -> AdminClient:
     return AdminClient(http, admin_gateway.url)
 
 
@@ -153,14 +175,12 @@ async def account(admin: AdminClient) -> str:
 
 
 @pytest.fixture(scope="module")
-async def second_gateway(
-    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[GatewayProcess]:
-    async with gateway_process(tmp_path_factory.mktemp("gateway-2"), environ) as process:
-        yield process
+async def second_gateway(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
+    async with embedded_gateway(environ) as running:
+        yield running
 
 
 @pytest.fixture
-def elsewhere(http: httpx.AsyncClient, second_gateway: GatewayProcess, accounts: Accounts) -> Client:
+def elsewhere(http: httpx.AsyncClient, second_gateway: EmbeddedGateway, accounts: Accounts) -> Client:
     """The caller of `client` at another gateway."""
     return accounts.free.at(http, second_gateway)

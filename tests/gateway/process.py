@@ -11,25 +11,11 @@ from typing import Any
 
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
-_HURRIED = """
-import importlib, json, sys
-from gateway.__main__ import main
-for name, value in json.loads(sys.argv.pop(1)).items():
-    module, _, constant = name.rpartition(".")
-    found = importlib.import_module("gateway." + module)
-    getattr(found, constant)
-    setattr(found, constant, value)
-main()
-"""
-
 
 class GatewayProcess:
-    """`python -m gateway` on a free port; `hurry` sets constants of the package's modules."""
+    """`python -m gateway` on a free port."""
 
-    def __init__(
-        self, folder: Path, environ: Mapping[str, str], hurry: Mapping[str, float] | None = None
-    ) -> None:
-        self._hurry = hurry
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._log = folder / "gateway.log"
         self._environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")},
@@ -53,16 +39,11 @@ class GatewayProcess:
     async def start(self) -> None:
         self._read, self._lines = 0, []
         with self._log.open("wb") as log:
-            self._process = self._launch(log.fileno())
+            self._process = start_service(
+                "gateway", "--name", "gateway-1", env=self._environ, stderr=log.fileno()
+            )
         async with asyncio.timeout(START_SECONDS):
             self.port = (await self.line("listening"))["port"]
-
-    def _launch(self, log: int) -> ServiceProcess:
-        name = ("--name", "gateway-1")
-        if self._hurry is None:
-            return start_service("gateway", *name, env=self._environ, stderr=log)
-        constants = json.dumps(dict(self._hurry))
-        return start_service("gateway", constants, *name, env=self._environ, stderr=log, code=_HURRIED)
 
     async def line(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first log line with this event and these fields, once it is written."""
@@ -104,11 +85,9 @@ class GatewayProcess:
 
 
 @contextlib.asynccontextmanager
-async def gateway_process(
-    folder: Path, environ: Mapping[str, str], hurry: Mapping[str, float] | None = None
-) -> AsyncIterator[GatewayProcess]:
+async def gateway_process(folder: Path, environ: Mapping[str, str]) -> AsyncIterator[GatewayProcess]:
     """It runs and is ready while the block runs."""
-    process = GatewayProcess(folder, environ, hurry)
+    process = GatewayProcess(folder, environ)
     await process.start()
     try:
         yield process

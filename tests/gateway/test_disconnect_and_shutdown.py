@@ -12,10 +12,16 @@ import pytest
 from runtime.postgres import Pool, connection
 from tests.blocking import until_blocked_by
 from tests.gateway.client import Client, accepted, check_problem, slow_socket
-from tests.gateway.conftest import Accounts, StartGateway
+from tests.gateway.conftest import Accounts, StartGateway, StartProcess
+from tests.gateway.embedded import EmbeddedGateway
 from tests.gateway.process import GatewayProcess
 from tests.gateway.sockets import connected
 from tests.gateway.worker import Worker
+
+
+@pytest.fixture(scope="module")
+def gateway(gateway_as_a_process: GatewayProcess) -> GatewayProcess:
+    return gateway_as_a_process
 
 
 async def test_a_run_goes_on_after_its_client_disconnects(
@@ -99,38 +105,37 @@ async def test_disconnected_requests_leave_no_open_files(
 async def test_shutdown_drains_open_requests_in_time(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
 ) -> None:
-    process = await start_gateway()
-    client = accounts.free.at(http, process)
+    gateway = await start_gateway({"runs.followed_runs.STREAMS_DRAIN_SECONDS": 2.0})
+    client = accounts.free.at(http, gateway)
     json_call = asyncio.create_task(client.chat())
     json_turn = await (await worker.next()).accept()
     async with (
         accepted(client, worker) as (ending, ending_events),
         accepted(client, worker) as (turn, events),
     ):
-        process.signal(signal.SIGTERM)
+        gateway.stop.set()
         began = time.monotonic()
-        await deaf(process)
+        await deaf(gateway)
         await ending.answer_from_here("just in time")
         assert (await ending_events.rest())[-1]["type"] == "done"
         await turn.delta("Hel")
         seen = await events.rest()
-        assert time.monotonic() - began > 7
+        assert time.monotonic() - began > 1.5
         assert [event["type"] for event in seen] == ["meta", "delta", "error"]
         assert seen[-1]["code"] == "server_shutdown"
         shown = (await json_call).json()
         assert (shown["status"], shown["code"]) == (503, "server_shutdown")
         assert shown["conversation_id"] == json_turn.request.conversation_id
-        async with asyncio.timeout(20):
-            assert await process.wait() == 0  # 1 where it took too long
+        await asyncio.wait_for(gateway.serving, 20)
     assert json_turn.request.message == "hi"
 
 
-async def deaf(process: GatewayProcess) -> None:
+async def deaf(gateway: EmbeddedGateway) -> None:
     """Return when the gateway takes no connections any more: by then it knows that it is to stop."""
     async with asyncio.timeout(20):
         while True:
             try:
-                _, writer = await asyncio.open_connection("127.0.0.1", process.port)
+                _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             except ConnectionError:
                 return
             writer.close()
@@ -138,52 +143,50 @@ async def deaf(process: GatewayProcess) -> None:
 
 
 async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
-    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker
+    start_gateway: StartGateway, http: httpx.AsyncClient, accounts: Accounts, worker: Worker
 ) -> None:
-    process = await start_gateway()
-    client = accounts.free.at(http, process)
-    async with connected(process.port) as first, connected(process.port) as second:
+    gateway = await start_gateway({"access.checks.BODY_SECONDS": 2.0})
+    client = accounts.free.at(http, gateway)
+    async with connected(gateway.port) as first, connected(gateway.port) as second:
         for sending, path in ((first, "/v1/chat"), (second, "/v1/chat/stream")):
             whole = client.bytes(path, message="slow").replace(b"Host: x", b"Host: x\r\nExpect: 100-continue")
             sending.send(whole[:-4])
             going_on = await sending.answer()
             assert going_on is not None
             assert going_on.status == 100  # the body is being read
-        process.terminate()
+        gateway.stop.set()
         for sending in (first, second):
             refused = await sending.answer()
             assert refused is not None
             assert refused.status == 503
             assert refused.check_refusal()["code"] == "server_shutdown"
             sending.send(b'w"}\r\n')
-    async with asyncio.timeout(20):
-        assert await process.wait() == 0
+    await asyncio.wait_for(gateway.serving, 20)
     assert worker.untaken("slow") == 0
 
 
 async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
     http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts, worker: Worker, pool: Pool
 ) -> None:
-    process = await start_gateway()
-    client = accounts.free.at(http, process)
+    gateway = await start_gateway()
+    client = accounts.free.at(http, gateway)
     body = b'{"message":"claimed"}'
     async with connection(pool, seconds=20) as conn:
         async with conn.transaction():
             await conn.execute("LOCK TABLE idempotency_keys IN SHARE MODE")  # readable, and no more
             asked = asyncio.create_task(client.post(content=body, idempotency_key="stopping"))
             await until_blocked_by(conn)
-            process.terminate()
-            await deaf(process)
+            gateway.stop.set()
+            await deaf(gateway)
         check_problem(await asked, 503, "server_shutdown")
         kept = await conn.execute("SELECT FROM idempotency_keys WHERE key = 'stopping'")
         assert await kept.fetchone() is None
-    async with asyncio.timeout(20):
-        assert await process.wait() == 0
+    await asyncio.wait_for(gateway.serving, 20)
     assert worker.untaken("claimed") == 0
 
 
-async def test_shutdown_of_an_idle_gateway_is_immediate(start_gateway: StartGateway) -> None:
-    process = await start_gateway()
+async def test_shutdown_of_an_idle_gateway_is_immediate(start_process: StartProcess) -> None:
+    process = await start_process()
     process.signal(signal.SIGTERM)
     async with asyncio.timeout(6):  # with something open it waits for 8 s
         assert await process.wait() == 0

@@ -14,7 +14,7 @@ from runtime.postgres import Connection, Pool
 from tests.administrator import administrator, plan_with, put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, make_account
-from tests.gateway.process import GatewayProcess
+from tests.gateway.embedded import EmbeddedGateway
 from tests.gateway.sockets import ask
 
 KIB = 1024
@@ -27,7 +27,7 @@ def encoded(place: Any) -> str:
 
 
 async def test_keys_that_do_not_count_look_alike(
-    pool: Pool, conn: Connection, gateway: GatewayProcess
+    pool: Pool, conn: Connection, gateway: EmbeddedGateway
 ) -> None:
     async def made() -> tuple[str, str, str]:
         account = await accounts.create(administrator(pool), NewAccount(name="gone", plan="Pro"))
@@ -152,7 +152,7 @@ HEADERS: list[tuple[str, list[str], int]] = [
 
 @pytest.mark.parametrize(("name", "values", "status"), HEADERS, ids=str)
 async def test_headers_say_one_thing(
-    client: Client, gateway: GatewayProcess, name: str, values: list[str], status: int
+    client: Client, gateway: EmbeddedGateway, name: str, values: list[str], status: int
 ) -> None:
     """With 404 where the header is let in: there is no such conversation."""
     key, agent = client.headers["X-Api-Key"], client.headers["X-Agent-Id"]

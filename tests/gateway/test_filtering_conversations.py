@@ -68,6 +68,7 @@ async def test_conversations_are_found_by_agent_time_and_title(
         ("created_after", "2026-11-02"),
         ("created_before", "2026-11-02T09:30:00"),
         ("created_before", "2026-13-02T09:30:00Z"),
+        ("created_before", "1764579600"),
         ("title", ""),
         ("title", "x" * 257),
         ("metadata.", "x"),

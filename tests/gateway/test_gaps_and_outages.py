@@ -21,7 +21,7 @@ from tests.bus.nats_server import NatsServer
 from tests.conversations.postgres_server import PostgresServer
 from tests.gateway import event_streams, stored
 from tests.gateway.client import Client, accepted, check_problem
-from tests.gateway.conftest import Accounts, StartGateway, make_account
+from tests.gateway.conftest import Accounts, StartProcess, make_account
 from tests.gateway.worker import Worker
 
 
@@ -76,11 +76,11 @@ async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
 async def test_a_run_survives_a_restart_of_nats(
     http: httpx.AsyncClient,
     nats_server: NatsServer,
-    start_gateway: StartGateway,
+    start_process: StartProcess,
     accounts: Accounts,
     store: ConversationStore,
 ) -> None:
-    process = await start_gateway(AGENTCHAT_NATS_URL=nats_server.url)
+    process = await start_process(AGENTCHAT_NATS_URL=nats_server.url)
     client = accounts.free.at(http, process)
     async with Bus.connect(nats_server.url, name="test-worker") as bus:
         worker = Worker(bus)
@@ -149,7 +149,7 @@ async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_o
 
 
 async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
-    http: httpx.AsyncClient, start_gateway: StartGateway, worker: Worker, tmp_path: Path
+    http: httpx.AsyncClient, start_process: StartProcess, worker: Worker, tmp_path: Path
 ) -> None:
     postgres = PostgresServer(tmp_path)
     await postgres.create()
@@ -157,7 +157,7 @@ async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
     await migrate(postgres.url)
     async with open_pool(postgres.url) as pool:
         account = await make_account(pool, "Unlimited")
-    process = await start_gateway(AGENTCHAT_DATABASE_URL=postgres.url)
+    process = await start_process(AGENTCHAT_DATABASE_URL=postgres.url)
     client = account.at(http, process)
     loop = asyncio.get_running_loop()
     assert (await client.get("/v1/conversations")).status_code == 200

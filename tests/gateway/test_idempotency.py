@@ -13,7 +13,7 @@ from conversations.event_store.store import ConversationStore
 from runtime.postgres import Connection, Pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway.client import Client, check_problem
-from tests.gateway.conftest import Account, Accounts, StartGateway, make_account
+from tests.gateway.conftest import Account, Accounts, StartProcess, make_account
 from tests.gateway.stored import AT, ended, write
 from tests.gateway.worker import Worker
 
@@ -221,7 +221,7 @@ async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, w
 
 
 async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
-    start_gateway: StartGateway,
+    start_process: StartProcess,
     accounts: Accounts,
     client: Client,
     elsewhere: Client,
@@ -229,7 +229,7 @@ async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
     conn: Connection,
 ) -> None:
     message = key = ids.new_id()
-    dying = await start_gateway()
+    dying = await start_process()
     at_dying = accounts.free.at(client.http, dying)
     asking = asyncio.create_task(keyed(at_dying, key).chat(message))
     published = await worker.next(message)

@@ -16,7 +16,7 @@ from runtime.settings import SettingsError
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import StartGateway
-from tests.gateway.process import GatewayProcess
+from tests.gateway.embedded import EmbeddedGateway
 
 ADDRESS = "203.0.113.9"
 
@@ -90,7 +90,7 @@ def test_the_cache_of_refused_keys_is_bounded() -> None:
     assert wrong_keys.wait(ADDRESS, "sk-right-1") is None
 
 
-async def ask(http: httpx.AsyncClient, process: GatewayProcess, key: str, said: str = "") -> httpx.Response:
+async def ask(http: httpx.AsyncClient, process: EmbeddedGateway, key: str, said: str = "") -> httpx.Response:
     """A request that names `said` as the address that it comes from."""
     headers = {"X-Api-Key": key, "X-Forwarded-For": said}
     return await http.get(f"{process.url}/v1/conversations", headers=headers)

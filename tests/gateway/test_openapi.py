@@ -13,7 +13,7 @@ from administration.routes import ROUTES as ADMIN_ROUTES
 from gateway import app, openapi
 from gateway.admin.admin_services import AdminAccess
 from tests.gateway.client import Client
-from tests.gateway.conftest import Accounts, StartGateway
+from tests.gateway.conftest import Accounts, StartGateway, StartProcess
 from tests.system.collector import collector
 
 Json = dict[str, Any]
@@ -138,11 +138,11 @@ class Shown(html.parser.HTMLParser):
 
 
 async def test_a_request_is_a_span_with_route_and_status(
-    http: httpx.AsyncClient, start_gateway: StartGateway, accounts: Accounts
+    http: httpx.AsyncClient, start_process: StartProcess, accounts: Accounts
 ) -> None:
     theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
     with collector() as spans:
-        process = await start_gateway(OTEL_EXPORTER_OTLP_ENDPOINT=spans.endpoint)
+        process = await start_process(OTEL_EXPORTER_OTLP_ENDPOINT=spans.endpoint)
         response = await accounts.free.at(http, process).post(
             "/v1/chat/stream", content=b"{}", traceparent=f"00-{theirs}-00f067aa0ba902b7-01"
         )

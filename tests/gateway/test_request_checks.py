@@ -37,6 +37,11 @@ KEYS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def gateway(gateway_as_a_process: GatewayProcess) -> GatewayProcess:
+    return gateway_as_a_process
+
+
 @pytest.mark.parametrize("path", POSTS + GETS)
 @pytest.mark.parametrize(("code", "headers"), KEYS, ids=lambda value: str(value)[:40])
 async def test_only_a_valid_x_api_key_is_let_in(

@@ -19,7 +19,7 @@ from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account
-from tests.gateway.process import GatewayProcess
+from tests.gateway.embedded import EmbeddedGateway
 from tests.gateway.test_rate_limits import states
 from tests.gateway.worker import Worker
 
@@ -42,7 +42,7 @@ async def follow(pool: Pool) -> None:
 
 
 async def test_beyond_the_bound_messages_forks_and_descriptions_are_refused_and_deleting_is_not(
-    gateway: GatewayProcess,
+    gateway: EmbeddedGateway,
     http: httpx.AsyncClient,
     worker: Worker,
     store: ConversationStore,
@@ -70,7 +70,7 @@ async def test_beyond_the_bound_messages_forks_and_descriptions_are_refused_and_
 
 
 async def test_within_the_bound_an_answer_says_how_much_is_left(
-    gateway: GatewayProcess,
+    gateway: EmbeddedGateway,
     http: httpx.AsyncClient,
     worker: Worker,
     store: ConversationStore,

@@ -13,11 +13,12 @@ import pytest
 from administration import admin_accounts as directory
 from contracts import ids
 from contracts.admin_errors import Conflict
+from gateway.api import webhook_deliveries
 from runtime.postgres import Connection, Pool
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, make_account
-from tests.gateway.process import GatewayProcess, gateway_process
+from tests.gateway.embedded import EmbeddedGateway, embedded_gateway
 
 URL = "https://hooks.example.com/agents"
 NOBODY = "0192f0c1-0000-7000-8000-000000000000"
@@ -49,18 +50,17 @@ class Hooks:
 
 
 @pytest.fixture(scope="module")
-async def hooking(
-    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[GatewayProcess]:
+async def hooking(environ: dict[str, str]) -> AsyncIterator[EmbeddedGateway]:
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
-    hurry = {"api.webhook_deliveries.TEST_SECONDS": 0.5}
-    async with gateway_process(tmp_path_factory.mktemp("gateway"), environ | own, hurry) as process:
-        yield process
+    with pytest.MonkeyPatch.context() as hurry:
+        hurry.setattr(webhook_deliveries, "TEST_SECONDS", 0.5)
+        async with embedded_gateway(environ | own) as running:
+            yield running
 
 
 @pytest.fixture
-def hooks(http: httpx.AsyncClient, hooking: GatewayProcess, accounts: Accounts) -> Hooks:
+def hooks(http: httpx.AsyncClient, hooking: EmbeddedGateway, accounts: Accounts) -> Hooks:
     return Hooks(http, hooking.url, accounts.free.key)
 
 
@@ -94,7 +94,7 @@ async def test_a_rotated_secret_is_another_one_and_shown_once(hooks: Hooks) -> N
 
 
 async def test_endpoints_are_listed_page_by_page_in_the_order_in_which_they_were_made(
-    http: httpx.AsyncClient, hooking: GatewayProcess, pool: Pool
+    http: httpx.AsyncClient, hooking: EmbeddedGateway, pool: Pool
 ) -> None:
     hooks = Hooks(http, hooking.url, (await make_account(pool, "Unlimited")).key)
     made = [(await hooks.make())["id"] for _ in range(3)]
@@ -105,7 +105,7 @@ async def test_endpoints_are_listed_page_by_page_in_the_order_in_which_they_were
 
 
 async def test_another_accounts_endpoint_is_not_found(
-    http: httpx.AsyncClient, hooking: GatewayProcess, accounts: Accounts, hooks: Hooks
+    http: httpx.AsyncClient, hooking: EmbeddedGateway, accounts: Accounts, hooks: Hooks
 ) -> None:
     made = await hooks.make()
     other = Hooks(http, hooking.url, accounts.other.key)
@@ -176,7 +176,7 @@ async def test_a_wrong_field_is_named(hooks: Hooks, body: Any, field: str) -> No
 
 
 async def test_an_account_has_fifty_endpoints_at_most(
-    http: httpx.AsyncClient, hooking: GatewayProcess, pool: Pool
+    http: httpx.AsyncClient, hooking: EmbeddedGateway, pool: Pool
 ) -> None:
     hooks = Hooks(http, hooking.url, (await make_account(pool, "Unlimited")).key)
     body = {"url": URL, "events": ["run.completed"]}
@@ -209,7 +209,7 @@ async def test_tests_and_resends_are_noted_for_an_endpoint_that_is_enabled(
 
 
 async def test_endpoints_go_with_their_account(
-    http: httpx.AsyncClient, hooking: GatewayProcess, pool: Pool, conn: Connection
+    http: httpx.AsyncClient, hooking: EmbeddedGateway, pool: Pool, conn: Connection
 ) -> None:
     account = await make_account(pool, "Unlimited")
     made = await Hooks(http, hooking.url, account.key).make()
