@@ -223,7 +223,7 @@ async def test_what_cannot_be_restored_changes_nothing(world: World) -> None:
     control.write_bytes(b"x" + control.read_bytes()[1:])
     code, _, err = await world.ran("restore", str(world.backups), "--replace")
     assert (code, err.strip().endswith("is damaged or incomplete: global/pg_control")) == (1, True)
-    os.rename(made, f"{made}.part")
+    os.rename(made, made.with_name("unfinished"))
     code, _, err = await world.ran("restore", str(world.backups), "--replace")
     assert (code, "has no complete backup" in err) == (2, True)
     assert err.count("\n") == 1
