@@ -98,24 +98,3 @@ async def test_any_result_is_answered(ask: Ask, tools: Tools, result: str) -> No
     answer = await ask(answered(asked, await ask(asked, tools=tools), result), tools=tools)
     assert answer["stop_reason"] == "end_turn"
     assert text(answer)
-
-
-async def test_an_id_that_is_missing_is_looked_up_in_a_round_before(ask: Ask, tools: Tools) -> None:
-    asked = [{"role": "user", "content": "Recommend something to the customer of ORD-1001"}]
-    first = await ask(asked, tools=tools)
-    assert calls(first) == [("get_order", {"order_id": "ORD-1001"})]
-    told = answered(asked, first, {"order_id": "ORD-1001", "customer_id": "CUST-009"})
-    second = await ask(told, tools=tools)
-    assert calls(second) == [("recommend_for_customer", {"customer_id": "CUST-009"})]
-    told = answered(told, second, {"suggestions": [{"name": "Tent", "price": 99.0}]})
-    last = await ask(told, tools=tools)
-    assert last["stop_reason"] == "end_turn"
-    assert text(last).startswith("**Suggestions**\n- **Tent**: price 99.00")
-
-
-async def test_a_failed_lookup_ends_in_words(ask: Ask, tools: Tools) -> None:
-    asked = [{"role": "user", "content": "Recommend something for Ada Keller"}]
-    told = answered(asked, await ask(asked, tools=tools), {"customers": []})
-    answer = await ask(told, tools=tools)
-    assert answer["stop_reason"] == "end_turn"
-    assert "I need the customer id" in text(answer)

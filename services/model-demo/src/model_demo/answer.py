@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from model_demo import shop
 from model_demo.controls import Controls
-from model_demo.request_facts import ConversationFacts
-from model_demo.wire import token_counts
-from model_demo.wire.replies import PlannedReply, PlannedToolCall
-from model_demo.wire.requests import MessageRequest
+from model_demo.replies import PlannedReply, PlannedToolCall
+from model_demo.request import BYTES_A_TOKEN, Conversation, ModelRequest, count_tokens
 
 _MOST_BYTES = 4 << 20
 _LOAD_DELTAS = 200
@@ -20,9 +18,9 @@ _MOST_OVERLAP = 10_000
 _SMALL_WORD = re.compile(r"(?<= )[^\W\d_A-Z]+ ")
 
 
-def reply(request: MessageRequest, talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedReply:
+def reply(request: ModelRequest, talk: Conversation, model_id: str, asked: Controls) -> PlannedReply:
     full = _calls(talk, asked) or _behave(talk, model_id, asked)
-    full = replace(full, text=_varied(full.text, talk, asked.vary), compacts=request.compaction is not None)
+    full = replace(full, text=_varied(full.text, talk, asked.vary), compacts=request.compacts)
     if asked.deltas is not None and model_id != "demo-load":
         full = replace(full, split=lambda text: _equal(text, asked.deltas or 1))
     if asked.stop is not None:
@@ -31,7 +29,7 @@ def reply(request: MessageRequest, talk: ConversationFacts, model_id: str, asked
     return _cut(replace(full, text=_unsent(full.text, talk.sent)), request)
 
 
-def _behave(talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedReply:
+def _behave(talk: Conversation, model_id: str, asked: Controls) -> PlannedReply:
     match model_id:
         case "demo-load":
             count = asked.deltas or _LOAD_DELTAS
@@ -45,9 +43,9 @@ def _behave(talk: ConversationFacts, model_id: str, asked: Controls) -> PlannedR
             return shop.reply(talk)
 
 
-def _calls(talk: ConversationFacts, asked: Controls) -> PlannedReply | None:
+def _calls(talk: Conversation, asked: Controls) -> PlannedReply | None:
     """The calls that `tool` names, `parallel` in one reply, for `rounds` rounds; then nothing more."""
-    if not asked.tool or not talk.may_call or len(talk.rounds) >= asked.rounds:
+    if not asked.tool or not talk.may_call or talk.rounds >= asked.rounds:
         return None
     names = asked.tool.split(",")
     given = asked.input
@@ -55,11 +53,11 @@ def _calls(talk: ConversationFacts, asked: Controls) -> PlannedReply | None:
         offered = [tool for tool in talk.tools if tool.name == names[0]]
         given = msgspec.json.encode(shop.forced_input(offered[0], talk) if offered else {}).decode()
     named = islice(cycle(names), max(asked.parallel, len(names)))
-    calls = [PlannedToolCall(talk.id(index), name, given) for index, name in enumerate(named)]
+    calls = [PlannedToolCall(talk.make_id(index), name, given) for index, name in enumerate(named)]
     return PlannedReply(calls=tuple(calls), stop_reason="tool_use")
 
 
-def _varied(text: str, talk: ConversationFacts, percent: int) -> str:
+def _varied(text: str, talk: Conversation, percent: int) -> str:
     """Without so many of its words in small letters. Which ones depends on all that the turn is made of."""
     if not percent:
         return text
@@ -83,7 +81,7 @@ def _unsent(text: str, sent: str) -> str:
     return joined + text[overlap:]
 
 
-def _cut(reply: PlannedReply, request: MessageRequest) -> PlannedReply:
+def _cut(reply: PlannedReply, request: ModelRequest) -> PlannedReply:
     """The reply as far as the request lets it go: to a stop sequence, then to max_tokens."""
     found = [(at, stop) for stop in request.stop_sequences if (at := reply.text.find(stop)) >= 0]
     if found:
@@ -91,14 +89,12 @@ def _cut(reply: PlannedReply, request: MessageRequest) -> PlannedReply:
         reply = replace(
             reply, text=reply.text[:at], calls=(), stop_reason="stop_sequence", stop_sequence=stop
         )
-    left = request.max_tokens - token_counts.of_text(reply.text)
+    left = request.max_tokens - count_tokens(reply.text)
     if left < 0:
-        fitting = reply.text.encode()[: request.max_tokens * token_counts.BYTES_A_TOKEN].decode(
-            errors="ignore"
-        )
+        fitting = reply.text.encode()[: request.max_tokens * BYTES_A_TOKEN].decode(errors="ignore")
         return replace(reply, text=fitting, calls=(), stop_reason="max_tokens")
     for index, call in enumerate(reply.calls):
-        left -= token_counts.of_call(call)
+        left -= count_tokens(call.name + call.input_json)
         if left < 0:
             return replace(reply, calls=reply.calls[:index], stop_reason="max_tokens")
     return reply

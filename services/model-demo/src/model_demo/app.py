@@ -12,11 +12,11 @@ from litestar.types import ASGIApp
 
 from model_demo import answer, controls, paced_stream
 from model_demo.controls import Attempts, Fault
+from model_demo.errors import STATUSES, DemoApiError, too_long
 from model_demo.paced_stream import PacedStream
-from model_demo.request_facts import ConversationFacts
-from model_demo.wire import anthropic, openai, token_counts
-from model_demo.wire.errors import STATUSES, DemoApiError, too_long
-from model_demo.wire.replies import ModelMessage, ModelWire
+from model_demo.replies import ModelMessage, ModelWire
+from model_demo.request import Conversation, count_tokens
+from model_demo.wire import anthropic, openai
 from runtime import logs
 
 MAX_BODY = 32 * 1024 * 1024
@@ -29,14 +29,14 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     """Answer a request on the wire of its path. Raises DemoApiError."""
     began, request_id, wire = time.monotonic(), new_request_id(), wire_of(request)
     wire.check_headers(request.headers)
-    asked, stream_usage = wire.asked(await request.body())
+    asked = wire.read(await request.body())
     model_id, given = controls.parse(asked.model)
-    read = token_counts.of_request(asked)
+    read = asked.usage
     if given.context is not None and read.total > given.context:
         raise too_long(read.total, given.context)
-    talk = ConversationFacts(asked)
-    reply = answer.reply(asked, talk, model_id, given)
-    fault = attempts.fault(given, talk.key)
+    conversation = Conversation(asked)
+    reply = answer.reply(asked, conversation, model_id, given)
+    fault = attempts.fault(given, conversation.key)
     parts = request.headers.get("traceparent", "").split("-")
     logs.get_logger("model").info(
         "answered",
@@ -50,8 +50,10 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     if fault == Fault("status") or not (fault is None or hangs or asked.stream):
         status = given.fail or 500
         raise DemoApiError(status, retry_after=given.retry_after if status in (429, 529) else None)
-    written = token_counts.of_text(reply.text) + sum(map(token_counts.of_call, reply.calls))
-    made = ModelMessage(talk.id(), asked.model, reply, read, written, stream_usage)
+    written = count_tokens(reply.text) + sum(
+        count_tokens(call.name + call.input_json) for call in reply.calls
+    )
+    made = ModelMessage(conversation.make_id(), asked.model, reply, read, written, asked.stream_usage)
     events = wire.events(made)
     if asked.stream:
         return PacedStream(wire, events, given, fault, request_id, began)

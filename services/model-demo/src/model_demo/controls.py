@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from model_demo.wire.errors import STATUSES, DemoApiError, invalid
-from model_demo.wire.replies import StopReason
+from model_demo.errors import STATUSES, DemoApiError, invalid
+from model_demo.replies import StopReason
 from runtime.bounded import BoundedMap
 
 MODELS = ("demo-shop-1", "demo-echo", "demo-load")

@@ -9,8 +9,8 @@ import msgspec
 from litestar.types import Receive, Scope, Send
 
 from model_demo.controls import Controls, Fault
-from model_demo.wire.errors import DemoApiError
-from model_demo.wire.replies import Events, ModelWire
+from model_demo.errors import DemoApiError
+from model_demo.replies import Events, ModelWire
 
 _WRITE_BYTES = 32_768
 

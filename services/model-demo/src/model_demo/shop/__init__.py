@@ -1,8 +1,7 @@
 """The shop assistant: `assistant` decides what comes next in a conversation.
 
-`intents` finds the offered tools that a message asks for, `filled_inputs` fills their inputs from what was
-written; `talk` answers what needs no tool, `documents` from passages; `wording` words
-results.
+`rules` is the table of messages and the tools that they ask for, with their inputs; `talk` answers what
+needs no tool, `documents` from passages; `wording` words results.
 """
 
 from model_demo.shop.assistant import as_ordered, forced_input, reply

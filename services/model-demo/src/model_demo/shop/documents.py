@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from model_demo.request_facts import ConversationFacts, text_of
+from model_demo.request import Conversation
 from model_demo.shop import words
 
 _END = "</document>"
@@ -16,19 +16,6 @@ _WRAPPED = re.compile(r"(?<=[\w,;])\n(?=[a-z(])")
 _MOST_SENTENCES, _NEARLY_BEST = 3, 0.6
 MOST_READ = 8000
 """Characters of a message."""
-
-_RELATED = {
-    "accept": "pay",
-    "paypal": "pay",
-    "cost": "free",
-    "ship": "deliver",
-    "send": "return",
-    "back": "return",
-    "warrant": "guarante",
-    "wash": "detergent",
-}
-"""Word in a question to one that answers it in a document."""
-_RELATED_STEMS = {words.stems(asked)[0]: words.stems(answers)[0] for asked, answers in _RELATED.items()}
 
 
 class Sentence(NamedTuple):
@@ -52,9 +39,9 @@ def plain_text(text: str) -> str:
     return re.sub(r"[^\S\n]{2,}", " ", without(text)[:MOST_READ])
 
 
-def given(conversation: ConversationFacts) -> list[Sentence]:
+def given(conversation: Conversation) -> list[Sentence]:
     """The sentences of the passages in the system prompt, then of those of the turn that asks."""
-    asking = text_of(conversation.turns[conversation.question_at].blocks)
+    asking = conversation.messages[conversation.question_at].text
     return [
         Sentence(index, text, set(words.stems(text)), set(words.stems(title)))
         for index, title, body in _DOCUMENT.findall(f"{conversation.system}\n{asking}")
@@ -67,7 +54,6 @@ def answer(question: str, sentences: list[Sentence]) -> str | None:
     """The sentences that speak of what is asked, each with its source; nothing where none does."""
     asked = set(words.stems(question))
     enough = min(2, len(asked))
-    asked |= {_RELATED_STEMS[stem] for stem in asked & _RELATED_STEMS.keys()}
     spread = Counter(stem for sentence in sentences for stem in sentence.stems)
     scored: list[tuple[float, int]] = []
     for order, sentence in enumerate(sentences):

@@ -10,7 +10,6 @@ import msgspec
 from model_demo.shop import words
 
 _MOST_INLINE, _MOST_ITEMS, _MOST_TEXT = 6, 8, 400
-_NOTHING = "There was nothing to show."
 _TITLES = ("name", "title", "subject")
 _STATES = ("status", "state", "order_status")
 _RATIOS = {"percent", "rating", "score", "similarity"}
@@ -24,7 +23,7 @@ _HINTS = {
 }
 
 
-def result(text: str, *, is_error: bool) -> str:
+def word_result(text: str, *, is_error: bool) -> str:
     """What a tool gave back, for a reader: JSON or plain text, a result or an error."""
     try:
         value = msgspec.json.decode(text)
@@ -36,10 +35,10 @@ def result(text: str, *, is_error: bool) -> str:
     if is_error:
         return _failure(value)
     try:
-        text_shown = "\n".join(_lines(value)).strip()
+        shown = "\n".join(_lines(value)).strip()
     except RecursionError:
-        text_shown = text
-    return words.shortened(text_shown, 10 * _MOST_TEXT) or _NOTHING
+        shown = text
+    return words.shortened(shown, 10 * _MOST_TEXT) or "There was nothing to show."
 
 
 def _failure(error: Any) -> str:

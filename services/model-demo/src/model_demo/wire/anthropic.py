@@ -1,13 +1,24 @@
 """Anthropic's Messages wire: its requests read, its messages and events written."""
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from model_demo.wire.errors import STATUSES, DemoApiError, invalid
-from model_demo.wire.replies import Events, ModelMessage, PlannedReply, few_words
-from model_demo.wire.requests import Asked, MessageRequest, checked, decode, signed
+from model_demo.errors import STATUSES, DemoApiError, invalid
+from model_demo.replies import Events, ModelMessage, PlannedReply, few_words
+from model_demo.request import (
+    Block,
+    Message,
+    ModelRequest,
+    Text,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    refused_as_invalid,
+)
 
 ERROR_PREFIX = b"event: error\ndata: "
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -28,9 +39,25 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise invalid("anthropic-version: header is required")
 
 
-def asked(raw: bytes) -> Asked:
+def read(raw: bytes) -> ModelRequest:
     """Read the body of `POST /v1/messages`. Raises DemoApiError 400."""
-    return Asked(checked(decode(raw, MessageRequest)))
+    with refused_as_invalid():
+        body: dict[str, Any] = msgspec.json.decode(raw)
+        config = body.get("output_config") or {}
+        return ModelRequest(
+            model=body["model"],
+            max_tokens=body["max_tokens"],
+            messages=[message for each in body["messages"] for message in _messages(each)],
+            system="\n".join(_texts(body.get("system"))),
+            tools=msgspec.convert(body.get("tools", []), list[Tool]),
+            tool_choice=msgspec.convert(body.get("tool_choice") or {}, ToolChoice),
+            schema=(config.get("format") or {}).get("schema"),
+            stop_sequences=body.get("stop_sequences", []),
+            metadata=body.get("metadata"),
+            stream=body.get("stream", False),
+            compacts="compaction" in body,
+            caches=b'"cache_control"' in raw,
+        )
 
 
 def message(answer: ModelMessage) -> bytes:
@@ -63,6 +90,32 @@ def error(failed: DemoApiError, request_id: str) -> bytes:
     return _encode({"type": "error", "error": detail, "request_id": request_id})
 
 
+def _messages(message: dict[str, Any]) -> Iterator[Message]:
+    """Yield the message; before it, as a user's text, a summary of this server's that begins its content."""
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for block in blocks:
+        if block["type"] == "compaction" and block["content"]:
+            yield Message("user", [Text(f"<summary>\n{block['content']}\n</summary>")])
+    if read := [each for block in blocks for each in _blocks(block)]:
+        yield Message(message["role"], read)
+
+
+def _blocks(block: dict[str, Any]) -> Iterator[Block]:
+    match block["type"]:
+        case "text":
+            yield Text(block["text"])
+        case "tool_use":
+            yield ToolCall(block["id"], block["name"], block["input"])
+        case "tool_result":
+            text = "\n".join(_texts(block.get("content")))
+            yield ToolResult(block["tool_use_id"], text, block.get("is_error", False))
+
+
+def _texts(content: str | list[dict[str, Any]] | None) -> list[str]:
+    return [content or ""] if isinstance(content, str | None) else [block["text"] for block in content]
+
+
 def _event(name: str, **data: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + _encode({"type": name, **data}) + b"\n\n"
 
@@ -83,7 +136,8 @@ def _message(answer: ModelMessage) -> dict[str, Any]:
     reply = answer.reply
     content: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
     if reply.compacts:
-        content = [msgspec.to_builtins(signed(reply.text))]
+        encrypted = base64.b64encode(reply.text.encode()).decode()
+        content = [{"type": "compaction", "content": reply.text, "encrypted_content": encrypted}]
     for call in reply.calls:
         given = msgspec.Raw(call.input_json.encode())
         content.append({"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": given})

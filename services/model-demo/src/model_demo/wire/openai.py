@@ -1,14 +1,24 @@
-"""OpenAI's Chat Completions wire: its completions, chunks and errors. `chat` reads its requests."""
+"""OpenAI's Chat Completions wire: its requests read, its completions, chunks and errors written."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from model_demo.wire import chat
-from model_demo.wire.errors import DemoApiError
-from model_demo.wire.replies import Events, ModelMessage, PlannedReply, PlannedToolCall, StopReason, few_words
-from model_demo.wire.requests import Asked
+from model_demo.errors import DemoApiError
+from model_demo.replies import Events, ModelMessage, PlannedReply, PlannedToolCall, StopReason, few_words
+from model_demo.request import (
+    Block,
+    Message,
+    ModelRequest,
+    Schema,
+    Text,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    refused_as_invalid,
+)
 
 ERROR_PREFIX = b"data: "
 PING = b": ping\n\n"
@@ -41,6 +51,9 @@ _ERRORS: dict[int, tuple[str, str | None]] = {
 }
 """HTTP status to `type` and `code` (guides, error codes); others are invalid requests."""
 
+_MOST_TOKENS = 1_000_000
+"""Without a bound in the request."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,9 +64,28 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise DemoApiError(401, _NO_KEY)
 
 
-def asked(raw: bytes) -> Asked:
+def read(raw: bytes) -> ModelRequest:
     """Read the body of `POST /v1/chat/completions`. Raises DemoApiError 400."""
-    return chat.read(raw)
+    with refused_as_invalid():
+        body: dict[str, Any] = msgspec.json.decode(raw)
+        stops = body.get("stop") or []
+        options = body.get("stream_options") or {}
+        is_system = [message["role"] in ("system", "developer") for message in body["messages"]]
+        said = list(zip(body["messages"], is_system, strict=True))
+        return ModelRequest(
+            model=body["model"],
+            max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or _MOST_TOKENS,
+            messages=[_message(message) for message, system in said if not system],
+            system="\n\n".join(_text(message) for message, system in said if system),
+            tools=[_tool(each["function"]) for each in body.get("tools") or ()],
+            tool_choice=_tool_choice(body),
+            schema=_schema(body.get("response_format")),
+            stop_sequences=[stops] if isinstance(stops, str) else stops,
+            metadata=body.get("metadata"),
+            stream=bool(body.get("stream")),
+            stream_usage=bool(options.get("include_usage")),
+            caches=True,  # this API caches by itself
+        )
 
 
 def message(answer: ModelMessage) -> bytes:
@@ -85,6 +117,43 @@ def error(failed: DemoApiError, _request_id: str) -> bytes:
     kind, code = _ERRORS.get(failed.status, ("invalid_request_error", None))
     detail = {"message": failed.message, "type": kind, "param": None, "code": failed.code or code}
     return _encode({"error": detail})
+
+
+def _message(message: dict[str, Any]) -> Message:
+    """Convert a message; a tool's result becomes a block of the user's turn after the calls."""
+    text = _text(message)
+    if message["role"] == "tool":
+        return Message("user", [ToolResult(message["tool_call_id"], text)])
+    blocks: list[Block] = [Text(text)] if text else []
+    for call in message.get("tool_calls") or ():
+        given = msgspec.json.decode(call["function"]["arguments"], type=dict[str, Any])
+        blocks.append(ToolCall(call["id"], call["function"]["name"], given))
+    return Message(message["role"], blocks)
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+def _tool(function: dict[str, Any]) -> Tool:
+    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    return Tool(function["name"], schema, function.get("description", ""))
+
+
+def _tool_choice(body: dict[str, Any]) -> ToolChoice:
+    one = body.get("parallel_tool_calls") is False
+    wanted: Any = body.get("tool_choice") or "auto"
+    if isinstance(wanted, dict):
+        return ToolChoice("tool", wanted["function"]["name"], one)
+    return ToolChoice("any" if wanted == "required" else wanted, "", one)
+
+
+def _schema(wanted: dict[str, Any] | None) -> Schema | None:
+    if wanted is None or wanted["type"] == "text":
+        return None
+    found: Schema = wanted.get("json_schema", {}).get("schema", {"type": "object"})
+    return found
 
 
 def _deltas(reply: PlannedReply) -> Iterator[dict[str, Any]]:

@@ -7,37 +7,38 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from model_demo.wire.errors import DemoApiError
-from model_demo.wire.requests import Asked
+from model_demo.errors import DemoApiError
+from model_demo.request import InputUsage, ModelRequest
 
-Cut = Literal["max_tokens", "stop_sequence", "model_context_window_exceeded"]
-StopReason = Literal["end_turn", "tool_use", "pause_turn", "refusal"] | Cut
+StopReason = Literal[
+    "end_turn",
+    "tool_use",
+    "pause_turn",
+    "refusal",
+    "max_tokens",
+    "stop_sequence",
+    "model_context_window_exceeded",
+]
 
 _TOKEN = re.compile(r"\s*\S{1,24}(?:\s+\Z)?")
 _WORDS_A_PIECE = (2, 3, 4)
 
 
 def few_words(text: str) -> list[str]:
-    """Pieces of two to four words; joined they are the text."""
+    """Cut a text into pieces of two to four words."""
     tokens = _TOKEN.findall(text) or [text]
     cuts = takewhile(lambda cut: cut < len(tokens), accumulate(cycle(_WORDS_A_PIECE), initial=0))
     return ["".join(tokens[start:end]) for start, end in pairwise([*cuts, len(tokens)])]
 
 
 class PlannedToolCall(msgspec.Struct, frozen=True):
-    """A tool_use block; `input_json` is what a client reads its input from."""
-
     id: str
     name: str
     input_json: str
 
 
 class PlannedReply(msgspec.Struct, frozen=True):
-    """A text, then calls. `split` cuts the text into deltas.
-
-    `refusal` goes with stop_reason refusal, `stop_sequence` with stop_sequence. Where it `compacts`, the text
-    is a summary that was requested as such.
-    """
+    """A text, then calls. `split` cuts the text into deltas; if it `compacts`, the text is a summary."""
 
     text: str = ""
     calls: tuple[PlannedToolCall, ...] = ()
@@ -48,20 +49,8 @@ class PlannedReply(msgspec.Struct, frozen=True):
     split: Callable[[str], list[str]] = few_words
 
 
-class InputUsage(msgspec.Struct, frozen=True):
-    """Tokens of a request: their sum is what the request costs."""
-
-    fresh: int
-    cache_written: int
-    cache_read: int
-
-    @property
-    def total(self) -> int:
-        return self.fresh + self.cache_written + self.cache_read
-
-
 class ModelMessage(msgspec.Struct, frozen=True):
-    """A reply with what it says about itself; `id` is an id's letters, as each wire begins it its own way."""
+    """A reply with its figures; each wire puts its own prefix before `id`."""
 
     id: str
     model: str
@@ -80,7 +69,7 @@ class Events(msgspec.Struct, frozen=True):
 
 
 class ModelWire(Protocol):
-    """One protocol. `check_headers` and `asked` raise DemoApiError.
+    """One protocol. `check_headers` and `read` raise DemoApiError.
 
     `error` is an error's JSON body, which within a stream comes after ERROR_PREFIX. PING is a stream's sign
     of life. REQUEST_ID names the header of the request's id.
@@ -91,7 +80,7 @@ class ModelWire(Protocol):
     REQUEST_ID: str
 
     def check_headers(self, headers: Mapping[str, str]) -> None: ...
-    def asked(self, raw: bytes, /) -> Asked: ...
+    def read(self, raw: bytes, /) -> ModelRequest: ...
     def message(self, answer: ModelMessage) -> bytes: ...
     def events(self, answer: ModelMessage) -> Events: ...
     def error(self, failed: DemoApiError, request_id: str) -> bytes: ...
