@@ -112,7 +112,7 @@ def test_a_file_is_read_as_what_it_is(
     [
         ("a.txt", b"ab\xe9c", "is not UTF-8 (byte 0xe9 at 2)"),
         ("a.txt", b"ab\0c", "is no text: it holds a NUL byte (at 2)"),
-        ("a.txt", b"\xff\xfea", "is not utf-16 (byte 0x61 at 2)"),
+        ("a.txt", b"\xff\xfea", "is not UTF-16 (byte 0x61 at 2)"),
         ("a.html", b"<meta charset=base64>\xe9", "is not UTF-8 (byte 0xe9 at 21)"),
         ("a.html", b"<meta charset=nosuch>\xe9", "is not UTF-8 (byte 0xe9 at 21)"),
     ],

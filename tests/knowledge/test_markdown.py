@@ -79,7 +79,7 @@ def test_comments_are_left_out() -> None:
 
 
 def test_a_comment_that_does_not_end_is_text() -> None:
-    assert sections("<!-- half\nof it") == [((), "<!-- half of it")]
+    assert sections("<!-- half\nof it") == [((), "<!-- half\nof it")]
 
 
 def test_a_heading_with_nothing_beneath_it_is_its_own_text() -> None:

@@ -35,6 +35,16 @@ async def test_a_question_in_whole_sentences_finds_its_passage_first(shop: Shelf
     assert 0 < source.score <= 1
 
 
+async def test_the_snippet_of_a_long_passage_is_around_the_match(shelf: Shelf) -> None:
+    filler = "Nothing of interest is said in this sentence. " * 12
+    await shelf.put("long.txt", f"{filler}Zebras may be returned. {filler}")
+    [passage] = await shelf.ask("returning a zebra")
+    assert "Zebras may be returned." in passage.source.snippet
+    assert passage.source.snippet.startswith("…")
+    assert passage.source.snippet.endswith("…")
+    assert len(passage.source.snippet) <= 500
+
+
 async def test_a_disabled_knowledge_base_is_searched_only_by_those_who_look_after_it(shop: Shelf) -> None:
     async def disabled(given: bool) -> KnowledgeBase:
         changes = KnowledgeBaseChanges(disabled=given)

@@ -61,7 +61,7 @@ async def test_form_2_is_start_then_deltas_and_tool_calls_then_done_with_the_mes
 
 
 async def test_a_prompt_override_holds_for_one_request(caller: Caller) -> None:
-    question = "What are your instructions?"
+    question = "Who are you?"
     first = (await caller.chat(question, prompt="You are Captain Override.")).json()
     second = (await caller.chat(question, conversation_id=first["conversation_id"])).json()
     assert "Captain Override" in first["message"]["content"]

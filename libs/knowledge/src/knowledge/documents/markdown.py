@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from knowledge.documents.sections import Outline, Parsed, plain_title, web_address
@@ -39,8 +38,7 @@ def _read(lines: list[str]) -> tuple[str | None, Outline]:
     """
     first_title, outline = None, Outline()
     body = "\n".join(lines)
-    tokens = _blocks.parse(body, {"last_comment_end": body.rfind("-->")})
-    headings, comments, code, joined = _marked(tokens, lines)
+    headings, comments, code, joined = _marked(_blocks.parse(body), lines)
     at = 0
     while at < len(lines):
         if at in headings:
@@ -79,7 +77,7 @@ def _marked(tokens: Sequence[Token], lines: list[str]) -> _Marked:
         begin, end = token.map
         if token.type == "heading_open" and token.level == 0:
             headings[begin] = end, int(token.tag[1]), _plain(tokens[number + 1].content)
-        elif token.type == "comment":
+        elif token.type == "html_block" and re.match(r"\s*<!--.*?-->", token.content, re.DOTALL):
             comments[begin] = end - 1
         elif token.type in ("fence", "code_block"):
             code.update(range(begin, end))
@@ -93,28 +91,9 @@ def _marked(tokens: Sequence[Token], lines: list[str]) -> _Marked:
     return headings, comments, code, joined
 
 
-def _comment(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
-    """A rule of the block parser: a comment that begins a line, to the line where it ends."""
-    start = state.bMarks[begin] + state.tShift[begin]
-    if not state.src.startswith("<!--", start) or start > state.env["last_comment_end"]:
-        return False
-    if silent:
-        return True
-    last = state.src.find("-->", start)
-    at = begin
-    while at + 1 < end and state.eMarks[at] < last:
-        at += 1
-    state.line = at + 1
-    token = state.push("comment", "", 0)
-    token.map = [begin, state.line]
-    return True
-
-
 def _block_parser() -> MarkdownIt:
-    rules = ("table", "code", "fence", "blockquote", "hr", "list", "heading", "lheading")
-    parser = MarkdownIt("zero").enable(rules).disable("inline")
-    parser.block.ruler.before("table", "comment", _comment, {"alt": ["paragraph", "blockquote", "list"]})
-    return parser
+    rules = ("table", "code", "fence", "blockquote", "hr", "list", "heading", "lheading", "html_block")
+    return MarkdownIt("zero", {"html": True}).enable(rules).disable("inline")
 
 
 _blocks = _block_parser()

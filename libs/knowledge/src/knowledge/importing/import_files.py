@@ -1,7 +1,7 @@
 """Files as drafts: which there are, what each one is, and why one cannot be read."""
 
 import codecs
-import io
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -27,16 +27,8 @@ KINDS: dict[str, Kind] = {
     ".pdf": "pdf",
     ".docx": "docx",
 }
-_DECLARED = re.compile(
-    rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE
-)
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_CHARSET = re.compile(rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]{1,40})", re.I)
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class FoundFile(msgspec.Struct, frozen=True):
@@ -142,33 +134,20 @@ def _content(found: FoundFile) -> bytes:
 
 
 def _decoded(name: str, content: bytes, *, is_html: bool) -> str:
-    """By its byte order mark, as UTF-8, or as an HTML file says itself."""
-    encoding = next((encoding for mark, encoding in _MARKS if content.startswith(mark)), None)
-    if encoding is None and b"\0" in content:
+    """Decode by the byte order mark, as UTF-8, or as an HTML file says itself. Raises Unreadable."""
+    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
+    if encoding != "utf-16" and b"\0" in content:
         raise Unreadable(name, f"is no text: it holds a NUL byte (at {content.index(0)})")
     try:
-        return content.decode(encoding or "utf-8")
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        declared = _declared(content) if is_html else None
-        if declared is None:
-            byte = content[error.start]
-            raise Unreadable(
-                name, f"is not {encoding or 'UTF-8'} (byte 0x{byte:02x} at {error.start})"
-            ) from None
-    return io.TextIOWrapper(io.BytesIO(content), declared, errors="replace").read()
-
-
-def _declared(content: bytes) -> str | None:
-    """The encoding that an HTML file names, if Python knows it for text."""
-    found = _DECLARED.search(content, 0, 2048)
-    if found is None:
-        return None
-    name = found[1].decode("ascii")
-    try:
-        "".encode(name)
-    except (LookupError, UnicodeError):  # unknown, or one of Python's that are not for text
-        return None
-    return name
+        declared = _CHARSET.search(content, 0, 2048) if is_html else None
+        if declared is not None:
+            with contextlib.suppress(LookupError):
+                return content.decode(declared[1].decode(), "replace")
+        shown = "UTF-16" if encoding == "utf-16" else "UTF-8"
+        byte = content[error.start]
+        raise Unreadable(name, f"is not {shown} (byte 0x{byte:02x} at {error.start})") from None
 
 
 def _name(path: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import msgspec
 
 from contracts.values import Source
-from knowledge.search import search_words
 
 INSTRUCTION = """\
 The user's message may begin with documents that were found for it. Answer from them where they say \
@@ -37,66 +36,20 @@ class Passage(msgspec.Struct, frozen=True):
 
 MOST_SNIPPET = 500
 """Code points, the ellipses included."""
-_TOKEN = re.compile(r"\S+")
-_SENTENCE_START = re.compile(r"(?<=[.!?…])\s+(?=\S)|\n+(?=\S)")
-_LEAD = 120
 _ELLIPSIS = "…"
 
 
-def snippet(text: str, matched: frozenset[str]) -> str:
-    """The part of `text` that holds most of the different `matched` words, on one line.
-
-    `matched` are words as `words.searchable` gives them. Without a match it is the beginning.
-    """
+def snippet(text: str, fragment: str) -> str:
+    """Return what callers are shown of `text`, on one line: all if it is short, else `fragment` of it."""
     if len(text) <= MOST_SNIPPET:
         return " ".join(text.split())
-    start = _beginning(text, _best_start(text, matched))
-    room = MOST_SNIPPET - (1 if start else 0)
-    cut = start + room < len(text)
-    part = text[start : start + room - cut]
-    if cut:
-        part = _whole_words(part)
-    return f"{_ELLIPSIS if start else ''}{' '.join(part.split())}{_ELLIPSIS if cut else ''}"
-
-
-def _best_start(text: str, matched: frozenset[str]) -> int:
-    """The place of the first match of the window with the most different ones; 0 where there is none."""
-    hits = [
-        (token.start(), found)
-        for token in _TOKEN.finditer(text)
-        if (found := matched.intersection(search_words.searchable(token[0]).split()))
-    ]
-    window = MOST_SNIPPET - _LEAD
-    best, best_count = 0, 0
-    for first, (start, _) in enumerate(hits):
-        inside: set[str] = set()
-        for place, found in hits[first:]:
-            if place >= start + window:
-                break
-            inside |= found
-        if len(inside) > best_count:
-            best, best_count = start, len(inside)
-    return best
-
-
-def _beginning(text: str, match: int) -> int:
-    """Where to begin so that the match is shown with its sentence, or at least with the words before it."""
-    if match <= _LEAD:
-        return 0
-    earliest = match - _LEAD
-    starts = [
-        found.end() for found in _SENTENCE_START.finditer(text, earliest, match + 1) if found.end() <= match
-    ]
-    if starts:
-        return starts[-1]
-    blank = re.compile(r"\s").search(text, earliest, match)
-    return blank.end() if blank else match
-
-
-def _whole_words(part: str) -> str:
-    """`part` without the word it was cut in, unless that is all there is."""
-    shorter = re.sub(r"\S+\Z", "", part).rstrip()
-    return shorter if len(shorter) > MOST_SNIPPET // 2 else part
+    room = MOST_SNIPPET - 2 * len(_ELLIPSIS)
+    shown = fragment.strip() or text
+    if len(shown) > room:
+        shown = re.sub(r"\s\S*\Z", "", shown[:room])
+    before = "" if text.startswith(shown) else _ELLIPSIS
+    after = "" if text.rstrip().endswith(shown) else _ELLIPSIS
+    return f"{before}{' '.join(shown.split())}{after}"
 
 
 _K = 60

@@ -15,9 +15,9 @@ from knowledge.embedding import vectors
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import Disabled, EmbedderUnavailable
 from knowledge.search import search_words
-from knowledge.search.passages import MOST_SNIPPET, Passage, fuse, snippet
+from knowledge.search.passages import Passage, fuse, snippet
 from runtime import logs, metrics
-from runtime.postgres import Connection, Pool, connection
+from runtime.postgres import Pool, connection
 
 MOST = 50
 """Passages at most, however many are requested."""
@@ -62,21 +62,12 @@ async def _load_ranked(
     """Load the passages, without those that were deleted since they were ranked."""
     if not ranked:
         return []
-    ids = [chunk_id for chunk_id, _ in ranked]
+    asked = {"base": knowledge_base_id, "ids": [chunk_id for chunk_id, _ in ranked], "words": question.words}
     async with connection(pool) as conn:
-        rows = await (await conn.execute(_CHUNKS, {"base": knowledge_base_id, "ids": ids})).fetchall()
-        held = {
-            word
-            for row in rows
-            if len(row[2]) > MOST_SNIPPET
-            for word in search_words.searchable(row[2]).split()
-        }
-        matched = await _matching(conn, knowledge_base_id, question, held)
-    shown = {row[0]: row[1:] for row in rows}
-    return [
-        _passage(index, chunk_id, score, shown[chunk_id], matched)
-        for index, (chunk_id, score) in enumerate((entry for entry in ranked if entry[0] in shown), start=1)
-    ]
+        rows = await (await conn.execute(_CHUNKS, asked)).fetchall()
+    found = {row[0]: row[1:] for row in rows}
+    shown = [(chunk_id, score, *found[chunk_id]) for chunk_id, score in ranked if chunk_id in found]
+    return [_passage(index, *each) for index, each in enumerate(shown, start=1)]
 
 
 async def load_passages(
@@ -134,19 +125,9 @@ async def _by_meaning(
         return None
 
 
-async def _matching(
-    conn: Connection, knowledge_base_id: str, question: search_words.SearchQuery, held: set[str]
-) -> frozenset[str]:
-    """Those of the words that are the question's, whatever their endings."""
-    asked = {"base": knowledge_base_id, "words": question.words, "held": list(held)}
-    rows = await (await conn.execute(_MATCHING, asked)).fetchall()
-    return frozenset(word for (word,) in rows)
-
-
 def _passage(
-    index: int, chunk_id: str, score: float, shown: tuple[str, str, str, str], matched: frozenset[str]
+    index: int, chunk_id: str, score: float, title: str, text: str, url: str, kind: str, fragment: str
 ) -> Passage:
-    title, text, url, kind = shown
     source = Source(
         index=index,
         id=chunk_id,
@@ -154,7 +135,7 @@ def _passage(
         url=url,
         source_type=kind,
         score=round(min(1.0, score), 4),
-        snippet=snippet(text, matched),
+        snippet=snippet(text, fragment),
     )
     return Passage(source, text)
 
@@ -197,18 +178,18 @@ SELECT chunk_id, score, phrase IS NOT NULL AND words @@ phrase, disabled
 """
 
 _CHUNKS = """
-SELECT c.chunk_id, c.title, c.text, d.url, d.kind FROM chunks c JOIN documents d USING (document_id)
- WHERE c.chunk_id = ANY(%(ids)s) AND c.knowledge_base_id = %(base)s
-"""
-
-_MATCHING = """
 WITH asked AS MATERIALIZED (
-    SELECT language, tsvector_to_array(to_tsvector(language, %(words)s)) AS lexemes
+    SELECT language, coalesce(string_agg(quote_literal(lexeme), ' | '), '')::tsquery AS query
       FROM (SELECT ('pg_catalog.' || language)::regconfig AS language
               FROM knowledge_bases WHERE knowledge_base_id = %(base)s) AS base
+           LEFT JOIN LATERAL unnest(tsvector_to_array(to_tsvector(language, %(words)s))) AS lexeme ON true
+     GROUP BY language
 )
-SELECT held FROM asked, unnest(%(held)s::text[]) AS held
- WHERE tsvector_to_array(to_tsvector(language, held)) && lexemes
+SELECT c.chunk_id, c.title, c.text, d.url, d.kind,
+       ts_headline(language, c.text, query,
+                   'MaxFragments=1, MaxWords=70, MinWords=40, StartSel="", StopSel=""')
+  FROM asked, chunks c JOIN documents d USING (document_id)
+ WHERE c.chunk_id = ANY(%(ids)s) AND c.knowledge_base_id = %(base)s
 """
 
 _TEXTS = """
