@@ -12,8 +12,8 @@ from nats.js import JetStreamContext
 
 from bus import streams
 from bus.bus import Bus
-from bus.delivery import Delivery
 from bus.errors import BusUnavailable
+from bus.work_queue import Delivery
 from contracts import ids, messages, wire
 from ops.ports import free_port
 from tests.bus.nats_server import NatsServer

@@ -141,4 +141,4 @@ async def _left(bus: Bus, first: int, last: int) -> list[int]:
     """The positions that EVENTS holds, in its order."""
     found = [each async for each in bus._jetstream.messages("EVENTS", "chat.events.>")]
     assert all(first <= each.sequence <= last for each in found)
-    return [int(each.headers["chat-log-position"]) for each in found]
+    return [int(each.headers[subjects.POSITION_HEADER]) for each in found]

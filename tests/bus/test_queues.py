@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from bus.bus import Bus
-from bus.delivery import Delivery
 from bus.errors import BusUnavailable
+from bus.work_queue import Delivery
 from contracts import ids, messages, subjects, wire
 from contracts.timings import ACK_WAIT_SECONDS
 from runtime.readiness import ReadinessFlag
 from tests.bus.nats_server import NatsServer
+from tests.bus.queue_state import until_nobody_pulls
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 
 CHAT = next(m for m in MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
@@ -62,7 +63,7 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
     await worker.ended()
     assert wire.decode_message(messages.ChatRequested, delivery.data) == request
     assert (delivery.subject, delivery.attempt) == (subjects.requests(request.account_id), 1)
-    assert delivery.headers["nats-msg-id"] == f"{request.trace_id}:1"
+    assert delivery.headers["Nats-Msg-Id"] == f"{request.trace_id}:1"
 
 
 async def test_the_last_message_of_a_worker_that_stops_leaves_the_queue_before_it_would_come_again(
@@ -178,13 +179,15 @@ async def test_shutdown_leaves_the_next_message_to_others(bus: Bus) -> None:
     await second.ended()
 
 
-async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_when_it_is(bus: Bus) -> None:
+async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_when_it_is(
+    bus: Bus, shared_nats: NatsServer
+) -> None:
     readiness = ReadinessFlag()
     worker = Worker(bus, readiness=readiness)
     await bus.queues.request_chat(chat())
     await worker.next()
     readiness.set(False)
-    await asyncio.sleep(0.2)  # until its pull request is withdrawn, of which there is no sign
+    await until_nobody_pulls(shared_nats.url, "REQUESTS")
     request = chat()
     await bus.queues.request_chat(request)
     with pytest.raises(TimeoutError):

@@ -84,7 +84,7 @@ async def test_a_page_that_nobody_keeps_open_follows_no_run(storage: Storage, po
     runs = OpenRuns(pool, bus)
     await runs.table(NowFilter(account_id=ACCOUNT))
     received = asyncio.Event()
-    following = bus.traces.follow_trace(trace(word), lambda _: received.set())
+    following = await bus.traces.follow_trace(trace(word), lambda _: received.set())
     await bus.traces.publish_frame(
         trace(word), frames.Delta(seq=2, attempt=1, round=1, text="word", offset=0)
     )

@@ -180,9 +180,9 @@ class Counted(Traces):
         super().__init__(connection, JetStream(connection))
         self.followed = self.read_back = 0
 
-    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
+    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
         self.followed += 1
-        return super().follow_trace(trace_id, deliver)
+        return await super().follow_trace(trace_id, deliver)
 
     async def frames_of(self, trace_id: str) -> list[frames.Frame]:
         self.read_back += 1

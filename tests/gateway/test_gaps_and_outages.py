@@ -138,6 +138,7 @@ async def test_a_run_that_begins_while_the_log_is_read_is_not_taken_for_a_lost_o
     async with Bus.connect(fresh_nats_url, name="test-gateway") as bus:
         reader = RunReader(log, asked.conversation_id, asked.trace_id)
         run = FollowedRun(bus.traces, reader, key, from_beginning=True)
+        await run.follow()
         try:
             await log.answered.wait()
             run.deliver(frames.Accepted(seq=1, attempt=1, conversation_id=asked.conversation_id))

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from bus.bus import Bus
-from bus.delivery import Delivery
+from bus.work_queue import Delivery
 from contracts import events, frames, ids, messages, wire
 from contracts.values import Message
 

@@ -172,7 +172,7 @@ class World:
 
     async def listen(self, request: ChatRequested) -> Listener:
         listener = Listener(self.bus, request)
-        self.bus.traces.follow_trace(request.trace_id, listener.hear)
+        await self.bus.traces.follow_trace(request.trace_id, listener.hear)
         return listener
 
     async def ask(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:

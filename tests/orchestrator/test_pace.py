@@ -57,10 +57,9 @@ class Sent:
     async def ready(self, frame: frames.Frame) -> None:
         raise AssertionError(f"{frame} waits")
 
-    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         assert trace_id == "t"
         self.frames.append(frame)
-        return True
 
     def repeated(self) -> list[tuple[str, int]]:
         """Text and offset of what was sent again since the last call."""
@@ -82,7 +81,7 @@ async def test_text_is_sent_again_from_the_repetition_before_the_last_on(
             run.begin_round(2)
             continue
         await run.send_text(text)
-        run.repeat_text()
+        await run.repeat_text()
         seen.append(sent.repeated())
     assert seen == [[("ab", 0)], [("abcd", 0)], [("cdef", 2)], [], [("gh", 6)], [("ij", 8)]]
 

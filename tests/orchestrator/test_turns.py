@@ -41,7 +41,7 @@ async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
 ) -> None:
     """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
     before = await until_all_acknowledged(working.settings.nats_url, "REQUESTS")
-    monkeypatch.setattr("bus.delivery._HELD_SECONDS", 3600.0)
+    monkeypatch.setattr("bus.work_queue._HELD_SECONDS", 3600.0)
     caller = await working.ask(new_id())
     await caller.until(frames.Refused)
     assert await until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1

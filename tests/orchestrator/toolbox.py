@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from bus.bus import Bus
-from bus.delivery import Delivery
+from bus.work_queue import Delivery
 from contracts import subjects, wire
 from contracts.ids import new_id
 from contracts.tool_messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer

@@ -135,13 +135,9 @@ class SimTraces(_Part):
         await self._store("cancel", effect, tell)
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        self.send_frame(trace_id, frame)
-
-    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
         self._nats.publish_frame(self._process, trace_id, frame)
-        return True
 
-    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> RunFollower:
+    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> RunFollower:
         return self._nats.follow(self._process, trace_id, deliver)
 
     async def frames_of(self, trace_id: str) -> list[frames.Frame]:

@@ -118,10 +118,13 @@ def offset_not_compared() -> Iterator[None]:
     def place(self: View, frame: Any) -> None:
         self._add_text(frame.text)
 
+    async def repeat_nothing(_channel: TraceChannel) -> None:
+        pass
+
     with (
         _instead(View, "_resume", lambda *_: None),
         _instead(View, "_place", place),
-        _instead(TraceChannel, "repeat_text", lambda _: None),
+        _instead(TraceChannel, "repeat_text", repeat_nothing),
     ):
         yield
 

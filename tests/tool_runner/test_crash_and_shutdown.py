@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from bus.bus import Bus
-from bus.delivery import Delivery
+from bus.work_queue import Delivery
 from contracts import subjects
 from contracts.tool_messages import ToolFinished
 from directory.agents import McpServer

@@ -1,4 +1,4 @@
-"""Our code uses no private members of libraries, inherited or of other objects, but for these.
+"""Our code uses no private members of libraries, inherited or of other objects.
 
 The linter refuses the latter (SLF001) but where a line has an exception, and the exceptions are counted here.
 """
@@ -11,28 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ALLOWED = {
-    # A message by the short path takes half of nats-py's CPU time: docs/decisions/bus.md, 94.
-    "bus.client.DirectClient": {
-        "_flush_queue",
-        "_pending",
-        "_pending_data_size",
-        "_process_msg",
-        "_sid",
-        "_subs",
-    },
-    # What nats-py reads of each subscription when it connects again.
-    "bus.client.DirectSubscription": {
-        "_id",
-        "_max_msgs",
-        "_message_iterator",
-        "_pending_next_msgs_calls",
-        "_queue",
-        "_received",
-        "_subject",
-        "_wait_for_msgs_task",
-    },
-}
 EXCEPTIONS: dict[str, int] = {}
 """Lines with an exception from SLF001, by file."""
 _EXCEPTION = re.compile(r"# noqa:.*\bSLF001\b")
@@ -81,7 +59,7 @@ def _classes(module: str) -> Iterator[type]:
 def test_classes_use_no_private_members_of_the_libraries_that_they_inherit_from() -> None:
     classes = [cls for name in MODULES for cls in _classes(name)]
     used = {f"{cls.__module__}.{cls.__qualname__}": _used_of_libraries(cls) for cls in classes}
-    assert {name: members for name, members in used.items() if members} == ALLOWED
+    assert {name: members for name, members in used.items() if members} == {}
 
 
 def test_the_exceptions_from_the_linters_rule_are_these() -> None:

@@ -173,7 +173,7 @@ async def _begun(admin: Admin, request: ChatRequested) -> None:
         elif isinstance(frame, frames.Accepted | frames.Refused) and not begun.done():
             begun.set_result(frame)
 
-    following = bus.traces.follow_trace(request.trace_id, hear)
+    following = await bus.traces.follow_trace(request.trace_id, hear)
     try:
         async with asyncio.timeout(ACCEPT_SECONDS) as patience:
             await bus.queues.request_chat(request)

@@ -58,7 +58,7 @@ class Bus:
 
     async def ping(self) -> None:
         """Readiness: JetStream answers. Raises BusUnavailable."""
-        await self._jetstream.call("INFO", seconds=_PING_SECONDS)
+        await self._jetstream.counts(seconds=_PING_SECONDS)
 
     def on_reconnect(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` whenever the connection is back; call what is returned to end that."""

@@ -1,7 +1,10 @@
-"""Requests that other services answer: commands to conversations, by orchestrators, and checks of agents."""
+"""Requests that other services answer: commands to conversations, by orchestrators, and checks of agents.
+
+Commands raise BusUnavailable if nobody serves or Postgres does not answer: whether it happened is then
+unknown. To ask again with the same ids is safe.
+"""
 
 import asyncio
-import contextlib
 
 from bus.errors import BusUnavailable
 from bus.rpc import Rpc
@@ -20,72 +23,53 @@ _NO_ORCHESTRATOR = "No orchestrator answers just now, so the model was not calle
 async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
     """Erase a conversation: True if it was there and is gone for every reader from now on.
 
-    False: the account has no such conversation; it may be unknown, another's, or erased before. Raises
-    BusUnavailable where nobody serves or Postgres does not answer: whether it happened is then unknown. To
-    ask again is safe, and true again if it is by the same `trace_id` (that of the request for it, 32 hex).
+    False: the account has no such conversation; it may be unknown, another's, or erased before. To ask again
+    is true again if it is by the same `trace_id` (that of the request for it, 32 hex).
     """
     command = messages.EraseConversation(
         trace_id=trace_id, account_id=account_id, conversation_id=conversation_id
     )
-    answer = await _asked(rpc, command, messages.EraseAnswered)
-    if answer.outcome == "unavailable":
-        raise BusUnavailable("the conversation could not be erased just now")
-    return answer.outcome == "erased"
+    return (await _send(rpc, command, messages.EraseAnswered)).outcome == "erased"
 
 
 async def describe_conversation(
     rpc: Rpc, command: messages.DescribeConversation
 ) -> messages.DescribeAnswered:
-    """Set title and metadata of a conversation; the answer is never `unavailable`.
-
-    Raises BusUnavailable as `erase_conversation`; to ask again with the same `trace_id` is safe.
-    """
-    answer = await _asked(rpc, command, messages.DescribeAnswered)
-    if answer.outcome == "unavailable":
-        raise BusUnavailable("the conversation could not be described just now")
-    return answer
+    """Set title and metadata of a conversation."""
+    return await _send(rpc, command, messages.DescribeAnswered)
 
 
 async def decide_approval(rpc: Rpc, command: messages.DecideApproval) -> messages.ApprovalAnswered:
-    """Decide about a tool call; to do so again is safe.
-
-    Raises BusUnavailable where nobody serves: whether it was decided is then unknown.
-    """
-    return await _asked(rpc, command, messages.ApprovalAnswered)
+    """Decide about a tool call."""
+    return await _send(rpc, command, messages.ApprovalAnswered)
 
 
 async def give_feedback(rpc: Rpc, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
-    """Store feedback on a reply, or take it back; the answer is never `unavailable`.
-
-    Raises BusUnavailable as `erase_conversation`; to ask again is safe.
-    """
-    answer = await _asked(rpc, command, messages.FeedbackAnswered)
-    if answer.outcome == "unavailable":
-        raise BusUnavailable("the feedback could not be stored just now")
-    return answer
+    """Store feedback on a reply, or take it back."""
+    return await _send(rpc, command, messages.FeedbackAnswered)
 
 
 async def fork_conversation(rpc: Rpc, command: messages.ForkConversation) -> messages.ForkAnswered:
-    """Begin a conversation with what another one has; the answer is never `unavailable`.
-
-    Raises BusUnavailable as `erase_conversation`; to ask again with the same ids is safe.
-    """
-    answer = await _asked(rpc, command, messages.ForkAnswered)
-    if answer.outcome == "unavailable":
-        raise BusUnavailable("the conversation could not be forked just now")
-    return answer
+    """Begin a conversation with what another one has."""
+    return await _send(rpc, command, messages.ForkAnswered)
 
 
-async def _asked(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
+async def _send(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
     """Of whichever worker answers first: one that is frozen takes a command and never does.
 
     One that only takes longer continues, and a repeat finds it done.
     """
     subject = subjects.commands(command.account_id)
-    for _ in range(COMMAND_ASKS - 1):
-        with contextlib.suppress(BusUnavailable):
-            return await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)
-    return await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)
+    for ask in range(1, COMMAND_ASKS + 1):
+        try:
+            answer = await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)
+            break
+        except BusUnavailable:
+            if ask == COMMAND_ASKS:
+                raise
+    if getattr(answer, "outcome", None) == "unavailable":
+        raise BusUnavailable("the command could not be carried out just now")
+    return answer
 
 
 async def check_agent(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.AgentCheck:

@@ -10,12 +10,12 @@ from typing import TypeVar
 import msgspec
 import nats.errors
 import nats.js.errors
-from nats.aio.client import Server
+from nats.aio.client import Client, Server
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from bus import users
 from bus.addresses import servers_of, tls_context
-from bus.client import PENDING_BYTES, DirectClient
 from bus.errors import BusUnavailable
 from runtime import logs
 
@@ -35,6 +35,14 @@ _LEADERLESS_SECONDS = 3.0
 _UNSTORED_SECONDS = 4.0
 """Within an election too: another node is no worse then."""
 
+PENDING_BYTES = 2 * 1024 * 1024
+"""How much may wait to be sent, or for a connection."""
+HEADER_BYTES = 4096
+"""Left for the headers of a message, which count in the size that the server takes."""
+
+Receive = Callable[[Msg], None]
+"""Takes a message; called on the loop, must not block."""
+
 _ANSWERS = (nats.errors.NoRespondersError, nats.js.errors.NoStreamResponseError, nats.js.errors.APIError)
 
 T = TypeVar("T")
@@ -46,11 +54,29 @@ class _Answer(msgspec.Struct):
     error: dict[str, object] | None = None
 
 
+class _Receiver(asyncio.Future[Msg]):
+    """Call a function with each message that nats-py would complete this future with; it never completes.
+
+    A message is received as it is read from the socket, without a queue and a task for each subscription;
+    that takes two thirds of the CPU time (decision 94).
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        super().__init__()
+        self._receive = receive
+
+    def set_result(self, message: Msg) -> None:
+        try:
+            self._receive(message)
+        except Exception:  # noqa: BLE001 - it would end the read loop, and with it what all others receive
+            logs.get_logger("bus").exception("receiver_failed", subject=message.subject)
+
+
 class Connection:
     """The client, whether it is connected, and the listeners for when it is connected again."""
 
     def __init__(self, on_lost: Callable[[], None] | None) -> None:
-        self.client = DirectClient()
+        self.client = Client()
         self.user: str | None = None
         self._last_error: Exception | None = None
         self._shows_life = False
@@ -156,6 +182,33 @@ class Connection:
             await self.client.publish(subject, payload, reply, dict(headers) if headers else None)
         except (nats.errors.Error, OSError) as error:
             raise BusUnavailable(f"cannot publish on {subject}: {error}") from error
+
+    async def publish_now(
+        self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
+    ) -> bool:
+        """Publish without waiting; return False, with nothing sent, if there is no room for it."""
+        if self.client.pending_data_size + len(payload) + HEADER_BYTES > PENDING_BYTES:
+            return False
+        try:
+            await self.client.publish(subject, payload, headers=dict(headers) if headers else None)
+        except nats.errors.Error:
+            return False
+        return True
+
+    async def subscribe(self, subject: str, receive: Receive, queue: str = "") -> Subscription:
+        """Subscribe, with `receive` called for each message as it is read from the socket.
+
+        The server knows of it before it gets what is published after this. Raises BusUnavailable.
+        """
+        try:
+            return await self.client.subscribe(subject, queue, future=_Receiver(receive))
+        except nats.errors.Error as error:
+            raise BusUnavailable(f"cannot follow {subject}") from error
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Receive no more from when this is called. Never raises."""
+        with contextlib.suppress(nats.errors.Error):
+            await subscription.unsubscribe()
 
     async def wait_up(self) -> None:
         while not self.client.is_connected:

@@ -30,11 +30,7 @@ class Eraser:
         self._jetstream = jetstream
 
     async def erase_events(self, positions: Iterable[int]) -> None:
-        """Remove and overwrite the events of these log positions; what EVENTS does not hold is passed over.
-
-        That costs the server 10 ms each, since it reads the whole block (up to 8 MB). Removed alone, their
-        bytes would stay in its files until it compacts the block.
-        """
+        """Remove and overwrite the events of these log positions that EVENTS holds."""
         sequence, _ = await self._jetstream.state(subjects.EVENTS)
         low, end = 1, sequence + 1
         place: tuple[int, int] | None = None  # sequence and position of the event found last
@@ -47,7 +43,7 @@ class Eraser:
             low = found.sequence
             place = (found.sequence, position_of(found))
             if place[1] == position:
-                await self._jetstream.delete(subjects.EVENTS, found.sequence, overwrite=True)
+                await self._jetstream.delete(subjects.EVENTS, found.sequence)
 
     async def erase_runs(self, trace_ids: Collection[str]) -> None:
         """Remove frames and tool results of these runs; the results, which lie in files, are overwritten."""
@@ -59,7 +55,7 @@ class Eraser:
         await self._jetstream.purge(subjects.TRACES, subjects.trace(trace_id))
         results = self._jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id))
         for sequence in [each.sequence async for each in results]:
-            await self._jetstream.delete(subjects.RESULTS, sequence, overwrite=True)
+            await self._jetstream.delete(subjects.RESULTS, sequence)
 
     async def erase_mentions(self, ids: Collection[str]) -> None:
         """Remove and overwrite what the queues and DEAD hold that names one of these runs or conversations.
@@ -74,7 +70,7 @@ class Eraser:
                 if not wanted.isdisjoint(_ID.findall(each.data))
             ]
             for sequence in found:
-                await self._jetstream.delete(stream, sequence, overwrite=True)
+                await self._jetstream.delete(stream, sequence)
 
 
 def _is_from(position: int, message: StoredMessage) -> bool:

@@ -7,13 +7,12 @@ was emptied or made again.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 import nats.errors
 
-from bus import headers
-from bus.connection import Connection
+from bus.connection import HEADER_BYTES, Connection
 from bus.errors import BusUnavailable, FeedConflict
 from bus.jetstream import JetStream, StoredMessage
 from bus.positions import EVERY_EVENT, MESSAGE_ID, FeedEnd, feed_end, first_where, position_of
@@ -54,8 +53,7 @@ async def follow_events(
 ) -> AsyncGenerator[FeedEvent, None]:
     """Each event once, in log order. `away` is called whenever NATS cannot be read; it is tried again."""
     woken = asyncio.Event()
-    wake = connection.client
-    subscription = wake.subscribe_direct(wanted.subject, lambda *_: woken.set())
+    subscription = await connection.subscribe(wanted.subject, lambda _: woken.set())
     try:
         place: _ReadPosition | None = None
         while True:
@@ -71,7 +69,7 @@ async def follow_events(
             if await wait_for_event(woken, _POLL_SECONDS):
                 await asyncio.sleep(_GATHER_SECONDS)  # it is announced a moment before the stream has it
     finally:
-        wake.unsubscribe_direct(subscription)
+        await connection.unsubscribe(subscription)
 
 
 class _ReadPosition(msgspec.Struct):
@@ -103,7 +101,7 @@ async def _start(jetstream: JetStream, start: int | datetime | None) -> _ReadPos
             found = await first_where(jetstream, lambda each: position_of(each) >= start, 1, end.sequence + 1)
             return _ReadPosition(found.sequence if found else end.sequence + 1, start - 1)
         case datetime():
-            found = await first_where(jetstream, lambda each: _stored_at(each) >= start, 1, end.sequence + 1)
+            found = await first_where(jetstream, lambda each: each.stored_at >= start, 1, end.sequence + 1)
             return _ReadPosition(found.sequence if found else end.sequence + 1, 0)
 
 
@@ -112,17 +110,10 @@ def _event(message: StoredMessage) -> FeedEvent:
     return FeedEvent(
         position=position_of(message),
         account_id=account_id,
-        conversation_id=message.headers.get(subjects.CONVERSATION_HEADER.lower(), ""),
+        conversation_id=message.headers.get(subjects.CONVERSATION_HEADER, ""),
         name=name,
         data=message.data,
     )
-
-
-def _stored_at(message: StoredMessage) -> datetime:
-    text = message.headers["nats-time-stamp"]
-    # Nanoseconds, which a datetime does not have.
-    whole, _, fraction = text.removesuffix("Z").partition(".")
-    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}").replace(tzinfo=UTC)
 
 
 class Feed:
@@ -171,7 +162,7 @@ class Feed:
             return end
         for place, event in enumerate(events[:-1]):
             stated = _stated(events, place, end) | {
-                "Nats-Msg-Id": end.message_id(event.position),
+                MESSAGE_ID: end.message_id(event.position),
                 _EXPECTED_LAST_SEQUENCE: str(end.sequence + place),
             }
             await self._connection.publish(event.subject, self._payload(event), headers=stated)
@@ -188,7 +179,7 @@ class Feed:
         return FeedEnd(sequence=sequence, position=last.position, edition=end.edition)
 
     def _payload(self, event: FeedEvent) -> bytes:
-        return _payload(event, self._jetstream.max_payload - headers.MOST_BYTES)
+        return _payload(event, self._jetstream.max_payload - HEADER_BYTES)
 
     async def clear(self) -> FeedEnd:
         """Remove every message; consumers and the count of sequences stay. Returns the empty end."""

@@ -9,7 +9,7 @@ from bus.jetstream import JetStream, StoredMessage
 from contracts import subjects
 
 EVERY_EVENT = "chat.events.>"
-MESSAGE_ID = "nats-msg-id"
+MESSAGE_ID = "Nats-Msg-Id"
 
 
 class FeedEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,4 +72,4 @@ async def first_where(
 
 
 def position_of(message: StoredMessage) -> int:
-    return int(message.headers.get(subjects.POSITION_HEADER.lower(), "0"))
+    return int(message.headers.get(subjects.POSITION_HEADER, "0"))

@@ -6,16 +6,14 @@ A message past its last delivery is handled once, copied to DEAD and taken from 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from bus import streams
 from bus.connection import Connection
-from bus.consume import Consumption, Handle
-from bus.delivery import Delivery
 from bus.jetstream import JetStream
+from bus.work_queue import Consumption, Delivery, Handle
 from contracts import messages, subjects, tool_messages, wire
 from runtime import logs
 from runtime.readiness import ReadinessFlag
@@ -132,7 +130,14 @@ class Queues:
         await Consumption(self._connection, self._jetstream, stream, handle, slots, readiness).run(stop)
 
     async def backlog(self, stream: Queue) -> Backlog:
-        return await _backlog_of(self._jetstream, stream)
+        state = await self._jetstream.consumer(stream)
+        if not state.num_pending:
+            return Backlog(waiting=0)
+        oldest = await self._jetstream.next_message(stream, ">", state.delivered.stream_seq + 1)
+        if oldest is None:  # taken meanwhile
+            return Backlog(waiting=0)
+        age = (state.ts - oldest.stored_at).total_seconds()
+        return Backlog(waiting=state.num_pending, oldest_seconds=max(0.0, age))
 
     async def follow_max_deliveries(
         self, handle: Callable[[Exhausted], Awaitable[None]], *, stop: asyncio.Event
@@ -151,17 +156,3 @@ class Queues:
 
     async def dead_letter(self, message: messages.DeadLettered) -> None:
         await dead_letter(self._jetstream, message)
-
-
-async def _backlog_of(jetstream: JetStream, stream: str) -> Backlog:
-    consumer = streams.CONSUMERS[stream]
-    state = await jetstream.call(f"CONSUMER.INFO.{stream}.{consumer}")
-    jetstream.check(state, consumer)
-    if state.num_pending == 0 or state.delivered is None:
-        return Backlog(waiting=0)
-    oldest = await jetstream.next_message(stream, ">", state.delivered.stream_seq + 1)
-    if oldest is None:  # taken meanwhile
-        return Backlog(waiting=0)
-    stored_at = datetime.fromisoformat(oldest.headers["nats-time-stamp"])
-    age = (datetime.fromisoformat(state.ts) - stored_at).total_seconds()
-    return Backlog(waiting=state.num_pending, oldest_seconds=max(0.0, age))

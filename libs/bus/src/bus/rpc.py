@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 import nats.errors
+from nats.aio.msg import Msg
 
-from bus import headers
-from bus.connection import Connection
+from bus.connection import HEADER_BYTES, Connection
 from bus.errors import BusUnavailable, Declined, MessageTooLarge
 from bus.subscription import Subscription
 from contracts import wire
@@ -34,30 +34,30 @@ class Rpc:
 
     async def serve(self, subject: str, queue: str, handle: Answer) -> Subscription:
         """Answer requests on `subject`, each in a task of its own, as one of the group `queue`."""
-        return self._serve(subject, queue, handle, set())
+        return await self._serve(subject, queue, handle, set())
 
     @contextlib.asynccontextmanager
     async def serving(self, subject: str, queue: str, handle: Answer) -> AsyncIterator[None]:
         """`serve` while the block runs; what has begun by then is brought to its end."""
         running: set[asyncio.Task[None]] = set()
-        subscription = self._serve(subject, queue, handle, running)
+        subscription = await self._serve(subject, queue, handle, running)
         try:
             yield
         finally:
             await subscription.close()
             await asyncio.gather(*running)
 
-    def _serve(
-        self, subject: str, queue: str, handle: Answer, running: "set[asyncio.Task[None]]"
+    async def _serve(
+        self, subject: str, queue: str, handle: Answer, running: set[asyncio.Task[None]]
     ) -> Subscription:
         log = logs.get_logger("bus").bind(subject=subject)
 
-        async def answer(reply: str, data: bytes, block: bytes | None) -> None:
-            stated = headers.parse(block)
+        async def answer(message: Msg) -> None:
+            stated = message.headers or {}
             with telemetry.span(f"serve {subject}", context=telemetry.extract(stated)):
                 failed = None
                 try:
-                    body = await handle(await _inflated(data, stated))
+                    body = await handle(await _inflated(message.data, stated))
                 except Exception as error:
                     if isinstance(error, Declined):
                         log.warning("request_declined", reason=str(error))
@@ -65,17 +65,16 @@ class Rpc:
                         log.exception("serve_failed")
                     body, failed = b"", {FAILED_HEADER: type(error).__name__}
                 try:
-                    await self._connection.publish(reply, body, headers=failed)
+                    await self._connection.publish(message.reply, body, headers=failed)
                 except BusUnavailable as error:
                     log.warning("reply_lost", reason=str(error))
 
-        def receive(_subject: str, reply: str, data: bytes, block: bytes | None) -> None:
-            task = asyncio.create_task(answer(reply, data, block))
+        def receive(message: Msg) -> None:
+            task = asyncio.create_task(answer(message))
             running.add(task)
             task.add_done_callback(running.discard)
 
-        subscription = self._connection.client.subscribe_direct(subject, receive, queue)
-        return Subscription(self._connection, subscription)
+        return Subscription(self._connection, await self._connection.subscribe(subject, receive, queue))
 
     async def ask(self, subject: str, message: BusMessage, reply: type[wire.M], *, timeout: float) -> wire.M:
         """One request and its reply, within `timeout` seconds.
@@ -98,7 +97,7 @@ class Rpc:
 
     async def _sendable(self, data: bytes) -> tuple[bytes, dict[str, str]]:
         """The request, compressed where it has to be, and the header that says so. Raises MessageTooLarge."""
-        room = self._connection.client.max_payload - headers.MOST_BYTES
+        room = self._connection.client.max_payload - HEADER_BYTES
         if len(data) <= room:
             return data, {}
         packed = await asyncio.to_thread(zlib.compress, data)
@@ -112,7 +111,7 @@ class Rpc:
 
 async def _inflated(data: bytes, stated: Mapping[str, str]) -> bytes:
     """A request as it was before it was compressed. Raises MessageTooLarge, zlib.error."""
-    if stated.get(ENCODING_HEADER.lower()) != "deflate":
+    if stated.get(ENCODING_HEADER) != "deflate":
         return data
     inflating = zlib.decompressobj()
     found = await asyncio.to_thread(inflating.decompress, data, MOST_BYTES)

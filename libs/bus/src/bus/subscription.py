@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from bus.client import DirectSubscription
+from nats.aio.subscription import Subscription as NatsSubscription
+
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 
@@ -22,7 +23,7 @@ class Subscription:
     """
 
     def __init__(
-        self, connection: Connection, subscription: DirectSubscription, read_back: ReadBack | None = None
+        self, connection: Connection, subscription: NatsSubscription, read_back: ReadBack | None = None
     ) -> None:
         self._connection = connection
         self._subscription = subscription
@@ -48,7 +49,7 @@ class Subscription:
         if self._stop_listening is not None:
             self._stop_listening()
         self._stop_reading()
-        self._connection.client.unsubscribe_direct(self._subscription)
+        await self._connection.unsubscribe(self._subscription)
 
     async def _read(self, read_back: ReadBack) -> None:
         while not self._connection.client.is_closed:

@@ -9,17 +9,15 @@ from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
 import msgspec
-import nats.errors
+from nats.aio.msg import Msg
 
-from bus import headers
-from bus.client import PENDING_BYTES, Receive
-from bus.connection import Connection
+from bus.connection import PENDING_BYTES, Connection, Receive
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from bus.subscription import ReadBack, Subscription
 from contracts import frames, messages, subjects, tool_messages, wire
 from contracts.timings import TRACES_KEPT_SECONDS
-from runtime import logs, metrics
+from runtime import logs, metrics, telemetry
 
 _ALL_CANCELS = "chat.control.cancel.*"
 _WARN_SECONDS = 10.0
@@ -34,7 +32,7 @@ class _SentEnd(NamedTuple):
     at: float
     subject: str
     payload: bytes
-    block: bytes
+    headers: dict[str, str]
 
 
 class Traces:
@@ -51,42 +49,43 @@ class Traces:
         self._warn_at = 0.0  # on time.monotonic()
         self._cancel_followers: WeakSet[Subscription] = WeakSet()
         self._ends: deque[_SentEnd] = deque()  # of the last few seconds
+        self._sending_again: asyncio.Task[None] | None = None
         connection.add_listener(self._send_ends_again)
         self._cancelled: dict[str, float] = {}  # when it was received, on time.monotonic(), the oldest first
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send one frame. Never waits for NATS and never raises; as `send_frame`."""
-        if not self.send_frame(trace_id, frame):
-            await asyncio.sleep(0)  # one turn of the loop, in which the buffer goes to the socket
-
-    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
-        """Send one frame; False where the outgoing buffer is half full: its sender should wait for a turn.
+        """Send one frame. Never raises, and waits for a turn of the loop only where much waits to be sent.
 
         A frame that cannot be sent is lost, and readers repair from the log; the counter
         agentchat_bus_frames_dropped_total and a warning say so. Deltas go without a trace context:
         their subject names the trace.
         """
-        client = self._connection.client
-        block = b"" if isinstance(frame, frames.Delta) else headers.traceparent_block()
+        is_traced = not isinstance(frame, frames.Delta) and telemetry.is_recording()
+        headers = telemetry.inject({}) if is_traced else {}
         subject, payload = subjects.trace(trace_id), wire.encode(frame)
-        sent = client.publish_now(subject, payload, headers=block)
-        if not sent:
+        if not await self._connection.publish_now(subject, payload, headers=headers):
             self._note_dropped(trace_id, frame)
-        elif isinstance(frame, frames.Completed | frames.Failed | frames.Paused):
-            self._keep_end(_SentEnd(time.monotonic(), subject, payload, block))
-        return not (sent and client.pending_data_size > PENDING_BYTES // 2)
+            await asyncio.sleep(0)
+            return
+        if isinstance(frame, frames.Completed | frames.Failed | frames.Paused):
+            self._keep_end(_SentEnd(time.monotonic(), subject, payload, headers))
+        if self._connection.client.pending_data_size > PENDING_BYTES // 2:
+            await asyncio.sleep(0)
 
-    def _keep_end(self, end: "_SentEnd") -> None:
+    def _keep_end(self, end: _SentEnd) -> None:
         self._ends.append(end)
         while self._ends[0].at < end.at - _UNNOTICED_SECONDS:
             self._ends.popleft()
 
     def _send_ends_again(self) -> None:
         """What was written to a connection that then broke is lost, and nothing after an end shows that."""
+        self._sending_again = asyncio.create_task(self._send_kept_ends())
+
+    async def _send_kept_ends(self) -> None:
         kept = time.monotonic() - _UNNOTICED_SECONDS
-        for end in self._ends:
+        for end in tuple(self._ends):
             if end.at >= kept:
-                self._connection.client.publish_now(end.subject, end.payload, headers=end.block)
+                await self._connection.publish_now(end.subject, end.payload, headers=end.headers)
 
     def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
         """Count it, and warn at once, then every 10 s at most."""
@@ -99,22 +98,22 @@ class Traces:
             )
             self._dropped, self._warn_at = 0, now + _WARN_SECONDS
 
-    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
+    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
         """Have `deliver` called with each frame from now on, in order; it runs on the loop, and never blocks.
 
         Following has begun when this returns: whatever is published later on this connection is seen. What
         comes while the connection is away is not: `frames_of` has it, and the order of all.
         """
 
-        def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
+        def receive(message: Msg) -> None:
             try:
-                frame = wire.decode_frame(data)
+                frame = wire.decode_frame(message.data)
             except msgspec.DecodeError:
                 self._log.warning("frame_undecodable", trace_id=trace_id)
             else:
                 deliver(frame)
 
-        return self._follow(subjects.trace(trace_id), receive)
+        return await self._follow(subjects.trace(trace_id), receive)
 
     async def frames_of(self, trace_id: str) -> list[frames.Frame]:
         """The frames that TRACES keeps of a trace, in the order they came in; [] if none."""
@@ -221,18 +220,17 @@ class Traces:
             else:
                 deliver(message)
 
-        def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
-            take(data)
+        def receive(message: Msg) -> None:
+            take(message.data)
 
         async def read_back() -> None:
             async for message in self._jetstream.messages(stream, subject):
                 take(message.data)
 
-        return self._follow(subject, receive, read_back)
+        return await self._follow(subject, receive, read_back)
 
-    def _follow(self, subject: str, receive: Receive, read_back: ReadBack | None = None) -> Subscription:
-        try:
-            subscription = self._connection.client.subscribe_direct(subject, receive)
-        except nats.errors.Error as error:
-            raise BusUnavailable(f"cannot follow {subject}") from error
+    async def _follow(
+        self, subject: str, receive: Receive, read_back: ReadBack | None = None
+    ) -> Subscription:
+        subscription = await self._connection.subscribe(subject, receive)
         return Subscription(self._connection, subscription, read_back)

@@ -112,6 +112,11 @@ def inject(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def is_recording() -> bool:
+    """Return True if the current span is recorded."""
+    return trace.get_current_span().get_span_context().trace_flags.sampled
+
+
 def extract(headers: Mapping[str, str] | None) -> Context:
     """The remote parent that `headers` name; an empty context where they name none."""
     if not headers:

@@ -72,7 +72,7 @@ async def _say_alive(parts: Parts) -> None:
             continue
         match stage:
             case RunningStage():
-                stage.channel.repeat_text()
+                await stage.channel.repeat_text()
                 await stage.channel.send_alive()
             case WaitingStage():
                 await parts.bus.traces.publish_frame(stage.trace_id, frames.Alive(seq=0, attempt=0))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bus.delivery import Delivery
+from bus.work_queue import Delivery
 from contracts.messages import CancelRequested, ChatRequested
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.errors import UnreadableEvent

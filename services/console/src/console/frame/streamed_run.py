@@ -41,7 +41,7 @@ async def follow_run(bus: Bus, pool: Pool, trace_id: str) -> AsyncIterator[Strea
     DatabaseUnavailable, UnreadableEvent.
     """
     follower = _Follower()
-    following = bus.traces.follow_trace(trace_id, follower.receive)
+    following = await bus.traces.follow_trace(trace_id, follower.receive)
     try:
         while True:
             if follower.stale or follower.behind:

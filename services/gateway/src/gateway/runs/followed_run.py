@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple
 
 from bus.errors import BusUnavailable
+from bus.subscription import Subscription
 from bus.traces import Traces
 from contracts import frames
 from contracts.cursors import Cursor
@@ -66,9 +67,13 @@ class FollowedRun:
         self._ends = began + FOLLOW_SECONDS
         self._look_at = began + SILENCE_SECONDS
         self._awaits_text_since = None if from_beginning or key.publication > 1 else began
-        self._subscription = traces.follow_trace(key.trace_id, self.deliver)
+        self._subscription: Subscription | None = None
         self._catching_up: asyncio.Task[None] | None = None
-        if from_beginning:
+
+    async def follow(self) -> None:
+        """Begin to follow the run: what is published from now on is seen. Raises BusUnavailable."""
+        self._subscription = await self._traces.follow_trace(self.key.trace_id, self.deliver)
+        if isinstance(self.updates, UpdateHistory):
             self._begin(self._read_back())
             self._catching_up = asyncio.create_task(self._until_repaired())
 
@@ -123,7 +128,8 @@ class FollowedRun:
 
     async def close(self) -> None:
         self._closed = True
-        await self._subscription.close()
+        if self._subscription is not None:
+            await self._subscription.close()
         tasks = (self._catching_up, self._repairing)
         running = [task for task in tasks if task is not None and not task.done()]
         for task in running:

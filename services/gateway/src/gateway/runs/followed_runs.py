@@ -80,7 +80,9 @@ class Runs:
         run = self._shared.get(key) if from_beginning else None
         if run is None or not run.can_be_joined:
             reader = RunReader(self._log, conversation_id, trace_id, after_version)
-            run = self._begin(FollowedRun(self._bus.traces, reader, key, from_beginning=from_beginning))
+            run = FollowedRun(self._bus.traces, reader, key, from_beginning=from_beginning)
+            await run.follow()
+            self._begin(run)
         follower = run.join(cursor, after_pause, partial(self._leave, run))
         try:
             await run.caught_up()
@@ -95,12 +97,11 @@ class Runs:
             self._end(run)
             await run.close()
 
-    def _begin(self, run: FollowedRun) -> FollowedRun:
+    def _begin(self, run: FollowedRun) -> None:
         self._open[run] = None
         self._all_closed.clear()
         if run.can_be_joined:
             self._shared[run.key] = run
-        return run
 
     def _end(self, run: FollowedRun) -> None:
         del self._open[run]

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from opentelemetry.trace import SpanKind
 
-from bus.delivery import Delivery
+from bus.work_queue import Delivery
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, DeadLettered
 from conversations.aggregate.turn import Rejected

@@ -133,7 +133,7 @@ async def _end_of(parts: Parts, taken: Taken, run: Run, end: float) -> None:
         if isinstance(frame, frames.Completed | frames.Failed | frames.Paused):
             ended.set()
 
-    following = parts.bus.traces.follow_trace(run.trace_id, hear)
+    following = await parts.bus.traces.follow_trace(run.trace_id, hear)
     try:
         while not ended.is_set() and loop.time() < end:
             # It may have ended before it was followed.

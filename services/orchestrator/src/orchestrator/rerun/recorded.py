@@ -54,8 +54,8 @@ class NoReaders:
     async def ready(self, frame: frames.Frame) -> None:
         """At once."""
 
-    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:  # noqa: ARG002 - of FrameSink
-        return True
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send it to nobody."""
 
 
 class RecordedTools:

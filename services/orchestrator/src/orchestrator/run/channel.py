@@ -74,9 +74,9 @@ class Fence:
             return
         raise Interrupted("lost")
 
-    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         """As the bus does it."""
-        return self._traces.send_frame(trace_id, frame)
+        await self._traces.publish_frame(trace_id, frame)
 
 
 class FrameSink(Protocol):
@@ -89,8 +89,8 @@ class FrameSink(Protocol):
     async def ready(self, frame: frames.Frame) -> None:
         """Return when it may be sent. Raises Interrupted where this worker may not send it any more."""
 
-    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
-        """Send it. Never raises; False where the caller should yield to others."""
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send it. Never raises."""
 
 
 class TraceChannel:
@@ -163,8 +163,7 @@ class TraceChannel:
             await self._sink.ready(frame)
         self._seq += 1  # after the wait, during which others may be sent
         self._last_sent = self._loop.time()
-        if not self._sink.send_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt)):
-            await asyncio.sleep(0)
+        await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
 
     def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
         """Text from now on is of this round; `sent` of it was sent before."""
@@ -189,13 +188,13 @@ class TraceChannel:
             delta = self._delta(piece)
             self._seq += 1
             self._last_sent = self._loop.time()
-            has_room = self._sink.send_frame(self._trace_id, delta)
             self.deltas += 1
             self._parts.append(piece)
             self._length += len(piece)
             self._cuts.append(self._length)
+            await self._sink.publish_frame(self._trace_id, delta)
             failpoints.reach("orchestrator-said")
-            if (pause := self._pace.pause_after(self._last_sent)) or not has_room:
+            if pause := self._pace.pause_after(self._last_sent):
                 await asyncio.sleep(pause)
 
     def _delta(self, piece: str) -> frames.Delta:
@@ -219,7 +218,7 @@ class TraceChannel:
             return ()
         return (events.Delta(trace_id=self._trace_id, at=now, round=self.round, text=text, cuts=self.cuts),)
 
-    def repeat_text(self) -> None:
+    async def repeat_text(self) -> None:
         """Send again what was sent since the repetition before the last. To be called about once a second.
 
         A reader who misses none of it drops it; another need not wait until the log has the round. TRACES may
@@ -234,7 +233,7 @@ class TraceChannel:
         text = self.text[start:] if self._length > last else ""
         for at in range(0, len(text), _FRAME_CHARACTERS):
             piece, offset = text[at : at + _FRAME_CHARACTERS], self._before + start + at
-            self._sink.send_frame(
+            await self._sink.publish_frame(
                 self._trace_id,
                 frames.Delta(seq=0, attempt=self.attempt, round=self.round, text=piece, offset=offset),
             )

@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bus.bus import Bus
-from bus.delivery import Delivery
 from bus.errors import BusUnavailable
+from bus.work_queue import Delivery
 from contracts import messages, subjects, tool_messages, wire
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
 from runtime import failpoints, genai, logs, metrics, telemetry
