@@ -121,7 +121,7 @@ class OpenRuns:
         problem = None
         if self._watchers:
             await self._let_go(time.monotonic())
-            problem = self._follow(found)
+            problem = await self._follow(found)
         rows = [
             run_row(
                 run,
@@ -133,14 +133,14 @@ class OpenRuns:
         ]
         return RunTable(rows=rows, total=total, problem=problem)
 
-    def _follow(self, runs: Iterable[OpenRun]) -> str | None:
+    async def _follow(self, runs: Iterable[OpenRun]) -> str | None:
         """Follow those that are at work; return why they cannot be followed."""
         for run in runs:
             words = self._words.setdefault(run.trace_id, LastWords())
             words.asked_at = time.monotonic()
             if words.subscription is None and run.waits_for is None:
                 try:
-                    words.subscription = self._bus.traces.follow_trace(run.trace_id, words.take)
+                    words.subscription = await self._bus.traces.follow_trace(run.trace_id, words.take)
                 except BusUnavailable as error:
                     return f"NATS does not answer: {error}"
         return None
