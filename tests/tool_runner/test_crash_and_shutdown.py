@@ -174,13 +174,12 @@ async def test_a_call_with_a_result_is_not_run_again(scene: Scene, calls: Calls)
         )
         await calls.bus.queues.request_tool(request)
     stop = asyncio.Event()
-    seen = 0
+    seen: set[str] = set()
 
     async def put_back(delivery: Delivery) -> None:
         """The first delivery is lost: its runner died after it had published."""
-        nonlocal seen
-        seen += 1
-        if seen == len(requests):
+        seen.add(delivery.subject)
+        if len(seen) == len(requests):
             stop.set()
         await delivery.nak()
 
