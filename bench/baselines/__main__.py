@@ -33,11 +33,6 @@ CREATE TABLE IF NOT EXISTS chat_messages (
 CREATE INDEX IF NOT EXISTS chat_messages_of ON chat_messages (conversation_id, id);
 """
 _SAVE = "INSERT INTO chat_messages (conversation_id, role, content) VALUES ($1, $2, $3)"
-# A statement does not see what it inserts itself, so the history is what was there before.
-_SAVE_AND_READ = f"""
-WITH saved AS ({_SAVE})
-SELECT role, content FROM chat_messages WHERE conversation_id = $1 ORDER BY id
-"""
 
 
 def with_sdk(base_url: str) -> Stream:
@@ -97,31 +92,6 @@ def _is_text(line: bytes) -> bool:
     return line.startswith(_DATA) and _TEXT in line
 
 
-class Store:
-    def __init__(self, pool: asyncpg.Pool) -> None:
-        self._pool = pool
-
-    @classmethod
-    async def open(cls, database_url: str) -> "Store":
-        pool = await asyncpg.create_pool(database_url, min_size=10, max_size=10)
-        await pool.execute(_TABLE)
-        return cls(pool)
-
-    async def begin(
-        self, conversation: uuid.UUID | None, message: str
-    ) -> tuple[uuid.UUID, list[dict[str, str]]]:
-        sent = {"role": "user", "content": message}
-        if conversation is None:
-            conversation = uuid.uuid4()
-            await self._pool.execute(_SAVE, conversation, "user", message)
-            return conversation, [sent]
-        rows = await self._pool.fetch(_SAVE_AND_READ, conversation, "user", message)
-        return conversation, [*({"role": role, "content": content} for role, content in rows), sent]
-
-    async def end(self, conversation: uuid.UUID, reply: str) -> None:
-        await self._pool.execute(_SAVE, conversation, "assistant", reply)
-
-
 _FORMS = {"sdk": with_sdk, "aiohttp": with_aiohttp}
 _encode = msgspec.json.Encoder().encode
 
@@ -129,24 +99,23 @@ _encode = msgspec.json.Encoder().encode
 class ChatRequest(BaseModel):
     message: str
     model: str
-    conversation_id: uuid.UUID | None = None
 
 
-def build(store: Store, stream: Stream) -> FastAPI:
+def build(pool: asyncpg.Pool, stream: Stream) -> FastAPI:
     app = FastAPI(openapi_url=None)
 
     async def chat(asked: ChatRequest) -> StreamingResponse:
-        conversation, messages = await store.begin(asked.conversation_id, asked.message)
-        events = _events(asked.model, conversation, messages)
-        return StreamingResponse(events, media_type="text/event-stream")
+        conversation = uuid.uuid4()
+        await pool.execute(_SAVE, conversation, "user", asked.message)
+        return StreamingResponse(_events(asked, conversation), media_type="text/event-stream")
 
-    async def _events(model: str, conversation: uuid.UUID, messages: Messages) -> AsyncIterator[bytes]:
+    async def _events(asked: ChatRequest, conversation: uuid.UUID) -> AsyncIterator[bytes]:
         yield _event({"type": "meta", "conversation_id": conversation})
         parts: list[str] = []
-        async for texts in stream(model, messages):
+        async for texts in stream(asked.model, [{"role": "user", "content": asked.message}]):
             parts += texts
             yield b"".join(_event({"type": "delta", "content": text}) for text in texts)
-        await store.end(conversation, "".join(parts))
+        await pool.execute(_SAVE, conversation, "assistant", "".join(parts))
         yield _event({"type": "done", "conversation_id": conversation})
 
     app.add_api_route("/v1/chat/stream", chat, methods=["POST"], response_model=None)
@@ -158,7 +127,9 @@ def _event(fields: dict[str, object]) -> bytes:
 
 
 async def _serve(form: str, database_url: str, provider_url: str) -> None:
-    app = build(await Store.open(database_url), _FORMS[form](provider_url))
+    pool = await asyncpg.create_pool(database_url, min_size=10, max_size=10)
+    await pool.execute(_TABLE)
+    app = build(pool, _FORMS[form](provider_url))
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(4096)

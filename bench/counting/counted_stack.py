@@ -1,4 +1,4 @@
-"""A stack whose every statement, message, command and use of an event loop is counted, and its counters."""
+"""A stack whose every statement, message, command and task is counted, and its counters."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
-from bench.counting.inside.sitecustomize import NAMES
 from bench.processes import lean_upstream
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK, free_port
@@ -106,7 +105,7 @@ class StatementLog:
         )
 
 
-_POLLED = ("FROM pg_locks", "UPDATE read_model_jobs")
+_POLLED = ("FROM pg_locks",)
 """Read several times a second, chats or not: on a busy machine a chat would seem to cost one."""
 _SCRIPTS = ("evalsha", "eval", "fcall")
 _OURS = ("info", "ping")
@@ -153,14 +152,10 @@ async def valkey_counts(url: str) -> dict[str, int]:
     return {"redis.scripts": scripts, "redis.commands": others}
 
 
-def loop_counts(folder: Path) -> dict[str, int]:
-    """Uses of the event loop by service, of processes whose names end with a number."""
-    counts: dict[str, int] = {}
-    for path in folder.iterdir():
-        service, _, number = path.name.rpartition("-")
-        if number.isdecimal():
-            numbers = struct.unpack(f"{len(NAMES)}Q", path.read_bytes())
-            counts |= {
-                f"{name}.{service}": count for name, count in zip(NAMES.values(), numbers, strict=True)
-            }
-    return counts
+def task_counts(folder: Path) -> dict[str, int]:
+    """Read the tasks that were made, by service, of processes whose names end with a number."""
+    return {
+        f"tasks.{path.name.rpartition('-')[0]}": struct.unpack("Q", path.read_bytes())[0]
+        for path in folder.iterdir()
+        if path.name.rpartition("-")[2].isdecimal()
+    }

@@ -21,9 +21,9 @@ from bench.counting.counted_stack import (
     Counted,
     Logged,
     StatementLog,
-    loop_counts,
     nats_counts,
     nats_monitor,
+    task_counts,
     valkey_counts,
 )
 from bench.counting.protocol_requests import FORM1, PROTOCOLS
@@ -117,7 +117,7 @@ class _Counter:
         counts = {"postgres.writing_transactions": int(written), "postgres.wal_bytes": int(wal)}
         counts |= await nats_counts(self._monitor)
         counts |= await valkey_counts(self._counted.valkey_url)
-        return counts | loop_counts(self._counted.loops), logged
+        return counts | task_counts(self._counted.loops), logged
 
     @contextlib.contextmanager
     def _projector_held(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
-"""In each service of a stack that is counted, by PYTHONPATH: how often its event loop is used.
+"""In each service of a stack that is counted, by PYTHONPATH: how many tasks its event loop makes.
 
-The file `<AGENTCHAT_BENCH_COUNTS>/<process name>` has one 64-bit number for each of `NAMES`.
+The file `<AGENTCHAT_BENCH_COUNTS>/<process name>` has the number, 64 bits.
 """
 
 import contextlib
@@ -10,32 +10,22 @@ import struct
 import sys
 from typing import Any
 
-NAMES = {"create_task": "tasks", "call_soon": "callbacks", "call_later": "timers", "create_future": "futures"}
-"""Methods of the loop, of which `call_at` ends in `call_later`, and what they are counted as."""
-
 
 def _count(folder: str, process: str) -> None:
     import uvloop
 
-    path = os.path.join(folder, process)
-    with open(path, "w+b") as file:
-        file.truncate(8 * len(NAMES))
-        shared = mmap.mmap(file.fileno(), 8 * len(NAMES))
-    for place, name in enumerate(NAMES):
-        setattr(uvloop.Loop, name, _counted(getattr(uvloop.Loop, name), shared, 8 * place))
-
-
-def _counted(method: Any, shared: mmap.mmap, offset: int) -> Any:
-    pack = struct.Struct("Q").pack_into
-    count = 0
+    with open(os.path.join(folder, process), "w+b") as file:
+        file.truncate(8)
+        shared = mmap.mmap(file.fileno(), 8)
+    pack, create_task, count = struct.Struct("Q").pack_into, uvloop.Loop.create_task, 0
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         nonlocal count
         count += 1
-        pack(shared, offset, count)
-        return method(*args, **kwargs)
+        pack(shared, 0, count)
+        return create_task(*args, **kwargs)
 
-    return counted
+    uvloop.Loop.create_task = counted  # type: ignore[method-assign]
 
 
 if folder := os.environ.get("AGENTCHAT_BENCH_COUNTS"):
