@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check check-port format site browser simulate fuzz chaos step-matrix failover image smoke bench bench-counts dist lock clean
+.PHONY: help setup run test test-slow check format site browser simulate fuzz chaos step-matrix failover image bench bench-counts dist lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,13 +17,11 @@ setup: $(READY) ## create .venv with everything pinned by requirements.lock
 $(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" sh deploy/setup-venv "$(VENV)" $(MEMBERS)
 
-run: check-port $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
-	@exec $(BIN)/agentchat up
-
-# Before anything is installed. Without AGENTCHAT_PORT a free port is taken if 8080 is in use.
-check-port:
+# The port is checked before anything is installed. Without AGENTCHAT_PORT a free port is taken if 8080 is in use.
+run: ## start the whole system on embedded servers (Ctrl-C stops it)
 	@$(PYTHON) libs/ops/src/ops/ports.py
-
+	@$(MAKE) -s setup
+	@exec $(BIN)/agentchat up
 
 test: $(READY) ## run every test on the real servers of the embedded stack (ARGS=)
 	@$(BIN)/python -m pytest -n 3 $(ARGS)
@@ -78,9 +76,6 @@ failover: $(READY) ## kill and replace Postgres and leaders of NATS under load (
 
 image: $(READY) ## build the image agentchat:VERSION by buildah (TESTS=tests/system: and run these with services in containers)
 	@PYTHON=$(BIN)/python sh deploy/build-image $(TESTS)
-
-smoke: $(READY) ## a dozen checks against the real providers whose key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY)
-	@$(BIN)/python -m tests.smoke
 
 BASELINES := .bench/venv
 bench: $(READY) $(BASELINES)/.ready ## measure the complete system and hand-written baselines (10 min; OPTIONS=--quick: 2 min)

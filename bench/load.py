@@ -1,7 +1,7 @@
 """The load generator: concurrent streams over HTTP/1.1, in a process of its own.
 
 It knows this of the wire: a stream of events, chunked, of which those that carry text hold numbers
-(`bench.upstream.DELTA`), and `"type":"done"`, or another text that it is given, at the end of a good stream.
+(`bench.upstream.DELTA`), and `"type":"done"` at the end of a good stream.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from bench.upstream import DELTA, LENGTH
 from ops.errors import StackError
 from runtime.web import raise_open_files
 
-DONE = '"type":"done"'
+_DONE = b'"type":"done"'
 _END = b"\r\n0\r\n\r\n"
 _ERROR = b'"type":"error"'
 _CODE = re.compile(rb'"code":"(\w+)"')
@@ -38,7 +38,7 @@ class BenchError(StackError):
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """`chats` requests in all, `at_once` at a time, whose first ones begin spread over `ramp` seconds.
 
-    `bodies` are sent in turn. `done` is in the last event of a good answer.
+    `bodies` are sent in turn.
     """
 
     url: str
@@ -47,7 +47,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     chats: int
     at_once: int
     ramp: float = 0.0
-    done: str = DONE
 
 
 class Loaded(msgspec.Struct, kw_only=True):
@@ -94,19 +93,18 @@ def request(url: str, headers: Mapping[str, str], body: object) -> bytes:
 class Connection(asyncio.Protocol):
     """One connection, which sends one request after the other."""
 
-    def __init__(self, done: str = DONE) -> None:
-        self._done = done.encode()
+    def __init__(self) -> None:
         self._reply: Reply | None = None
         self._ended: asyncio.Future[Reply] | None = None
         self._kept = b""
 
     @classmethod
-    async def to(cls, url: str, done: str = DONE) -> "Connection":
+    async def to(cls, url: str) -> "Connection":
         """Connect. Raises OSError."""
         parts = urlsplit(url)
         assert parts.hostname is not None
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: cls(done), parts.hostname, parts.port or 80)
+        _, connection = await loop.create_connection(cls, parts.hostname, parts.port or 80)
         return connection
 
     async def ask(self, asked: bytes) -> Reply:
@@ -140,7 +138,7 @@ class Connection(asyncio.Protocol):
             reply.first = now
         if _ERROR in data:
             reply.tail = data
-        if self._done in data:
+        if _DONE in data:
             reply.done = True
         if data.endswith(_END):
             self._end()
@@ -179,26 +177,22 @@ async def _send(load: Load) -> Loaded:
     requests = [request(load.url, load.headers, body) for body in load.bodies]
     clients = min(load.at_once, load.chats)
     # Streams that begin one after the other connect when they begin: a gateway waits 10 s for a request.
-    connections = [None if load.ramp else await _connect(load) for _ in range(clients)]
+    connections = [None if load.ramp else await Connection.to(load.url) for _ in range(clients)]
     turns = iter(range(load.chats))
     cpu, began = time.process_time(), time.perf_counter()
 
     async def client(place: int) -> list[Reply]:
         await asyncio.sleep(load.ramp * place / clients)
-        connection, replies = connections[place] or await _connect(load), []
+        connection, replies = connections[place] or await Connection.to(load.url), []
         for turn in turns:
             replies.append(await connection.ask(requests[turn % len(requests)]))
             if replies[-1].failed:
-                connection = await _connect(load)
+                connection = await Connection.to(load.url)
         return replies
 
     each = await asyncio.gather(*map(client, range(clients)))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     return _loaded([reply for replies in each for reply in replies], seconds, cpu)
-
-
-async def _connect(load: Load) -> Connection:
-    return await Connection.to(load.url, load.done)
 
 
 def _loaded(replies: Sequence[Reply], seconds: float, cpu: float) -> Loaded:

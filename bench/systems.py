@@ -85,11 +85,6 @@ class Baseline:
 System = Service | Baseline
 
 
-def name_of(model: str) -> str:
-    """Return the name of the agent that `make_agents` makes for a model."""
-    return f"Bench {model}"
-
-
 async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
     """Make an agent for each model, with the demo's tools if the model calls one; return their ids."""
     sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
@@ -99,7 +94,7 @@ async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
     async with open_pool(found.database_url, role=None) as pool, connection(pool, seconds=10) as conn:
         for model in models:
             draft = AgentDraft(
-                name=name_of(model),
+                name=f"Bench {model}",
                 model=model,
                 system_prompt=demo.LOAD_PROMPT,
                 parameters={"max_tokens": 4096},

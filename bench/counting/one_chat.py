@@ -12,7 +12,6 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, LiteralString, TypeVar
 
 import msgspec
@@ -26,9 +25,8 @@ from bench.counting.counted_stack import (
     task_counts,
     valkey_counts,
 )
-from bench.counting.protocol_requests import FORM1, PROTOCOLS
 from bench.load import BenchError, Connection, Reply, request
-from bench.systems import SHORT, TOOL, make_agents, name_of
+from bench.systems import SHORT, TOOL, make_agents
 from runtime.postgres import Connection as Session
 from runtime.postgres import connection, open_pool
 
@@ -53,24 +51,16 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 async def costs(counted: Counted, chats: int = 12) -> dict[str, Cost]:
-    """By kind of chat: the first message of a conversation, the next one, one with a tool call, and the first
-    message at each other protocol.
-    """
+    """By kind of chat: the first message of a conversation, the next one, and one with a tool call."""
     agents = await make_agents(counted.stack, SHORT, TOOL)
     database_url = counted.stack.environment.database_url
     async with open_pool(database_url, role=None) as pool, connection(pool, seconds=300) as session:
         counter = _Counter(counted, session)
         await counter.until(_IS_LOGGED)
-        cost = partial(counter.cost, chats=chats)
-        found = {
-            "first message": await cost(FORM1, SHORT, agents[SHORT]),
-            "next message": await cost(FORM1, SHORT, agents[SHORT], same_conversation=True),
-            "tool call": await cost(FORM1, TOOL, agents[TOOL]),
-        }
-        return found | {
-            protocol: await cost(protocol, SHORT, agents[SHORT])
-            for protocol in PROTOCOLS
-            if protocol != FORM1
+        return {
+            "first message": await counter.cost(agents[SHORT], chats),
+            "next message": await counter.cost(agents[SHORT], chats, same_conversation=True),
+            "tool call": await counter.cost(agents[TOOL], chats),
         }
 
 
@@ -81,23 +71,21 @@ class _Counter:
         self._log = StatementLog(counted.stack.folder.log("postgres"))
         self._monitor = nats_monitor(counted.stack.pid("nats"))
 
-    async def cost(
-        self, protocol: str, model: str, agent_id: str, *, chats: int, same_conversation: bool = False
-    ) -> Cost:
-        found, asked = self._counted.stack.environment, PROTOCOLS[protocol]
-        url = found.base_url + asked.path.format(agent=agent_id)
-        headers = asked.headers_for(found.load_api_key, agent_id)
-        client = await Connection.to(found.base_url, done=asked.done)
-        more: dict[str, str] = {}
+    async def cost(self, agent_id: str, chats: int, *, same_conversation: bool = False) -> Cost:
+        found = self._counted.stack.environment
+        url = f"{found.base_url}/v1/chat/stream"
+        headers = {"X-Api-Key": found.load_api_key, "X-Agent-Id": agent_id, "X-Stream-Form": "1"}
+        body = {"message": "Go."}
+        client = await Connection.to(found.base_url)
         for _ in range(_WARM_UP):
-            reply = await _ask(client, request(url, headers, asked.body(name_of(model)) | more))
+            reply = await _ask(client, request(url, headers, body))
             if same_conversation:
-                more["conversation_id"] = _conversation(reply)
+                body["conversation_id"] = _conversation(reply)
         before, _ = await self._settled()
         counts, statements = [], []
         for _ in range(chats):
             with self._projector_held():
-                await _ask(client, request(url, headers, asked.body(name_of(model)) | more))
+                await _ask(client, request(url, headers, body))
                 await self.until(_HAS_ENDED)
             after, logged = await self._settled()
             since = {name: count - before.get(name, 0) for name, count in after.items()}

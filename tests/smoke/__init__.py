@@ -1,1 +1,1 @@
-"""`make smoke`: a dozen checks of the complete system against the real providers."""
+"""`python -m tests.smoke`: a dozen checks of the complete system against the real providers."""

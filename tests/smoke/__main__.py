@@ -1,4 +1,4 @@
-"""`make smoke`: check the providers whose key is set, and print a report to paste into the documentation."""
+"""`python -m tests.smoke`: check the providers whose key is set, and print a report for the documentation."""
 
 import asyncio
 import os

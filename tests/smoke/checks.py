@@ -1,4 +1,4 @@
-"""The checks of `make smoke`: each asks an agent of one provider, and raises AssertionError if it fails."""
+"""The checks of `python -m tests.smoke`: each asks an agent of one provider; AssertionError if it fails."""
 
 # ruff: noqa: PT017 - they are no tests of pytest
 

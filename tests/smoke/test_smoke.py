@@ -1,4 +1,4 @@
-"""The checks of `make smoke`, with the offline model in the place of a provider."""
+"""The checks of `python -m tests.smoke`, with the offline model in the place of a provider."""
 
 import asyncio
 
