@@ -1,6 +1,7 @@
 """Both clients with one blocking interface, so that each test is written once for both."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +11,8 @@ from agentchat_client import (
     AsyncAgentChat,
     AsyncChatStream,
     ChatStream,
-    Conversation,
     Delta,
     Event,
-    Feedback,
-    HistoryMessage,
-    Reply,
 )
 from agentchat_client.transcript import Transcript
 
@@ -55,9 +52,9 @@ class Driver:
 
     client: Any
 
-    def chat(self, *args: Any, **options: Any) -> Reply:
-        done: Reply = self._done(self.client.chat(*args, **options))
-        return done
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.client, name)
+        return lambda *args, **options: self._done(method(*args, **options))
 
     def read(
         self, message: str, *, at_most: int = 1000, cancel: bool = False, **options: Any
@@ -68,48 +65,10 @@ class Driver:
     def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> StreamResult:
         return self._read(self.client.events(trace_id, last_event_id, **options), 1000, False)
 
-    def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]:
-        return self._listed(self.client.conversations(limit, **options))
-
-    def describe(self, conversation_id: str, **options: Any) -> Conversation:
-        done: Conversation = self._done(self.client.describe(conversation_id, **options))
-        return done
-
-    def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
-        done: Conversation = self._done(self.client.fork(conversation_id, at))
-        return done
-
-    def conversation(self, conversation_id: str) -> Conversation:
-        done: Conversation = self._done(self.client.conversation(conversation_id))
-        return done
-
-    def messages(self, conversation_id: str) -> list[HistoryMessage]:
-        return self._listed(self.client.messages(conversation_id))
-
-    def cancel(self, trace_id: str) -> None:
-        self._done(self.client.cancel(trace_id))
-
-    def decide(self, approval_id: str, decision: Any, **options: Any) -> None:
-        self._done(self.client.decide(approval_id, decision, **options))
-
-    def give_feedback(self, message_id: str, score: float, **options: Any) -> Feedback:
-        done: Feedback = self._done(self.client.give_feedback(message_id, score, **options))
-        return done
-
-    def feedback(self, message_id: str) -> tuple[Feedback, ...]:
-        done: tuple[Feedback, ...] = self._done(self.client.feedback(message_id))
-        return done
-
-    def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
-        self._done(self.client.withdraw_feedback(message_id, on_behalf_of))
-
     def close(self) -> None:
         raise NotImplementedError
 
     def _done(self, called: Any) -> Any:
-        raise NotImplementedError
-
-    def _listed(self, items: Any) -> list[Any]:
         raise NotImplementedError
 
     def _read(self, opened: Any, at_most: int, cancel: bool) -> StreamResult:
@@ -126,10 +85,7 @@ class SyncDriver(Driver):
         self.client.close()
 
     def _done(self, called: Any) -> Any:
-        return called
-
-    def _listed(self, items: Any) -> list[Any]:
-        return list(items)
+        return list(called) if isinstance(called, Iterator) else called
 
     def _read(self, opened: ChatStream, at_most: int, cancel: bool) -> StreamResult:
         with opened as stream:
@@ -167,14 +123,12 @@ class AsyncDriver(Driver):
         self._loop.close()
 
     def _done(self, called: Any) -> Any:
+        if isinstance(called, AsyncIterator):
+            called = self._list(called)
         return self._loop.run_until_complete(asyncio.wait_for(called, 40))
 
-    def _listed(self, items: Any) -> list[Any]:
-        async def listed() -> list[Any]:
-            return [item async for item in items]
-
-        every: list[Any] = self._done(listed())
-        return every
+    async def _list(self, items: AsyncIterator[Any]) -> list[Any]:
+        return [item async for item in items]
 
     def _read(self, opened: AsyncChatStream, at_most: int, cancel: bool) -> StreamResult:
         async def read() -> StreamResult:
