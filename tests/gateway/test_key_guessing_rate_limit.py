@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from administration import admin_accounts, admin_keys
-from administration.admin_values import AccountChanges, NewAccount, NewKey
-from gateway.access.wrong_keys import REMEMBERED_SECONDS, WRONG_AT_ONCE, KeyChecks, WrongKeys
+from administration.admin_values import NewAccount, NewKey
+from gateway.access.wrong_keys import REMEMBERED_SECONDS, WRONG_AT_ONCE, WrongKeys
 from gateway.http.peers import networks_of, peer_of
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import Pool
 from runtime.settings import SettingsError
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
@@ -35,14 +35,14 @@ def test_key_guesses_of_an_address_are_a_token_bucket() -> None:
     clock = Clock()
     wrong_keys = WrongKeys(clock)
     for number in range(WRONG_AT_ONCE):
-        assert wrong_keys.wait(ADDRESS, f"sk-{number}") is None
+        assert wrong_keys.wait(ADDRESS) is None
         wrong_keys.was_wrong(ADDRESS, f"sk-{number}")
-    assert wrong_keys.wait(ADDRESS, "sk-next") is None
+    assert wrong_keys.wait(ADDRESS) is None
     wrong_keys.was_wrong(ADDRESS, "sk-next")
-    assert wrong_keys.wait(ADDRESS, "sk-next-but-one") == 1
-    assert wrong_keys.wait("203.0.113.10", "sk-next-but-one") is None
+    assert wrong_keys.wait(ADDRESS) == 1
+    assert wrong_keys.wait("203.0.113.10") is None
     clock.now += 1
-    assert wrong_keys.wait(ADDRESS, "sk-next-but-one") is None
+    assert wrong_keys.wait(ADDRESS) is None
 
 
 def test_guesses_that_were_under_way_together_wait_a_minute_at_most() -> None:
@@ -50,9 +50,9 @@ def test_guesses_that_were_under_way_together_wait_a_minute_at_most() -> None:
     wrong_keys = WrongKeys(clock)
     for number in range(1000):
         wrong_keys.was_wrong(ADDRESS, f"sk-{number}")
-    assert wrong_keys.wait(ADDRESS, "sk-next") == 60
+    assert wrong_keys.wait(ADDRESS) == 60
     clock.now += 60
-    assert wrong_keys.wait(ADDRESS, "sk-next") is None
+    assert wrong_keys.wait(ADDRESS) is None
 
 
 def test_a_refused_key_is_cached_for_a_moment() -> None:
@@ -66,28 +66,12 @@ def test_a_refused_key_is_cached_for_a_moment() -> None:
     assert not wrong_keys.was_refused("sk-a")
 
 
-def test_a_key_that_counted_is_no_guess_even_when_it_fails() -> None:
-    wrong_keys = WrongKeys(Clock())
-    wrong_keys.was_right("sk-mine")
-    for number in range(100):
-        wrong_keys.was_wrong(ADDRESS, f"sk-{number}")
-    assert wrong_keys.wait(ADDRESS, "sk-mine") is None
-    wrong_keys.was_wrong(ADDRESS, "sk-mine")
-    assert not wrong_keys.was_refused("sk-mine")
-    assert wrong_keys.wait(ADDRESS, "sk-mine") is not None
-
-
 def test_the_cache_of_refused_keys_is_bounded() -> None:
     wrong_keys = WrongKeys(Clock())
     for number in range(10_001):
         wrong_keys.was_wrong(f"address-{number}", f"sk-{number}")
-        wrong_keys.was_right(f"sk-right-{number}")
     assert not wrong_keys.was_refused("sk-0")
     assert wrong_keys.was_refused("sk-1")
-    for number in range(WRONG_AT_ONCE + 1):
-        wrong_keys.was_wrong(ADDRESS, f"sk-wrong-{number}")
-    assert wrong_keys.wait(ADDRESS, "sk-right-0") is not None
-    assert wrong_keys.wait(ADDRESS, "sk-right-1") is None
 
 
 async def ask(http: httpx.AsyncClient, process: EmbeddedGateway, key: str, said: str = "") -> httpx.Response:
@@ -123,7 +107,7 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert (await ask(proxied, process, key.key, ADDRESS)).status_code == 200
         fresh = await admin_keys.rotate(administrator(pool), rotated.id)
-        check_problem(await ask(proxied, process, rotated.key, ADDRESS), 401, "invalid_api_key")
+        check_problem(await ask(proxied, process, rotated.key, ADDRESS), 429, "rate_limited")
         for elsewhere in ("198.51.100.7", "no address", "2001:db8::1"):
             check_problem(await ask(proxied, process, guess(), elsewhere), 401, "invalid_api_key")
         assert (await ask(proxied, process, fresh.key, ADDRESS)).status_code == 200
@@ -134,36 +118,6 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         assert (await ask(direct, process, late.key)).status_code == 200  # never seen here before
         assert {each.status_code for each in await asyncio.gather(*flood)} == {429}
         check_problem(await direct.get(f"{process.url}/v1/conversations"), 401, "missing_api_key")
-
-
-async def test_many_keys_cost_few_queries_and_those_that_count_are_told_apart(
-    migrated_database_url: str,
-) -> None:
-    async with open_pool(migrated_database_url) as pool:
-        admin = administrator(pool)
-        account, other = [
-            await admin_accounts.create(admin, NewAccount(name="keys", plan="Unlimited")) for _ in range(2)
-        ]
-        good, revoked = [await admin_keys.create(admin, account.id, NewKey()) for _ in range(2)]
-        disabled = await admin_keys.create(admin, other.id, NewKey())
-        await admin_keys.revoke(admin, revoked.id)
-        await admin_accounts.change(admin, other.id, AccountChanges(disabled=True))
-        checks = KeyChecks(pool)
-        asked = [*(f"sk-{number}" for number in range(500)), revoked.key, disabled.key, good.key, good.key]
-        before = pool.get_stats()["requests_num"]
-        told = await asyncio.gather(*map(checks.counts, asked))
-        assert told == [False] * 502 + [True] * 2
-        assert pool.get_stats()["requests_num"] - before <= 2
-        assert await checks.counts(good.key)
-
-
-async def test_only_so_many_keys_wait_for_a_look_up(migrated_database_url: str) -> None:
-    async with open_pool(migrated_database_url) as pool:
-        account = await admin_accounts.create(administrator(pool), NewAccount(name="keys", plan="Unlimited"))
-        key = (await admin_keys.create(administrator(pool), account.id, NewKey())).key
-        checks = KeyChecks(pool, most_waiting=3)
-        assert await asyncio.gather(*(checks.counts(key) for _ in range(5))) == [True] * 3 + [False] * 2
-        assert await checks.counts(key)
 
 
 def from_address(address: str | None, *forwarded: str) -> dict[str, Any]:

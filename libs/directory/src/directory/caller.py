@@ -134,13 +134,6 @@ async def resolve(pool: Pool, api_key: str, agent_id: str | None) -> Found | Non
         return _results(asked, await cursor.fetchall())[0]
 
 
-async def enabled_keys(pool: Pool, key_hashes: list[bytes]) -> frozenset[bytes]:
-    """Those of `key_hashes` (`hash_key`) that `resolve` knows. Raises DatabaseUnavailable within 3 s."""
-    async with connection(pool) as conn:
-        cursor = await conn.execute(_ENABLED, [key_hashes])
-        return frozenset(key_hash for (key_hash,) in await cursor.fetchall())
-
-
 def _uuid(agent_id: str | None) -> str | None:
     agent = agent_id.lower() if agent_id is not None else ""
     return agent if is_uuid(agent) else None
@@ -171,9 +164,4 @@ LEFT JOIN agents g
     ON g.agent_id = asked.agent AND g.account_id = a.account_id AND g.disabled_at IS NULL
 LEFT JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
 WHERE k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
-"""
-
-_ENABLED = """
-SELECT k.key_hash FROM api_keys k JOIN accounts a ON a.account_id = k.account_id
-WHERE k.key_hash = ANY(%s) AND k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
 """

@@ -22,8 +22,8 @@ An error that it raises is the result of each of them.
 class Batcher(Generic[A, R]):
     """Each item has `seconds`. At most `most` go together, in their order of arrival.
 
-    Or those whose positions `select` returns, of all that wait: for items that must not go together. The
-    handler is called after a `pause`, if one is given. Close with `aclose`.
+    Or those whose positions `select` returns, of all that wait: for items that must not go together. Close
+    with `aclose`.
     """
 
     def __init__(
@@ -32,13 +32,11 @@ class Batcher(Generic[A, R]):
         *,
         most: int = 100,
         seconds: float = float("inf"),
-        pause: float = 0.0,
         select: Callable[[Sequence[A]], Sequence[int]] | None = None,
     ) -> None:
         self._handle = handle
         self._select = select or (lambda items: range(min(most, len(items))))
         self._seconds = seconds
-        self._pause = pause
         self._waiting: list[_Entry[A, R]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -73,7 +71,6 @@ class Batcher(Generic[A, R]):
         batch: list[_Entry[A, R]] = []
         try:
             while True:
-                await asyncio.sleep(self._pause) if self._pause else None
                 batch = self._next()
                 if not batch:
                     return

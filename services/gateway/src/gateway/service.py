@@ -14,7 +14,7 @@ from gateway import app
 from gateway.access.access_services import AccessServices
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.account_figures import FigureCache
-from gateway.access.wrong_keys import KeyChecks, WrongKeys
+from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.admin_services import opened
 from gateway.http.peers import networks_of
 from gateway.runs.followed_runs import Runs
@@ -46,7 +46,6 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         callers = await enter(contextlib.aclosing(Callers(pool, await enter(LastUsed(pool)))))
         agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
         claims = await enter(contextlib.aclosing(Claims(pool)))
-        key_checks = await enter(contextlib.aclosing(KeyChecks(pool)))
         figures = await enter(contextlib.aclosing(FigureCache(pool)))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
@@ -57,7 +56,6 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             callers=callers,
             agent_names=agent_names,
             wrong_keys=WrongKeys(),
-            key_checks=key_checks,
             trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
             figures=figures,

@@ -9,7 +9,7 @@ from directory.agent_names import AgentNames
 from directory.caller import Callers
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.account_figures import FigureCache
-from gateway.access.wrong_keys import KeyChecks, WrongKeys
+from gateway.access.wrong_keys import WrongKeys
 from gateway.http.peers import Network
 from gateway.http.request_context import Connection
 from limits import Limiter
@@ -25,7 +25,6 @@ class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
     callers: Callers
     agent_names: AgentNames
     wrong_keys: WrongKeys
-    key_checks: KeyChecks
     trusted_proxies: tuple[Network, ...]
     limiter: Limiter
     figures: FigureCache

@@ -33,16 +33,14 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     if wrong_keys.was_refused(key):
         metrics.REFUSED_KEYS.labels(reason="again").inc()
         raise Refusal("invalid_api_key")
-    wait = wrong_keys.wait(peer, key)
-    if wait is not None and not await access.key_checks.counts(key):
-        metrics.REFUSED_KEYS.labels(reason="address").inc()
-        raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
-    found = await access.callers.resolve(key, agent_id)
+    found = await access.callers.resolve(key, agent_id)  # in one query with all that wait
     if found is None:
+        if (wait := wrong_keys.wait(peer)) is not None:
+            metrics.REFUSED_KEYS.labels(reason="address").inc()
+            raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
         wrong_keys.was_wrong(peer, key)
         metrics.REFUSED_KEYS.labels(reason="wrong").inc()
         raise Refusal("invalid_api_key")
-    wrong_keys.was_right(key)
     caller, agent = found
     context.account_id, connection.scope["auth"] = caller.account_id, caller
     return agent

@@ -39,7 +39,7 @@ def _check_token(connection: Connection) -> None:
     if len(values) == 1 and _is_token(values[0], admin_of(connection).token):
         return
     given, peer = ", ".join(values), peer_of(connection.scope, access.trusted_proxies)
-    if (wait := access.wrong_keys.wait(peer, given)) is not None:
+    if (wait := access.wrong_keys.wait(peer)) is not None:
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
     access.wrong_keys.was_wrong(peer, given)

@@ -77,7 +77,7 @@ async def _finish(
     )
     access = access_of(request)
     peer = peer_of(request.scope, access.trusted_proxies)
-    if (wait := access.wrong_keys.wait(peer, finish.state)) is not None:
+    if (wait := access.wrong_keys.wait(peer)) is not None:
         raise Refusal("rate_limited", "Too many wrong states came from this address.", retry_after=wait)
     answer = await services_of(request).bus.rpc.ask(
         subjects.TOOLS_AUTHORIZED, finish, AuthorizationFinished, timeout=AUTHORIZE_SECONDS
