@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,9 +17,6 @@ from net_guard import AddressRefused, Guard
 from net_guard.addresses import judge_url
 from runtime import postgres
 from runtime.postgres import Connection, DatabaseUnavailable, Pool
-
-if TYPE_CHECKING:  # who works without Redis does not load its client: 6 MiB, and half a second of a start
-    pass
 
 _SECONDS = 10.0
 _UNOPENED = "the agent's secrets were sealed under another secret key; give its headers again"

@@ -7,6 +7,7 @@ import msgspec
 
 from administration import holdings
 from administration.admin import Admin, outcomes
+from administration.admin_rows import page_of
 from administration.admin_values import Deletion, Page
 from administration.checked_input import checked_time, identifier, storable
 from administration.parameters import (
@@ -27,7 +28,7 @@ from bus.commands import erase_conversation
 from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from conversations.erased_rows import UnfinishedErasure, unfinished_erasures
 from conversations.event_store.log import Log
-from conversations.projections.conversations_table import conversations_of, is_behind
+from conversations.projections.conversations_table import ConversationRow, conversations_of, is_behind
 from conversations.projections.feedback_table import RATINGS
 from conversations.queries.find_run import count_runs
 from conversations.queries.finding_conversations import (
@@ -47,6 +48,7 @@ _POLL_SECONDS = 0.1
 
 async def page(
     admin: Admin,
+    query: SearchText | None = None,
     *,
     account_id: OfAccount | None = None,
     agent_id: OfAgent | None = None,
@@ -59,33 +61,17 @@ async def page(
     after: After | None = None,
     limit: Limit = 20,
 ) -> Page[FoundConversation]:
-    """List conversations of all accounts, the one that began last first. Raises Invalid, Unavailable."""
-    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
-    return await _page(admin, wanted, after, limit)
+    """List conversations of all accounts, the one that began last first.
 
-
-async def search(
-    admin: Admin,
-    query: SearchText,
-    *,
-    account_id: OfAccount | None = None,
-    agent_id: OfAgent | None = None,
-    since: Since | None = None,
-    until: Until | None = None,
-    end: OfEnd | None = None,
-    tool: OfTool | None = None,
-    tag: OfTag | None = None,
-    rating: OfRating | None = None,
-    after: After | None = None,
-    limit: Limit = 20,
-) -> Page[FoundConversation]:
-    """Find conversations by words of a message, of their titles or metadata, or by an id.
-
+    With `query`, those that have its words in a message, in their title or metadata, or have such an id.
     Raises Invalid, Unavailable.
     """
     wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
-    wanted = msgspec.structs.replace(wanted, text=storable("query", query))
-    return await _page(admin, wanted, after, limit)
+    if query is not None:
+        wanted = msgspec.structs.replace(wanted, text=storable("query", query))
+    with outcomes():
+        rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
+    return page_of(rows, limit)
 
 
 def conversation_filter(
@@ -113,14 +99,6 @@ def conversation_filter(
         rating=rating,
         metadata=_tag(tag),
     )
-
-
-async def _page(
-    admin: Admin, wanted: ConversationFilter, after: str | None, limit: int
-) -> Page[FoundConversation]:
-    with outcomes():
-        rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
-    return Page(items=tuple(rows[:limit]), after=rows[limit - 1].id if len(rows) > limit else None)
 
 
 def _tag(text: str | None) -> dict[str, str]:
@@ -158,60 +136,44 @@ async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False)
 
 
 async def delete_all(admin: Admin, account_id: str) -> None:
-    """All conversations of an account that is disabled and has no agents: no run begins any more.
+    """Delete all conversations of an account that is disabled and has no agents: no run begins any more.
 
-    Raises Unavailable, and where the read model lists what the log does not have.
+    Raises Unavailable, also if the read model lists what the log does not have.
     """
     await caught_up(admin)
-    not_there: set[str] = set()
-    while listed := await _erase_listed(admin, account_id):
-        if strays := sorted(not_there & listed.keys()):
-            raise _listed_in_vain(strays)
-        not_there = {conversation_id for conversation_id, erased in listed.items() if not erased}
-        await caught_up(admin)
+    before: tuple[str, str] | None = None
+    while rows := await _listed(admin, account_id, _PORTION, before):
+        before = (rows[-1].created_at, rows[-1].conversation_id)
+        for start in range(0, len(rows), _AT_ONCE):
+            portion = rows[start : start + _AT_ONCE]
+            await asyncio.gather(*(_erase(admin, account_id, each.conversation_id) for each in portion))
     for conversation_id in await holdings.unlisted(admin, account_id):
         await _erase(admin, account_id, conversation_id)
+    await caught_up(admin)
+    if strays := await _listed(admin, account_id, _NAMED):
+        names = ", ".join(each.conversation_id for each in strays)
+        raise Unavailable(
+            f"the read model lists conversations that the log does not have: {names}; "
+            "rebuild it with `agentchat replay rebuild conversations`, then try again"
+        )
 
 
-async def _erase_listed(admin: Admin, account_id: str) -> dict[str, bool]:
-    """Erase what the read model lists; returns of each whether it was there.
-
-    One that was not may have been erased by somebody else, which the next list then knows.
-    """
-    outcomes_by_id: dict[str, bool] = {}
-    before = None
-    while True:
-        with outcomes():
-            rows = await conversations_of(admin.pool, account_id, limit=_PORTION, before=before)
-        if not rows:
-            return outcomes_by_id
-        before = (rows[-1].created_at, rows[-1].conversation_id)
-        listed = [row.conversation_id for row in rows]
-        for start in range(0, len(listed), _AT_ONCE):
-            portion = listed[start : start + _AT_ONCE]
-            erased = await asyncio.gather(*(_erase(admin, account_id, each) for each in portion))
-            outcomes_by_id.update(zip(portion, erased, strict=True))
+async def _listed(
+    admin: Admin, account_id: str, limit: int, before: tuple[str, str] | None = None
+) -> list[ConversationRow]:
+    with outcomes():
+        return await conversations_of(admin.pool, account_id, limit=limit, before=before)
 
 
-def _listed_in_vain(strays: list[str]) -> Unavailable:
-    names = ", ".join(strays[:_NAMED]) + (", ..." if len(strays) > _NAMED else "")
-    return Unavailable(
-        f"the read model lists conversations that the log does not have: {names}; "
-        "rebuild it with `agentchat replay rebuild conversations`, then try again"
-    )
-
-
-async def _erase(admin: Admin, account_id: str, conversation_id: str) -> bool:
-    """Whether it was there to be erased."""
+async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
     with outcomes():
         erased = await erase_conversation(
             admin.need_bus().rpc, account_id, conversation_id, trace_id=os.urandom(16).hex()
         )
     if erased:
         async with admin.connection() as conn:
-            after = {"account_id": account_id}
-            await admin.note(conn, "delete", "conversation", conversation_id, before=after)
-    return erased
+            before = {"account_id": account_id}
+            await admin.note(conn, "delete", "conversation", conversation_id, before=before)
 
 
 async def caught_up(admin: Admin) -> None:

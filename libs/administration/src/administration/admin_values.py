@@ -290,28 +290,23 @@ class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
     chunks: int
 
 
-class NewDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`name` is its identity in the knowledge base; `title` and `url` come before what it says of itself.
+class DocumentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A document's content; `title` and `url` come before what it says of itself.
 
     `content` stands for `text` where `kind` is pdf or docx: the file, in Base64.
     """
 
+    text: str = ""
+    kind: Kind = "text"
+    content: bytes | None = None
+    title: Name | None = None
+    url: Url | None = None
+
+
+class NewDocument(DocumentBody, frozen=True, kw_only=True):
+    """A document under a `name`, which is its identity in the knowledge base."""
+
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-    text: str = ""
-    kind: Kind = "text"
-    content: bytes | None = None
-    title: Name | None = None
-    url: Url | None = None
-
-
-class DocumentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A document's content, for the name that it has."""
-
-    text: str = ""
-    kind: Kind = "text"
-    content: bytes | None = None
-    title: Name | None = None
-    url: Url | None = None
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

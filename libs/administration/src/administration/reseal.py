@@ -1,15 +1,15 @@
-"""Seals every value again under the current secret key, after that was changed, while services run.
+"""Seal every value again under the current secret key, after that was changed, while services run.
 
-A batch of agents or of webhook endpoints is one transaction, so it may be broken off anywhere and run again.
-Their rows are locked: a change of an agent, which copies secrets from version to version, comes before or
-after it.
+An agent, or a webhook endpoint, with its values is one transaction, so it may be broken off anywhere and run
+again. Its row is locked: a change of an agent, which copies secrets from version to version, comes before or
+after it. Rows of authorizations are locked too: a worker may just have got a token.
 """
 
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Literal, LiteralString, TypeAlias
+from collections.abc import Callable
+from typing import Any, LiteralString
 
 import msgspec
+from psycopg import sql
 
 from administration.admin_rows import record
 from directory.agents import seal_owner
@@ -19,224 +19,162 @@ from directory.tool_authorizations import PENDING, SECRETS, ServerPlace
 from runtime.postgres import Connection, Pool, connection
 from webhooks.endpoints import seal_owner as endpoint_owner
 
-Secret: TypeAlias = Literal["provider_key", "mcp_headers", "mcp_authorization", "mcp_authorization_link"]
-
-_SECONDS = 30.0
-_BATCH = 20
-_VERSIONS = 200
+_SECONDS = 60.0
 _PASSES = 10
+
+
+class SealedTable(msgspec.Struct, frozen=True):
+    """A table with sealed columns. `owner` gives what a value is bound to, by account, key and column."""
+
+    name: LiteralString
+    keys: tuple[LiteralString, ...]
+    columns: tuple[LiteralString, ...]
+    owner: Callable[[str, tuple[Any, ...], str], str]
+
+
+_PURPOSES = {"secrets": SECRETS, "link": PENDING}
+
+SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
+    ("agents", "agent_id"): (
+        SealedTable(
+            "agent_versions",
+            ("agent_id", "version"),
+            ("provider_key", "mcp_headers"),
+            lambda account, key, column: seal_owner(account, key[0], column),
+        ),
+        SealedTable(
+            "mcp_authorizations",
+            ("agent_id", "server"),
+            ("secrets", "link"),
+            lambda account, key, column: ServerPlace(account, *key).owner(_PURPOSES[column]),
+        ),
+    ),
+    ("webhook_endpoints", "endpoint_id"): (
+        SealedTable(
+            "webhook_endpoints",
+            ("endpoint_id",),
+            ("secret", "previous_secret"),
+            lambda account, key, _: endpoint_owner(account, key[0]),
+        ),
+    ),
+}
+"""By the table and the id of the rows that have an account and are locked."""
 
 
 class Unopened(msgspec.Struct, frozen=True):
     """A value that no key at hand opens; `reason` says why, and nothing of the value.
 
-    `version` is 0 for what belongs to no version: how the agent is authorised at a tool server.
+    `key` is that of its row: an agent and a version or a tool server, or a webhook endpoint.
     """
 
     account_id: str
-    agent_id: str
-    version: int
-    secret: Secret
+    key: tuple[str | int, ...]
+    secret: str
     reason: str
 
 
-class UnopenedEndpoint(msgspec.Struct, frozen=True):
-    """A webhook endpoint's secret that no key at hand opens, as above."""
+class Resealed(msgspec.Struct, kw_only=True):
+    """What was looked at (`rows` of agents and endpoints, sealed `values`), sealed again, and left."""
 
-    account_id: str
-    endpoint_id: str
-    reason: str
-
-
-class Resealed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at (`agents`, webhook `endpoints`, sealed `values`), sealed again, and left."""
-
-    agents: int
-    values: int
-    resealed: int
-    unopened: tuple[Unopened, ...] = ()
-    endpoints: int = 0
-    unopened_endpoints: tuple[UnopenedEndpoint, ...] = ()
+    rows: int = 0
+    values: int = 0
+    resealed: int = 0
+    unopened: list[Unopened] = []
 
 
-async def reseal(
-    pool: Pool,
-    sealer: Sealer,
-    *,
-    actor: str,
-    dry_run: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Resealed:
-    """Open each value of agents' versions and webhook endpoints, and seal again what is not under the current
-    key of `sealer`.
+async def reseal(pool: Pool, sealer: Sealer, *, actor: str, dry_run: bool = False) -> Resealed:
+    """Open each value, and seal it again if it is not under the current key of `sealer`.
 
-    `dry_run` counts and writes nothing. `progress` gets agents done and agents in all, after each batch. It
-    looks again until nothing is left to do: what has not been restarted may still seal under the old key.
-    Raises DatabaseUnavailable; what was sealed until then stays so.
+    `dry_run` counts and writes nothing. It looks again until nothing is left to do: what has not been
+    restarted may still seal under the old key. Raises DatabaseUnavailable; what was sealed until then stays.
     """
-    passes = resealed = 0
-    while True:
-        found = _Pass(pool, sealer, actor, dry_run=dry_run)
-        async for _ in found.batches("agents", _AGENTS, found.agents):
-            if progress is not None and not passes:
-                progress(found.counts["agents"], await _count(pool))
-        async for _ in found.batches("webhook_endpoints", _ENDPOINTS, found.endpoints):
-            continue
-        passes, resealed = passes + 1, resealed + found.counts["resealed"]
-        if dry_run or not found.counts["resealed"] or passes == _PASSES:
-            return Resealed(
-                agents=found.counts["agents"],
-                values=found.counts["values"],
-                resealed=resealed,
-                unopened=tuple(found.unopened),
-                endpoints=found.counts["webhook_endpoints"],
-                unopened_endpoints=tuple(found.unopened_endpoints),
-            )
+    resealed, found = 0, Resealed()
+    for _ in range(_PASSES):
+        a_pass = _Pass(pool, sealer, actor, dry_run=dry_run)
+        await a_pass.run()
+        found, resealed = a_pass.found, resealed + a_pass.found.resealed
+        if dry_run or not found.resealed:
+            break
+    return msgspec.structs.replace(found, resealed=resealed)
 
 
 class _Pass:
-    """One look at all of them."""
+    """One look at all values."""
 
     def __init__(self, pool: Pool, sealer: Sealer, actor: str, *, dry_run: bool) -> None:
-        self.counts = Counter[str]()
-        self.unopened: list[Unopened] = []
-        self.unopened_endpoints: list[UnopenedEndpoint] = []
-        self._pool = pool
-        self._sealer = sealer
-        self._actor = actor
-        self._dry_run = dry_run
+        self.found = Resealed()
+        self._pool, self._sealer, self._actor, self._dry_run = pool, sealer, actor, dry_run
 
-    async def batches(
-        self, kind: str, locked: LiteralString, seal: Callable[[Connection, list[Any]], Awaitable[None]]
-    ) -> AsyncIterator[None]:
-        """All rows in the order of their ids, each batch committed when it is given.
+    async def run(self) -> None:
+        for (parent, key), tables in SEALED.items():
+            after: str | None = ""
+            while after is not None:
+                async with connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
+                    after = await self._next(conn, sql.Identifier(parent), sql.Identifier(key), tables, after)
 
-        In one order, so that two who seal only wait for each other.
-        """
-        after = ""
-        while True:
-            async with connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
-                rows = await (await conn.execute(locked, [after, _BATCH])).fetchall()
-                if not rows:
-                    return
-                before = self.counts.copy()
-                self.counts[kind] += len(rows)
-                await seal(conn, rows)
-                done = self.counts - before
-                if done["resealed"] and not self._dry_run:
-                    shown = {name: done[name] for name in (kind, "values")}
-                    await record(conn, self._actor, "reseal", "secret key", self._sealer.key_id, after=shown)
-            yield
-            after = rows[-1][0]
-
-    async def agents(self, conn: Connection, rows: list[tuple[str, str]]) -> None:
-        """Their versions, a portion at a time, so that no statement and no pause between two is long.
-
-        The rows of authorizations are locked: a worker that has got a token meanwhile stores it before or
-        after.
-        """
-        accounts = dict(rows)
-
-        def left(agent_id: str, version: int, secret: Secret) -> Callable[[str], None]:
-            return lambda why: self.unopened.append(
-                Unopened(accounts[agent_id], agent_id, version, secret, why)
-            )
-
-        after: tuple[str, int] = ("", 0)
-        while versions := await self._versions(conn, list(accounts), after):
-            for agent_id, version, key, headers in versions:
-                names: tuple[Secret, Secret] = ("provider_key", "mcp_headers")
-                values = [
-                    (value, seal_owner(accounts[agent_id], agent_id, name), left(agent_id, version, name))
-                    for name, value in zip(names, (key, headers), strict=True)
-                ]
-                await self._row(conn, _UPDATE_VERSION, values, agent_id, version)
-            after = versions[-1][:2]
-        cursor = await conn.execute(_AUTHORIZATIONS, [list(accounts)])
-        for agent_id, server, secrets, link in await cursor.fetchall():
-            place = ServerPlace(accounts[agent_id], agent_id, server)
-            values = [
-                (secrets, place.owner(SECRETS), left(agent_id, 0, SECRETS)),
-                (link, place.owner(PENDING), left(agent_id, 0, PENDING)),
-            ]
-            await self._row(conn, _UPDATE_AUTHORIZATION, values, agent_id, server)
-
-    async def endpoints(self, conn: Connection, rows: list[tuple[str, str, bytes, bytes | None]]) -> None:
-        """The secret of each, and the one before."""
-        for endpoint_id, account_id, *sealed in rows:
-            owner, reasons = endpoint_owner(account_id, endpoint_id), list[str]()
-            values = [(value, owner, reasons.append) for value in sealed]
-            await self._row(conn, _UPDATE_ENDPOINT, values, endpoint_id)
-            self.unopened_endpoints += (
-                UnopenedEndpoint(account_id, endpoint_id, reason) for reason in reasons[:1]
-            )
-
-    async def _versions(
-        self, conn: Connection, agents: list[str], after: tuple[str, int]
-    ) -> list[tuple[str, int, bytes | None, bytes | None]]:
-        asked = {"agents": agents, "agent": after[0], "version": after[1], "limit": _VERSIONS}
-        return await (await conn.execute(_STORED, asked)).fetchall()
-
-    async def _row(
+    async def _next(
         self,
         conn: Connection,
-        update: LiteralString,
-        values: list[tuple[bytes | None, str, Callable[[str], None]]],
-        *key: str | int,
-    ) -> None:
-        new = [self._resealed(*value) for value in values]
-        if not self._dry_run and any(one is not old for one, (old, *_) in zip(new, values, strict=True)):
-            await conn.execute(update, [*new, *key])
-
-    def _resealed(self, sealed: bytes | None, owner: str, left: Callable[[str], None]) -> bytes | None:
-        """The value under the current key; the very same bytes where nothing is to be done."""
-        if sealed is None:
+        parent: sql.Identifier,
+        key: sql.Identifier,
+        tables: tuple[SealedTable, ...],
+        after: str,
+    ) -> str | None:
+        """Reseal the values of the row after `after`; return its id, or None if there is no such row."""
+        query = sql.SQL(_NEXT).format(parent=parent, key=key)
+        row = await (await conn.execute(query, [after])).fetchone()
+        if row is None:
             return None
-        self.counts["values"] += 1
+        id_, account_id = row
+        before = self.found.resealed
+        for table in tables:
+            await self._table(conn, table, account_id, key, id_)
+        self.found.rows += 1
+        done = self.found.resealed - before
+        if done and not self._dry_run:
+            shown = {"row": id_, "values": done}
+            await record(conn, self._actor, "reseal", "secret key", self._sealer.key_id, after=shown)
+        return str(id_)
+
+    async def _table(
+        self, conn: Connection, table: SealedTable, account_id: str, key: sql.Identifier, id_: str
+    ) -> None:
+        own = [sql.Identifier(name) for name in table.keys]
+        sealed = [sql.Identifier(name) for name in table.columns]
+        query = sql.SQL("SELECT {} FROM {} WHERE {} = %s FOR NO KEY UPDATE").format(
+            sql.SQL(", ").join([*own, *sealed]), sql.Identifier(table.name), key
+        )
+        update = sql.SQL("UPDATE {} SET {} WHERE {}").format(
+            sql.Identifier(table.name),
+            sql.SQL(", ").join(sql.SQL("{} = %s").format(each) for each in sealed),
+            sql.SQL(" AND ").join(sql.SQL("{} = %s").format(each) for each in own),
+        )
+        for row in await (await conn.execute(query, [id_])).fetchall():
+            row_key, values = row[: len(own)], row[len(own) :]
+            renewed = [
+                self._resealed(table, account_id, row_key, column, value)
+                for column, value in zip(table.columns, values, strict=True)
+            ]
+            if renewed != [*values] and not self._dry_run:
+                await conn.execute(update, [*renewed, *row_key])
+
+    def _resealed(
+        self, table: SealedTable, account_id: str, key: tuple[Any, ...], column: str, value: bytes | None
+    ) -> bytes | None:
+        """Return the value under the current key; the value itself if nothing is to be done."""
+        if value is None:
+            return None
+        self.found.values += 1
+        owner = table.owner(account_id, key, column)
         try:
-            plain = self._sealer.open(sealed, owner=owner)
+            plain = self._sealer.open(value, owner=owner)
         except SealBroken as error:
-            left(str(error))
-            return sealed
-        if self._sealer.is_current(sealed):
-            return sealed
-        self.counts["resealed"] += 1
+            self.found.unopened.append(Unopened(account_id, key, column, str(error)))
+            return value
+        if self._sealer.is_current(value):
+            return value
+        self.found.resealed += 1
         return self._sealer.seal(plain, owner=owner)
 
 
-async def _count(pool: Pool) -> int:
-    async with connection(pool) as conn:
-        row = await (await conn.execute("SELECT count(*) FROM agents")).fetchone()
-    return row[0] if row else 0
-
-
-_AGENTS = """
-SELECT agent_id, account_id FROM agents WHERE agent_id > %s ORDER BY agent_id LIMIT %s FOR NO KEY UPDATE
-"""
-
-_ENDPOINTS = """
-SELECT endpoint_id, account_id, secret, previous_secret FROM webhook_endpoints
- WHERE endpoint_id > %s ORDER BY endpoint_id LIMIT %s FOR NO KEY UPDATE
-"""
-
-_STORED = """
-SELECT agent_id, version, provider_key, mcp_headers FROM agent_versions
- WHERE agent_id = ANY(%(agents)s) AND (agent_id, version) > (%(agent)s, %(version)s)
-   AND (provider_key IS NOT NULL OR mcp_headers IS NOT NULL)
- ORDER BY agent_id, version LIMIT %(limit)s
-"""
-
-_AUTHORIZATIONS = """
-SELECT agent_id, server, secrets, link FROM mcp_authorizations WHERE agent_id = ANY(%s)
- ORDER BY agent_id, server FOR UPDATE
-"""
-
-_UPDATE_AUTHORIZATION = """
-UPDATE mcp_authorizations SET secrets = %s, link = %s WHERE agent_id = %s AND server = %s
-"""
-
-_UPDATE_VERSION = """
-UPDATE agent_versions SET provider_key = %s, mcp_headers = %s WHERE agent_id = %s AND version = %s
-"""
-
-_UPDATE_ENDPOINT = "UPDATE webhook_endpoints SET secret = %s, previous_secret = %s WHERE endpoint_id = %s"
+_NEXT = "SELECT {key}, account_id FROM {parent} WHERE {key} > %s ORDER BY {key} LIMIT 1 FOR NO KEY UPDATE"

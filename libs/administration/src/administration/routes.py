@@ -98,7 +98,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", f"{_ENDPOINT}/deliveries", admin_webhooks.deliveries),
     route("POST", f"{_ENDPOINT}/deliveries/{{delivery_id}}/resend", admin_webhooks.resend, status=202),
     route("GET", "/conversations", admin_conversations.page),
-    route("GET", "/conversations/search", admin_conversations.search),
+    route("GET", "/conversations/search", admin_conversations.page),
     route("GET", "/conversations/deletions", admin_conversations.deletions),
     route("DELETE", _CONVERSATION, admin_conversations.delete),
     route("POST", f"{_CONVERSATION}/cancel", admin_runs.cancel, status=202),

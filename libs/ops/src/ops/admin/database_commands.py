@@ -49,14 +49,12 @@ def reseal(
     """
     found = run(lambda admin: _reseal(admin, dry_run=dry_run))
     for value in found.unopened:
-        printing.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
-    for endpoint in found.unopened_endpoints:
-        printing.note(f"webhook endpoint {endpoint.endpoint_id}: its secret {endpoint.reason}")
+        printing.note(f"{' '.join(map(str, value.key))}: its {value.secret} {value.reason}")
     if as_json:
         printing.as_json(found)
     else:
         printing.record(msgspec.to_builtins(found))
-    if found.unopened or found.unopened_endpoints:
+    if found.unopened:
         sys.exit(1)
 
 
@@ -66,10 +64,8 @@ def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
 
 async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
     with progress("sealing") as bar:
-        advance = partial(_advance, bar, bar.add_task("agents", total=None))
-        return await seal_again(
-            admin.pool, admin.sealer, actor=admin.actor, dry_run=dry_run, progress=advance
-        )
+        bar.add_task("agents and webhook endpoints", total=None)
+        return await seal_again(admin.pool, admin.sealer, actor=admin.actor, dry_run=dry_run)
 
 
 def embed(
