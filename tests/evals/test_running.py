@@ -13,10 +13,11 @@ from contracts.replay_messages import AskedTool, Divergence, WhatIf, WhatIfAnswe
 from contracts.values import Usage
 from evals.cases import Case
 from evals.errors import UnfitSuite
+from evals.kept_answers import CACHE, Answering
 from evals.prices import Price, Prices
 from evals.reruns import Reruns
 from evals.results import CaseResult
-from evals.running import CACHE, Answering, SuiteRun
+from evals.running import SuiteRun
 from evals.suite import Suite
 from tests.evals.made_cases import cases, made_suite
 

@@ -3,128 +3,29 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
-import httpx2
 import msgspec
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from administration import Admin, admin_authorizations, admin_mcp_servers
-from administration.admin_authorizations import AuthorizationBody, ShownAuthorization
+from administration import admin_mcp_servers
+from administration.admin_authorizations import AuthorizationBody
 from bus.bus import Bus
-from contracts import wire
 from contracts.admin_errors import Invalid, NotFound
 from contracts.authorizations import (
-    AuthorizationFinished,
-    AuthorizationLinked,
-    AuthorizeServer,
     FinishAuthorization,
     callback_of,
 )
 from directory.agents import McpServer
-from directory.secrets import Sealer
-from directory.tool_authorizations import ServerPlace
-from net_guard import Guard
-from runtime.postgres import Connection, Pool, open_pool
-from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
+from runtime.postgres import Connection, Pool
+from tests.tool_runner.authorization_scene import ANOTHER, Scene, finish
+from tests.tool_runner.authorization_server import SECRET, protected
 from tests.tool_runner.conftest import Connections, call
-from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
-from tool_runner.authorization.authorization_links import AuthorizationLinks
-from tool_runner.authorization.authorization_requests import AuthorizationHttp
-from tool_runner.authorization.tokens import AccessTokens, Authorizations
+from tests.tool_runner.runner import SECONDS, Calls, environ, make_agent, running
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.agent_servers import AuthorizedServer
-from tool_runner.servers.server_pool import ServerPool
-from tool_runner.servers.tool_server import ToolServer
 
-SEALER = Sealer.from_setting(SECRET_KEY)
-CALLBACK = "https://chat.example/v1/oauth/callback"
-ANOTHER = "another authorization server has answered"
 NO_SUCH_LINK = "the link is over, or was used"
-
-
-class Scene:
-    """An agent whose tool server wants tokens, and one worker's share of the work with them."""
-
-    def __init__(self, server: Protected, agent: Agent, pool: Pool, database_url: str) -> None:
-        self.server = server
-        self.database_url = database_url
-        self.agent = agent
-        self.admin = Admin(pool=pool, sealer=SEALER, actor="test")
-        self.place = ServerPlace(agent.account_id, agent.agent_id, "shop")
-
-    async def set(self, **settings: str) -> ShownAuthorization:
-        body = msgspec.convert(settings, AuthorizationBody)
-        return await admin_authorizations.put(self.admin, self.agent.agent_id, "shop", body)
-
-    async def set_credentials(self, secret: str = SECRET) -> ShownAuthorization:
-        return await self.set(
-            grant="client_credentials", issuer=self.server.origin, client_id=CLIENT, client_secret=secret
-        )
-
-    async def shown(self) -> ShownAuthorization:
-        return await admin_authorizations.get(self.admin, self.agent.agent_id, "shop")
-
-    @asynccontextmanager
-    async def worker(self, *allow: str) -> AsyncIterator[Authorizations]:
-        guard = Guard(allow or [f"127.0.0.1:{self.server.port}"])
-        http = AuthorizationHttp(guard, httpx2.create_ssl_context())
-        async with open_pool(self.database_url, role=None, min_size=0, max_size=8) as pool:
-            yield Authorizations(pool, SEALER, http)
-            await http.aclose()
-
-    def tokens(self, worker: Authorizations) -> AccessTokens:
-        return worker.tokens(self.place, self.server.url)
-
-    async def link(self, worker: Authorizations) -> AuthorizationLinked:
-        asked = AuthorizeServer(account_id=self.agent.account_id, agent_id=self.agent.agent_id, server="shop")
-        answer = await AuthorizationLinks(worker, CALLBACK).begin(wire.encode(asked))
-        return wire.decode_message(AuthorizationLinked, answer)
-
-    async def opened(self, worker: Authorizations) -> FinishAuthorization:
-        """What comes back once a person has opened the link and agreed."""
-        link = await self.link(worker)
-        assert link.url, link.detail
-        return await opened_in_a_browser(link.url)
-
-    @asynccontextmanager
-    async def used(self, worker: Authorizations, authorization_id: str = "1") -> AsyncIterator[ToolServer]:
-        """The server as a runner calls it, with this authorisation of the agent's."""
-        guard = Guard([f"127.0.0.1:{self.server.port}"])
-        servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
-        config = AuthorizedServer(
-            name="shop", url=self.server.url, agent_id=self.agent.agent_id, authorization_id=authorization_id
-        )
-        yield servers.get(self.agent.account_id, config)
-        await servers.close(5.0)
-
-    async def authorize(self, worker: Authorizations) -> None:
-        await self.set(grant="authorization_code")
-        assert (await finish(worker, await self.opened(worker))).ok
-
-
-async def opened_in_a_browser(url: str) -> FinishAuthorization:
-    """What reaches the callback, as the gateway hands it on."""
-    async with httpx2.AsyncClient() as browser:
-        answer = await browser.get(url)
-        while not (location := answer.headers["location"]).startswith(CALLBACK):
-            answer = await browser.get(location)
-    parts = urlsplit(location)
-    given = parse_qs(parts.query)
-    callback = parts.path.removeprefix(urlsplit(CALLBACK).path).removeprefix("/")
-    return FinishAuthorization(
-        state=given["state"][0],
-        code=given["code"][0],
-        issuer=given.get("iss", [None])[0],
-        callback=callback or None,
-    )
-
-
-async def finish(worker: Authorizations, asked: FinishAuthorization) -> AuthorizationFinished:
-    answer = await AuthorizationLinks(worker, CALLBACK).finish(wire.encode(asked))
-    return wire.decode_message(AuthorizationFinished, answer)
 
 
 @pytest.fixture
@@ -346,22 +247,17 @@ async def test_another_server_than_the_configured_issuer_gets_no_secret(scene: S
     assert other.issuer.grants == []
 
 
-@pytest.mark.parametrize("issued", ["line\nbreak", "größe", "\x00", ""])
 @pytest.mark.parametrize("field", ["access_token", "refresh_token"])
-async def test_a_token_that_no_request_can_carry_is_none(scene: Scene, field: str, issued: str) -> None:
-    scene.server.answers["/token"] = JSONResponse({"access_token": "a", field: issued})
+async def test_a_token_that_no_request_can_carry_is_refused(scene: Scene, field: str) -> None:
+    scene.server.answers["/token"] = JSONResponse({"access_token": "a", field: "line\nbreak"})
     await scene.set_credentials()
     async with scene.worker() as worker:
-        if field == "refresh_token" and not issued:
-            assert await scene.tokens(worker).token() == "a"
-        else:
-            with pytest.raises(ToolFailed, match="holds no token"):
-                await scene.tokens(worker).token()
+        with pytest.raises(ToolFailed, match="holds no token"):
+            await scene.tokens(worker).token()
 
 
-@pytest.mark.parametrize("seconds", [10**30, 2**31, 0, -(10**30)])
-async def test_a_token_lasts_for_a_time_that_can_be_stored(scene: Scene, seconds: int) -> None:
-    scene.server.answers["/token"] = JSONResponse({"access_token": "a", "expires_in": seconds})
+async def test_a_lifetime_too_long_to_store_is_cut(scene: Scene) -> None:
+    scene.server.answers["/token"] = JSONResponse({"access_token": "a", "expires_in": 10**30})
     await scene.set_credentials()
     async with scene.worker() as worker:
         assert await scene.tokens(worker).token() == "a"
@@ -387,12 +283,9 @@ async def test_an_address_that_no_request_can_have_is_refused_in_words(scene: Sc
         assert detail == "the metadata's address is none"
 
 
-@pytest.mark.parametrize("charset", ["base64", "idna", "undefined", "nonsense"])
-async def test_a_refused_registration_is_told_whatever_it_is_written_in(scene: Scene, charset: str) -> None:
-    answer = Response(
-        b"\xff\x00no", status_code=400, headers={"content-type": f"text/plain; charset={charset}"}
-    )
-    scene.server.answers["/register"] = answer
+async def test_a_refused_registration_is_told_whatever_it_is_written_in(scene: Scene) -> None:
+    headers = {"content-type": "text/plain; charset=base64"}
+    scene.server.answers["/register"] = Response(b"\xff\x00no", status_code=400, headers=headers)
     await scene.set(grant="authorization_code")
     async with scene.worker() as worker:
         assert (await scene.link(worker)).detail == "the authorization server did not register the client"
@@ -411,19 +304,16 @@ async def test_an_authorisation_is_for_the_address_that_it_was_set_for(scene: Sc
     "scope",
     ['orders "all"', "orders\\all", "orders  all", " orders", "orders ", "größe", "a\n", "", "x" * 1025],
 )
-async def test_a_scope_is_tokens_with_a_space_between_two(scene: Scene, scope: str) -> None:
+def test_a_scope_is_tokens_with_a_space_between_two(scope: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$\.scope"):
-        await scene.set(grant="authorization_code", scope=scope)
-    kept = f"orders:read {'x' * 1012}"
-    assert (await scene.set(grant="authorization_code", scope=kept)).scope == kept
+        msgspec.convert({"grant": "authorization_code", "scope": scope}, AuthorizationBody)
 
 
-@pytest.mark.parametrize("scope", ['orders "all"', "orders\\all", "x" * 2049, "orders\x7f"])
-async def test_a_scope_of_metadata_that_is_none_goes_into_no_link(scene: Scene, scope: str) -> None:
+async def test_an_invalid_scope_of_metadata_goes_into_no_link(scene: Scene) -> None:
     scene.server.resource_metadata = {
         "resource": scene.server.url,
         "authorization_servers": [scene.server.origin],
-        "scopes_supported": [scope],
+        "scopes_supported": ['orders "all"'],
     }
     await scene.set(grant="authorization_code")
     async with scene.worker() as worker:

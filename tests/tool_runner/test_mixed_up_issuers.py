@@ -13,9 +13,9 @@ from contracts.authorizations import callback_of
 from contracts.http import OAUTH_CALLBACK
 from directory.agents import McpServer
 from runtime.postgres import Connection, Pool
+from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, opened_in_a_browser
 from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
 from tests.tool_runner.runner import make_agent
-from tests.tool_runner.test_authorization import ANOTHER, CALLBACK, Scene, finish, opened_in_a_browser
 
 
 class Attack:

@@ -4,13 +4,10 @@ The same dataset is evaluated twice: by a task that gives the recorded run, and 
 orchestrators. Answers are kept in the suite's folder, by what was asked, and paid for once.
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import infer_model
@@ -21,7 +18,6 @@ from pydantic_evals.evaluators.llm_as_a_judge import set_default_judge_model
 from pydantic_evals.reporting import EvaluationReport
 
 from bus.errors import BusUnavailable, MessageTooLarge
-from contracts import wire
 from contracts.replay_messages import WhatIf, WhatIfAnswered
 from contracts.values import ToolSpec
 from conversations.aggregate.conversation import Run
@@ -30,12 +26,12 @@ from evals.cases import Case
 from evals.compared_run import ComparedRun, compared, recorded_figures, recorded_output
 from evals.errors import UnfitSuite
 from evals.evaluators import DEFAULTS, OWN, CaseInput, Phrases, RecordedRun
+from evals.kept_answers import Answering, KeptAnswers
 from evals.prices import Prices
 from evals.reruns import Reruns
 from evals.results import COMPLETED, CaseOutcome, CaseResult
-from evals.suite import CASES, SETTINGS, Suite, SuiteAgent, write_file
+from evals.suite import CASES, SETTINGS, Suite
 
-CACHE = ".eval-cache"
 _MOST_EARLIER = 8_000
 """Characters of earlier messages that a judge is shown."""
 _NOT_OF_THE_VERSION = frozenset({"http_401", "http_402", "http_403", "connection", "address"})
@@ -44,19 +40,6 @@ _HOPELESS = frozenset({"no_key", "key_unreadable", "unknown_provider", "agent_no
 
 Judged = Dataset[CaseInput, str, RecordedRun]
 Report = EvaluationReport[CaseInput, str, RecordedRun]
-
-
-class Answering(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers: a stored version, with another model or prompt if given. `seconds` bound one run."""
-
-    agent: SuiteAgent
-    model: str | None = None
-    system_prompt: str | None = None
-    seconds: float = 120.0
-
-    @property
-    def answering_model(self) -> str:
-        return self.model or self.agent.settings.model
 
 
 class NotCompleted(Exception):  # noqa: N818 - an outcome of a task
@@ -88,7 +71,7 @@ class SuiteRun:
         self._answering = answering
         self._reruns = reruns
         self._repeats = repeats
-        self._fresh = fresh
+        self._answers = KeptAnswers(suite.folder, answering, fresh=fresh)
         self._erased = erased
         self._stopped: str | None = None
         self._recorded: dict[str, Run] = {}
@@ -126,7 +109,7 @@ class SuiteRun:
             self._recorded[case.id].usage.total
             for case in self._cases.values()
             for attempt in range(1, self._repeats + 1)
-            if self._find(case, attempt) is None
+            if self._answers.find(case, attempt) is None
         )
 
     def _made_dataset(self) -> Judged:
@@ -189,7 +172,7 @@ class SuiteRun:
             return None, "not_run", f"it is of account {case.account_id}"
         if case.conversation_id in self._erased:
             return None, "erased", "its conversation was deleted; run `agentchat eval sync`"
-        kept = self._find(case, attempt)
+        kept = self._answers.find(case, attempt)
         if kept is not None:
             self.cached += 1
             return kept, *_outcome(kept)
@@ -211,7 +194,7 @@ class SuiteRun:
             self._stopped = detail
         if outcome == "not_run":
             return None, outcome, detail
-        self._keep(case, attempt, answer)
+        self._answers.keep(case, attempt, answer)
         return answer, outcome, detail
 
     def _question(self, case: Case) -> WhatIf:
@@ -235,34 +218,6 @@ class SuiteRun:
         return (budget.tokens is None or self.tokens < budget.tokens) and (
             budget.money is None or self.money < budget.money
         )
-
-    def _find(self, case: Case, attempt: int) -> WhatIfAnswered | None:
-        if self._fresh:
-            return None
-        try:
-            return msgspec.json.decode(self._kept_at(case, attempt).read_bytes(), type=WhatIfAnswered)
-        except (OSError, msgspec.DecodeError):
-            return None
-
-    def _keep(self, case: Case, attempt: int, answer: WhatIfAnswered) -> None:
-        path = self._kept_at(case, attempt)
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(self._suite.folder / CACHE / ".gitignore", b"*\n")
-        write_file(path, msgspec.json.encode(answer))
-
-    def _kept_at(self, case: Case, attempt: int) -> Path:
-        """Name a file by all that was asked, but for what changes no answer."""
-        asked = msgspec.structs.replace(case, slices={}, feedback=None, evaluators=(), redacted=())
-        settings = msgspec.to_builtins(self._answering.agent.settings)
-        for server in settings["mcp_servers"]:
-            server["url"] = ""  # nobody calls it, and its port is another one in each installation
-        settings |= {"model": self._answering.answering_model}
-        if self._answering.system_prompt is not None:
-            settings |= {"system_prompt": self._answering.system_prompt}
-        question = [msgspec.json.encode(asked).decode(), settings, attempt]
-        name = hashlib.sha256(wire.encode_canonical({"question": question})).hexdigest()
-        return self._suite.folder / CACHE / name[:2] / f"{name[2:]}.json"
 
     def _result(
         self,

@@ -17,10 +17,11 @@ from administration.admin_versions import create_agent
 from directory.agent_draft import AgentDraft
 from evals.cases import read_cases
 from evals.collecting import agent_of
+from evals.kept_answers import Answering
 from evals.prices import Prices
 from evals.reruns import Reruns
 from evals.results import CaseResult
-from evals.running import Answering, SuiteRun
+from evals.running import SuiteRun
 from evals.suite import RESULTS, Suite, SuiteAgent, replacing
 from ops import printing
 from ops.admin import direct
