@@ -3,7 +3,6 @@
 import asyncio
 import atexit
 import gc
-import itertools
 import logging
 import os
 import signal
@@ -27,11 +26,10 @@ from ops.settings import Counts
 from runtime.cancellation import repair_wait_for
 from runtime.postgres import Connection, Pool, connection, open_pool
 from tests.bus.nats_server import NatsServer
-from tests.harness import RunningStack, embedded_nats, embedded_servers, running_stack
+from tests.harness import RunningStack, embedded_nats, embedded_servers, new_database, running_stack
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
-_numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
 
 # How long an example takes says only what else the machine does.
@@ -125,13 +123,13 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 @pytest.fixture(scope="module")
 def database_url(servers: Servers) -> Iterator[str]:
     """An empty database of the module's own."""
-    yield from _database(servers, "template0")
+    yield from new_database(servers, "template0")
 
 
 @pytest.fixture(scope="module")
 def migrated_database_url(servers: Servers, migrated_template: str) -> Iterator[str]:
     """A database of the module's own with every table, and no rows but the plans."""
-    yield from _database(servers, migrated_template)
+    yield from new_database(servers, migrated_template)
 
 
 @pytest.fixture(scope="session")
@@ -191,12 +189,3 @@ async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
     counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
     async with running_stack(counts, {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}) as running:
         yield running
-
-
-def _database(servers: Servers, template: str) -> Iterator[str]:
-    name = f"test_{next(_numbers)}"
-    with psycopg.connect(servers.database_url, autocommit=True) as owner:
-        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    yield servers.database_url.rpartition("/")[0] + f"/{name}"
-    with psycopg.connect(servers.database_url, autocommit=True) as owner:
-        owner.execute(f"DROP DATABASE {name} WITH (FORCE)")

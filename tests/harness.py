@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+import psycopg
 
 from bus.users import PROVISIONER
 from ops import environment, folder_secrets, record
@@ -33,6 +34,7 @@ from tests.support import contained
 
 _START_SECONDS = contained.STACK_SECONDS if os.environ.get(contained.IMAGE) else 120.0
 _STOP_SECONDS = 90.0
+_numbers = itertools.count(1)
 
 
 @contextlib.asynccontextmanager
@@ -53,6 +55,16 @@ async def embedded_nats() -> AsyncIterator[str]:
         async with Supervisor(folder, [nats.process(folder, port)], QuietReport()) as supervisor:
             await supervisor.wait_up(_START_SECONDS)
             yield nats.url(port)
+
+
+def new_database(servers: Servers, template: str) -> Iterator[str]:
+    """The URL of a new database, which is dropped at the end."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(servers.database_url, autocommit=True) as owner:
+        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield servers.database_url.rpartition("/")[0] + f"/{name}"
+    with psycopg.connect(servers.database_url, autocommit=True) as owner:
+        owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @contextlib.contextmanager

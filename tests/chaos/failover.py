@@ -28,7 +28,7 @@ from tests.chaos import closing
 from tests.chaos.checker import check, why_invalid
 from tests.chaos.load import Load, conversation_of
 from tests.chaos.nats_nodes import META, NODES, are_whole, leaders
-from tests.chaos.plan import MIX_OF_3
+from tests.chaos.plan import MIX
 from tests.chaos.postgres_pair import SECOND, PostgresPair
 from tests.chaos.processes import Kept
 from tests.chaos.recording import on_a_stack, recorded
@@ -286,7 +286,7 @@ async def _compare_feed(rig: Rig) -> tuple[list[str], list[str]]:
 
 async def _fail_over(given: argparse.Namespace, folder: Path) -> tuple[History, list[str], list[str]]:
     async with _recorded(given, folder) as (rig, load, history):
-        async with talking(rig, load, history, [MIX_OF_3] * given.streams):
+        async with talking(rig, load, history, [MIX] * given.streams):
             if given.way == "nats":
                 await NatsFailover(rig, history, given.pause).run(given.rounds)
             else:

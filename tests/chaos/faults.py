@@ -13,7 +13,6 @@ from tests.chaos.plan import Blow
 from tests.chaos.processes import Kept
 from tests.chaos.records import Fault
 from tests.chaos.rig import Rig
-from tests.chaos.wall_clock import set_offset
 from tests.support.proxy import Mode
 
 _MODES: Mapping[str, Mode] = {mode: mode for mode in get_args(Mode)}
@@ -48,10 +47,6 @@ class Nemesis:
                 await self._cut(fault, blow.seconds)
             elif blow.kind == "flush":
                 fault.hit = await self._flush()
-            elif blow.kind == "fill":
-                await self._fill(fault, blow.seconds)
-            elif blow.kind == "clock":
-                await self._shift(fault, blow)
             else:
                 await self._hurt(fault, blow.seconds)
         finally:
@@ -100,32 +95,6 @@ class Nemesis:
         fault.hit = proxy.eaten > before if fault.kind == "eat" else connected > 0 or proxy.used > used
         await proxy.set_mode("pass")
 
-    async def _fill(self, fault: Fault, seconds: float) -> None:
-        """It has hit when a write has failed: a server says so in its log."""
-        disk, kept = self._rig.disks[fault.target], self._kept.get(fault.target)
-        before = _refused_writes(kept)
-        if fault.target == "postgres":
-            self._switch_segments(every="1s")
-        disk.fill()
-        await asyncio.sleep(seconds)
-        disk.free()
-        if fault.target == "postgres":
-            self._switch_segments(every="0")
-        fault.hit = kept is None or _refused_writes(kept) > before
-
-    def _switch_segments(self, *, every: str) -> None:
-        """How often Postgres goes on in a new segment of its log. One that cannot be made ends it (PANIC)."""
-        with (self._rig.folder.postgres / "postgresql.auto.conf").open("a") as settings:
-            settings.write(f"archive_timeout = '{every}'\n")
-        self._kept["postgres"].signal(signal.SIGHUP)
-
-    async def _shift(self, fault: Fault, blow: Blow) -> None:
-        clock = self._rig.clocks / fault.target
-        fault.hit = self._kept[fault.target].pid is not None
-        set_offset(clock, blow.by)
-        await asyncio.sleep(blow.seconds)
-        set_offset(clock, 0.0)
-
     async def _flush(self) -> bool:
         redis = Redis.from_url(self._rig.environment.redis_url, socket_timeout=1)
         try:
@@ -143,14 +112,8 @@ class Nemesis:
         """Whatever is still broken."""
         for proxy in self._proxies.values():
             await proxy.set_mode("pass")
-        for disk in self._rig.disks.values():
-            disk.free()
         for kept in self._kept.values():
             kept.release()
             kept.signal(signal.SIGCONT)
         if self._healing:
             await asyncio.wait(self._healing, timeout=60)
-
-
-def _refused_writes(kept: Kept | None) -> int:
-    return 0 if kept is None else kept.process.log.read_bytes().lower().count(b"no space left on device")

@@ -1,9 +1,8 @@
 """What a run will do, as data: a pure function of the seed."""
 
-import functools
 import random
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
@@ -34,9 +33,8 @@ MODELS = {
 
 At `asking` a person has to allow each call of what writes.
 """
-MIX = {"short": 4, "long": 2, "tools": 4, "overloaded": 1}
+MIX = {"short": 4, "long": 2, "tools": 4, "overloaded": 1, "asking": 3}
 """How often each agent is asked, in relation to the others."""
-MIX_OF_3 = {**MIX, "asking": 3}
 TOOLS = {"look": {"readOnlyHint": True}, "mark": {"idempotentHint": True}, "note": {"readOnlyHint": False}}
 WRITES = "note"
 """The one that may not run twice."""
@@ -52,14 +50,6 @@ LINKS = (
     *("gateway-1>valkey", "gateway-2>valkey", "orchestrator-1>model", "orchestrator-2>model"),
     *("tool-runner>tools", "client>gateway-1", "client>gateway-2"),
 )
-DISKS = ("nats", "postgres", "logs")
-"""What has a disk of its own; `logs` is that of all processes' logs."""
-WRONG_BY = (-300.0, 300.0)
-"""By how many seconds a wall clock may be off."""
-VERSION = 3
-"""A seed gives the same plan in each version; 2 has full disks and wrong clocks next to the faults of 1, and
-3 messages at which a person is asked.
-"""
 LINK_FAULTS = ("refuse", "freeze", "reset", "one_way", "delay")
 
 
@@ -94,8 +84,6 @@ class Blow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     target: str
     seconds: float
-    by: float = 0.0
-    """Of a wall clock: how far it is off."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +103,6 @@ def make_plan(
     longest: float = 12.0,
     *,
     only: Collection[str] = (),
-    version: int = VERSION,
 ) -> Plan:
     """About `requests` messages spread over `seconds`, a fault every `every` seconds of `longest` at most.
 
@@ -127,9 +114,8 @@ def make_plan(
         if len(talks) % 25 == 0:
             talks.append(make_rush(chance, chance.uniform(0, seconds * 0.9) if talks else 0.0))
         else:
-            talks.append(make_talk(chance, seconds, MIX_OF_3 if version >= 3 else MIX))
-    shuffled = functools.partial(_deck, only=only, version=version)
-    blows = _blows(random.Random(seed + 1), seconds, every, longest, shuffled)
+            talks.append(make_talk(chance, seconds, MIX))
+    blows = _blows(random.Random(seed + 1), seconds, every, longest, only)
     return Plan(seed=seed, seconds=seconds, talks=tuple(sorted(talks, key=lambda each: each.at)), blows=blows)
 
 
@@ -165,7 +151,7 @@ def _step(chance: Chance, account: str, agent: str, *, rush: bool = False) -> St
 
 
 def _blows(
-    chance: Chance, seconds: float, every: float, longest: float, shuffled: Callable[[Chance], Deck]
+    chance: Chance, seconds: float, every: float, longest: float, only: Collection[str]
 ) -> tuple[Blow, ...]:
     """All that there is to hit comes once, shuffled, before anything comes again."""
     blows: list[Blow] = []
@@ -173,18 +159,17 @@ def _blows(
     at = 1.0
     while at < seconds:
         if not deck:
-            deck = shuffled(chance)
+            deck = _deck(chance, only)
         kind, target = deck.pop()
         lasts = 0.0 if kind in ("reset", "flush", "eat") else chance.uniform(0.2, min(longest, 3.0))
-        if kind in ("stop", "freeze", "one_way", "fill", "clock") and chance.random() < 0.3:
+        if kind in ("stop", "freeze", "one_way") and chance.random() < 0.3:
             lasts = chance.uniform(1.0, longest)
-        by = chance.choice(WRONG_BY) if kind == "clock" else 0.0
-        blows.append(Blow(at=round(at, 3), kind=kind, target=target, seconds=round(lasts, 3), by=by))
+        blows.append(Blow(at=round(at, 3), kind=kind, target=target, seconds=round(lasts, 3)))
         at += chance.uniform(0.5 * every, 1.5 * every)
     return tuple(blows)
 
 
-def _deck(chance: Chance, only: Collection[str], version: int) -> Deck:
+def _deck(chance: Chance, only: Collection[str]) -> Deck:
     """Each kind of fault about as often as the others, whatever the number of its targets."""
     whole = [
         *(("kill", service) for service in (*SERVICES, *SERVERS)),
@@ -194,9 +179,6 @@ def _deck(chance: Chance, only: Collection[str], version: int) -> Deck:
         *((chance.choice(LINK_FAULTS), link) for link in chance.sample(LINKS, 10)),
         *(("eat", f"orchestrator-{number}>postgres") for number in (1, 2)),
     ]
-    if version >= 2:
-        whole += [("fill", disk) for disk in DISKS]
-        whole += [("clock", service) for service in chance.sample(SERVICES, 3)]
     whole = [each for each in whole if not only or each[0] in only or ":".join(each) in only]
     chance.shuffle(whole)
     return whole

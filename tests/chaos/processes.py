@@ -13,7 +13,7 @@ import psutil
 
 from ops.errors import StackError
 from ops.probes import NOT_READY, HttpProbe, UnreadyError, wait_ready
-from ops.process import Process, Spawn, spawn
+from ops.process import Process, spawn
 from tests.chaos.records import Clock
 
 _AGAIN_SECONDS = 0.1
@@ -37,8 +37,7 @@ async def _wait_unhealthy(probe: HttpProbe) -> None:
 class Kept:
     """One process. `prepare` of its description runs before each start."""
 
-    def __init__(self, process: Process, clock: Clock, spawn: Spawn) -> None:
-        self._spawn = spawn
+    def __init__(self, process: Process, clock: Clock) -> None:
         self.process = process
         self.ready = asyncio.Event()
         self.became_ready: list[float] = []
@@ -59,7 +58,7 @@ class Kept:
                 shutil.rmtree(self._wipes, ignore_errors=True)
                 self._wipes = None
             await self._prepare()
-            child = await self._spawn(self.process)
+            child = await spawn(self.process)
             self.pid, self.starts = child.pid, self.starts + 1
             watching = asyncio.create_task(self._watch())
             code = await child.wait()
@@ -122,8 +121,8 @@ class Kept:
 class Kin:
     """All processes of a run; as a context manager it stops them at its end."""
 
-    def __init__(self, processes: Sequence[Process], clock: Clock, spawn: Spawn = spawn) -> None:
-        self.kept = {process.name: Kept(process, clock, spawn) for process in processes}
+    def __init__(self, processes: Sequence[Process], clock: Clock) -> None:
+        self.kept = {process.name: Kept(process, clock) for process in processes}
         self._keepers: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Kin":

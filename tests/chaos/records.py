@@ -166,8 +166,6 @@ class History(msgspec.Struct, kw_only=True):
     commit: str = ""
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     accounts: dict[str, str] = msgspec.field(default_factory=dict)
-    not_run: list[str] = msgspec.field(default_factory=lambda: ["a full disk", "a clock that is off"])
-    """Faults of the matrix that the run did not have; those of before it was recorded."""
     rate_per_minute: int = 0
     """Of the account that has limits."""
     seconds: float = 0.0

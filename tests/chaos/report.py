@@ -7,21 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from tests.chaos.checker import INVARIANTS, check, why_invalid
-from tests.chaos.checker.cost import wasted
 from tests.chaos.checker.validity import done_ratio
 from tests.chaos.checker.view import View
 from tests.chaos.records import History, Violation
-from tests.chaos.recovery import percentile, recoveries, steps
 
 _SHOWN = 20
-
-
-class Recovery(msgspec.Struct, frozen=True):
-    """Of one kind of fault, in seconds."""
-
-    times: int
-    p50: float
-    p99: float
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,14 +30,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Those that hit, by component and kind."""
     missed: int
     """Faults that found nothing to hit."""
-    steps: dict[str, dict[str, int]]
     statuses: dict[str, int]
     done: float
-    wasted: float
-    recovery: dict[str, Recovery]
     violations: list[Violation]
     invalid: list[str]
-    not_run: list[str]
 
     def by_invariant(self) -> dict[str, int]:
         found = Counter(violation.invariant for violation in self.violations)
@@ -67,16 +53,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             f"seed {self.seed}, commit {self.commit} ({versions})",
             f"{self.requests} messages in {self.exchanges} requests, {self.model_calls} model calls, "
             f"{self.tool_runs} tool runs, {self.events} events, {self.seconds:.0f} s",
-            f"{hit} faults hit, {self.missed} found nothing; not injected: {', '.join(self.not_run)}",
+            f"{hit} faults hit, {self.missed} found nothing",
             *(f"  {name}: {_counts(kinds)}" for name, kinds in self.faults.items()),
-            "steps that were struck:",
-            *(f"  {name}: {_counts(found)}" for name, found in self.steps.items()),
-            f"answers: {_counts(self.statuses)}; done {self.done:.1%}, wasted model calls {self.wasted:.1%}",
-            "recovery, in seconds:",
-            *(
-                f"  {name}: p50 {one.p50:.2f}, p99 {one.p99:.2f} ({one.times})"
-                for name, one in self.recovery.items()
-            ),
+            f"answers: {_counts(self.statuses)}; done {self.done:.1%}",
             f"violations: {_counts(self.by_invariant())}",
             *(f"  {one.invariant} {one.of}: {one.evidence}" for one in self.violations[:_SHOWN]),
             *([f"  and {left} more"] if (left := len(self.violations) - _SHOWN) > 0 else []),
@@ -108,17 +87,10 @@ def report_of(history: History) -> Report:
         events=len(history.events),
         faults={name: dict(faults[name]) for name in sorted(faults)},
         missed=sum(not fault.hit for fault in history.faults),
-        steps={name: dict(found) for name, found in steps(view).items()},
         statuses=dict(sorted(Counter(str(each.status or each.end) for each in history.exchanges).items())),
         done=round(done_ratio(view), 4),
-        wasted=wasted(view),
-        recovery={
-            name: Recovery(len(times), round(percentile(times, 0.5), 3), round(percentile(times, 0.99), 3))
-            for name, times in recoveries(view).items()
-        },
         violations=check(history),
         invalid=why_invalid(history),
-        not_run=history.not_run,
     )
 
 

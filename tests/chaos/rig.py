@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
@@ -16,17 +15,15 @@ from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK, free_port
 from ops.probes import HttpProbe, TcpProbe
-from ops.process import Process, Spawn, spawn
+from ops.process import Process
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
-from tests.chaos.disk import Disk
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
 from tests.chaos.nats_nodes import NatsCluster, client_port
 from tests.chaos.plan import (
     ACCOUNTS,
     CONCURRENT_RUNS,
-    DISKS,
     LIMITED,
     MODELS,
     RATE_PER_MINUTE,
@@ -38,7 +35,6 @@ from tests.chaos.processes import Kin
 from tests.chaos.records import Clock
 from tests.chaos.tail import Tail
 from tests.chaos.tool_log import ToolLog, listed, server_key
-from tests.chaos.wall_clock import set_offset
 from tests.support.proxy import Proxy
 from tests.tool_runner.scripted import ScriptedServer
 
@@ -80,9 +76,6 @@ class Rig:
         self.tools = ToolLog(clock)
         self.pair: PostgresPair | None = None
         """Where Postgres has a standby."""
-        self.disks: dict[str, Disk] = {}
-        """Those that can be filled; none where this process may not mount."""
-        self.clocks = folder.path / "clocks"
         self.access: dict[str, Access] = {}
         self.client_ports: list[int] = []
         self.model: ModelLog
@@ -96,27 +89,22 @@ class Rig:
 @contextlib.asynccontextmanager
 async def running_rig(
     path: Path,
-    replaced: Mapping[str, tuple[str, ...]] | None = None,
     *,
     links: bool = True,
-    disks: bool = False,
     added: Mapping[str, str] | None = None,
     spares: bool = False,
     nats_cluster: bool = False,
     standby: bool = False,
-    spawn: Spawn = spawn,
 ) -> AsyncIterator[Rig]:
-    """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name.
+    """All of it, up and with its accounts, while the block runs.
 
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
-    `added` is added to the environment of each service. `spawn` starts the processes.
+    `added` is added to the environment of each service.
     With `spares` there is a second projector; with `standby` a second Postgres.
     With `nats_cluster` there are three nodes of NATS, which reach each other by proxies too.
-    With `disks` some folders are on disks that can be filled, for which the process needs mounts of its own.
     """
     folder = RunFolder(path)
     folder.create()
-    mounted = _disks(folder) if disks else {}
     with folder.locked():
         tools_port = free_port()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
@@ -132,14 +120,12 @@ async def running_rig(
             environment = msgspec.structs.replace(environment, nats_url=cluster.named(environment.nats_url))
             wiring.retarget(found)
         processes = [wiring.wired(process) for process in found.values()]
-        processes = [_launched(process, folder.path / "clocks", replaced or {}) for process in processes]
         clock = Clock()
         if pair is not None:
             url = pair.named(environment.database_url)
             environment = msgspec.structs.replace(environment, database_url=url)
-        rig = Rig(folder, environment, Kin(processes, clock, spawn), clock)
+        rig = Rig(folder, environment, Kin(processes, clock), clock)
         rig.pair = pair
-        rig.disks = mounted
         rig.log.touch()
         rig.client_ports = wiring.client_ports
         rig.model = ModelLog(wiring.model_log_port, f"http://{LOOPBACK}:{wiring.model_port}", rig.tail, clock)
@@ -147,10 +133,6 @@ async def running_rig(
         await tool_server.start()
         rig.proxies = wiring.proxies | {"tool-runner>tools": Proxy(tool_server.port, tools_port)}
         async with contextlib.AsyncExitStack() as opened:
-            for disk in mounted.values():
-                opened.callback(disk.close)
-            if disks:
-                opened.callback(shutil.copytree, folder.logs, path / "logs", dirs_exist_ok=True)
             opened.push_async_callback(tool_server.stop)
             for proxy in (*rig.proxies.values(), *([pair.link] if pair else [])):
                 await proxy.open()
@@ -223,29 +205,6 @@ def _port(process: Process) -> int:
         return client_port(process)
     assert isinstance(process.probe, HttpProbe | TcpProbe)
     return process.probe.port
-
-
-def _launched(process: Process, clocks: Path, replaced: Mapping[str, tuple[str, ...]]) -> Process:
-    """A service has a wall clock that can be wrong, and perhaps a module in the place of its own."""
-    argv = next((argv for name, argv in replaced.items() if process.name.startswith(name)), process.argv[:3])
-    if process.name not in SERVICES:
-        return msgspec.structs.replace(process, argv=(*argv, *process.argv[3:]))
-    clock = clocks / process.name
-    set_offset(clock, 0.0)
-    module = argv.index("-m") + 1
-    shifted = (*argv[:module], "tests.chaos.wall_clock", str(clock), *argv[module:], *process.argv[3:])
-    return msgspec.structs.replace(process, argv=shifted)
-
-
-def _disks(folder: RunFolder) -> dict[str, Disk]:
-    """What wipes, or makes again, the folder of a server finds it on a disk, not as one."""
-    places = {name: folder.path / "disks" / name for name in DISKS}
-    for place in places.values():
-        place.mkdir(mode=0o711, parents=True)
-    disks = {name: Disk(place) for name, place in places.items()}
-    folder.nats, folder.postgres, folder.logs = (places[name] / "files" for name in DISKS)
-    folder.logs.mkdir()
-    return disks
 
 
 async def _accounts(environment: Environment, tools_url: str) -> dict[str, Access]:

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ops.process import Spawn, spawn
 from tests.chaos import failover
-from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
-from tests.chaos.plan import VERSION, Plan, make_plan
+from tests.chaos.plan import Plan, make_plan
 from tests.chaos.recording import finished, on_a_stack, recorded
 from tests.chaos.records import History, load_history
 from tests.chaos.report import Outcome, outcome_of
@@ -27,26 +25,13 @@ from tests.step_matrix.points import MATRIX
 OUTPUT = Path(".chaos")
 
 
-async def record(
-    plan: Plan,
-    folder: Path,
-    *,
-    rebuilds: int = 1,
-    replaced: Mapping[str, tuple[str, ...]] | None = None,
-    disks: bool = False,
-    spawn: Spawn = spawn,
-) -> History:
-    """Carry out a plan on a stack of its own in `folder`; `replaced`: other command lines by service.
-
-    Without `disks` (`running_rig`) none is filled.
-    """
-    options = {"replaced": replaced, "disks": disks, "spawn": spawn}
-    async with recorded(folder, plan.seed, rebuilds=rebuilds, **options) as (rig, load, history):
-        history.not_run = [] if disks else ["a full disk"]
+async def record(plan: Plan, folder: Path, *, rebuilds: int = 1) -> History:
+    """Carry out a plan on a stack of its own in `folder`."""
+    async with recorded(folder, plan.seed, rebuilds=rebuilds) as (rig, load, history):
         nemesis = Nemesis(rig)
         talking = asyncio.create_task(load.run(plan.talks))
         try:
-            await nemesis.run([blow for blow in plan.blows if blow.kind != "fill" or disks])
+            await nemesis.run(plan.blows)
         finally:
             await nemesis.heal()
         history.faults = nemesis.faults
@@ -58,18 +43,8 @@ def _faults(given: argparse.Namespace) -> Outcome:
     if given.again:
         return outcome_of("", load_history(Path(given.again)))
     only = [kind for kind in given.only.split(",") if kind]
-    plan = make_plan(
-        *(given.seed, given.requests, given.minutes * 60, given.every, given.longest),
-        only=only,
-        version=given.plan,
-    )
-    disks = True
-    try:
-        unshare_mounts()
-    except OSError as error:
-        disks = False
-        print(f"no disk is filled: {error.strerror}", file=sys.stderr)
-    work = functools.partial(record, plan, rebuilds=given.rebuilds, disks=disks)
+    plan = make_plan(given.seed, given.requests, given.minutes * 60, given.every, given.longest, only=only)
+    work = functools.partial(record, plan, rebuilds=given.rebuilds)
     return outcome_of(f"{given.seed}-{given.requests}", on_a_stack(work, given.keep))
 
 
@@ -89,7 +64,6 @@ MODES = {
             "every": 2.0,
             "longest": 12.0,
             "only": "",
-            "plan": VERSION,
             "rebuilds": 1,
             "keep": "",
             "again": "",
@@ -101,8 +75,7 @@ MODES = {
 _HELP = {
     "every": "seconds between faults",
     "longest": "seconds of a fault at most",
-    "only": "kinds of fault, such as fill,kill:postgres, or words of steps, such as decision; else all",
-    "plan": "the version of the plan",
+    "only": "kinds of fault, such as wipe,kill:postgres, or words of steps, such as decision; else all",
     "rebuilds": "of the read models, at the end",
     "keep": "a folder to keep the stack's data and logs in",
     "way": "what fails over: Postgres as synchronous, asynchronous or none, or nats",

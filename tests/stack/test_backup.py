@@ -191,6 +191,7 @@ async def test_a_restore_has_every_commit_that_was_followed_and_names_what_was_l
     assert (code, "of the time before a restore" in err) == (2, True)
 
 
+@pytest.mark.slow
 async def test_a_restore_to_a_time_has_what_was_there_then_and_lists_deletions_that_came_after(
     world: World,
 ) -> None:
@@ -208,6 +209,7 @@ async def test_a_restore_to_a_time_has_what_was_there_then_and_lists_deletions_t
         assert await world.positions(servers) == before
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_restored_changes_nothing(world: World) -> None:
     async with world.running() as servers:
         await world.append(servers)

@@ -107,6 +107,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
     assert "it is killed" not in printed
 
 
+@pytest.mark.slow
 async def test_a_second_ctrl_c_kills_the_services_and_leaves_postgres_its_time(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run")
     try:
@@ -132,6 +133,7 @@ async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None
     assert not stack.folder.demo_env.exists()
 
 
+@pytest.mark.slow
 async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "run", environ={"AGENTCHAT_STREAM_FORM": "9"})
     assert await stack.wait_end() == 1
@@ -140,6 +142,7 @@ async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_pa
     assert running_for(stack.folder.path) == {}
 
 
+@pytest.mark.slow
 async def test_servers_that_run_elsewhere_are_used_and_left_alone(
     tmp_path: Path, servers: Servers, database_url: str, fresh_nats_url: str
 ) -> None:

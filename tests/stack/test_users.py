@@ -67,6 +67,7 @@ def _user_ids(folder: RunFolder) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @_only_root
 def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
     started = _start(nobodys, (*_AS_NOBODY, _python_of_nobody()))
@@ -75,6 +76,7 @@ def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
     assert running_for(nobodys) == {}
 
 
+@pytest.mark.slow
 @_only_root
 def test_a_user_who_is_not_allowed_a_namespace_of_his_own_starts_every_server(tmp_path: Path) -> None:
     started = _start(tmp_path, (*_IN_NAMESPACE, sys.executable))

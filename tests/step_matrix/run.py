@@ -5,7 +5,6 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from ops.process import Spawn, spawn
 from runtime.failpoints import FOLDER, TEST_RUN, VARIABLE
 from tests.chaos.recording import on_a_stack, recorded
 from tests.chaos.records import History
@@ -37,13 +36,11 @@ async def record(
     *,
     at_once: int,
     stop_seconds: float = STOP_SECONDS,
-    spawn: Spawn = spawn,
 ) -> tuple[History, list[Done]]:
     """Carry out the rounds on a stack of its own in `folder`."""
     (folder / FOLDER).mkdir(parents=True)
     (folder / TEST_RUN).touch()
-    options = {"added": {VARIABLE: "1"}, "spawn": spawn}
-    async with recorded(folder, seed, rebuilds=0, **options) as (rig, load, history):
+    async with recorded(folder, seed, rebuilds=0, added={VARIABLE: "1"}) as (rig, load, history):
         rounds = Rounds(rig, load, seed, stop_seconds)
         await rounds.run(steps, at_once)
         await rig.kin.wait_ready(60)

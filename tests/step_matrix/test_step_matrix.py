@@ -18,6 +18,7 @@ STEPS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_no_invariant_is_violated_by_what_happens_at_a_step_of_a_request(tmp_path: Path) -> None:
     steps = [step for step in MATRIX if str(step) in STEPS]

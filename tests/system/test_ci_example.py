@@ -88,6 +88,7 @@ def job(checkout: Path, environ: dict[str, str]) -> Iterator[Job]:
     found.end()
 
 
+@pytest.mark.slow
 def test_a_harmless_prompt_passes_in_a_service_of_the_jobs_own(
     job: Job, checkout: Path, environ: dict[str, str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_harmless_prompt_passes_in_a_service_of_the_jobs_own(
     assert not [*ElementTree.parse(checkout / "verdict.xml").iter("failure")]
 
 
+@pytest.mark.slow
 def test_a_prompt_that_forgets_a_rule_is_blocked_and_the_pull_request_is_told_why(
     stack: RunningStack, checkout: Path, environ: dict[str, str]
 ) -> None:

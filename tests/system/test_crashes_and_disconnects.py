@@ -24,7 +24,7 @@ async def _told_though_killed(caller: Caller, stack: RunningStack, *names: str) 
     return events
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.slow)])
 async def test_a_run_resumes_without_loss_when_its_orchestrator_is_killed_mid_stream(
     stack: RunningStack, make_agent: MakeAgent, provider: str
 ) -> None:

@@ -14,7 +14,8 @@ import pytest
 from ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller, pro
-from tests.system.test_approvals import decide, read_events
+from tests.system.test_approvals import decide, read_events, reply_of
+from tests.system.test_approvals import waiting as waiting_to_cancel
 from tests.tool_runner.eliciting import GUESTS, NAME, Restaurant, open_restaurant
 
 VERSIONS = ["2025-11-25", "2026-07-28"]
@@ -97,39 +98,69 @@ async def until_decided(caller: Caller, conversation_id: str, count: int) -> lis
             await asyncio.sleep(0.2)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_a_table_is_booked_once_through_the_death_of_every_worker(town: Town, version: str) -> None:
-    restaurant = town.restaurants[version]
-    caller = await town.agent(version, "book", {"day": "Monday"})
-    problem = await waiting(caller)
-    trace_id, (needed,) = problem["trace_id"], problem["approvals"]
-    assert (needed["tool"], needed["input"]) == ("book", {"day": "Monday"})
-    assert needed["elicitation"]["message"] == GUESTS
-    assert needed["elicitation"]["requested_schema"]["required"] == ["guests"]
-    await town.restarted("tool-runner", "orchestrator")
-    other = caller.at(town.stack.environment.gateway_urls[1])
-    for wrong in ({"guests": 13}, {"guests": "four"}, {}, None):
-        refused = await decide(other, needed["id"], input=wrong)
-        assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
-        assert refused.json()["errors"][0]["field"] == "input"
-    assert (await decide(other, needed["id"], input={"guests": 4})).status_code == 200
-    event = await next_of(caller, trace_id, needed["id"])
-    (also,) = event["approvals"]
-    assert also["elicitation"]["message"] == NAME.format(4)
+async def test_approvals_outlive_the_death_of_every_service(town: Town, http: httpx.AsyncClient) -> None:
+    """A call that waits to be allowed, and in each version of the protocol one that asks two questions."""
+    shop = pro(town.stack, http)
+    cancelling = await waiting_to_cancel(shop, 1038)
+    tables = [await Table.ordered(town, version) for version in VERSIONS]
     await town.restarted("tool-runner", "orchestrator", "gateway", "projector")
-    assert (await decide(caller, also["id"], input={"name": "Ada"})).status_code == 200
-    done = await next_of(other, trace_id, also["id"])
-    assert done["type"] == "done", done
-    (call,) = done["tool_calls"]
-    assert json.loads(call["output"]) == {"result": "Booked: Monday, 4, Ada."}
-    assert restaurant.booked == ["Monday, 4, Ada"]
-    conversation_id = done["message"]["conversation_id"]
-    rows = await until_decided(caller, conversation_id, 2)
-    assert [row["decision"]["input"] for row in rows] == [{"name": "Ada"}, {"guests": 4}]
-    assert [row["elicitation"]["message"] for row in rows] == [NAME.format(4), GUESTS]
-    assert rows[0] == (await caller.get(f"/v1/approvals/{also['id']}")).json()
-    assert (await caller.delete(conversation_id)).status_code == 204
-    assert (await caller.get(f"/v1/approvals/{also['id']}")).status_code == 404
+    assert (await decide(shop, cancelling["approvals"][0]["id"])).status_code == 200
+    for table in tables:
+        await table.give_guests(town.stack.environment.gateway_urls[1])
+    await town.restarted("tool-runner")
+    for table in tables:
+        await table.give_name()
+    read = await reply_of(shop, cancelling["trace_id"])
+    assert read.count(b'"type":"tool_call"') == 1
+    assert b'"type":"done"' in read
+
+
+class Table:
+    """A table that is booked by a tool which asks for the guests and then for a name."""
+
+    def __init__(self, caller: Caller, restaurant: Restaurant, problem: dict[str, Any]) -> None:
+        self._caller = caller
+        self._restaurant = restaurant
+        self._trace_id = problem["trace_id"]
+        (self._guests,) = problem["approvals"]
+        self._name: dict[str, Any] = {}
+
+    @classmethod
+    async def ordered(cls, town: Town, version: str) -> "Table":
+        caller = await town.agent(version, "book", {"day": "Monday"})
+        table = cls(caller, town.restaurants[version], await waiting(caller))
+        needed = table._guests
+        assert (needed["tool"], needed["input"]) == ("book", {"day": "Monday"})
+        assert needed["elicitation"]["message"] == GUESTS
+        assert needed["elicitation"]["requested_schema"]["required"] == ["guests"]
+        return table
+
+    async def give_guests(self, gateway_url: str) -> None:
+        other = self._caller.at(gateway_url)
+        for wrong in ({"guests": 13}, {"guests": "four"}, {}, None):
+            refused = await decide(other, self._guests["id"], input=wrong)
+            assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+            assert refused.json()["errors"][0]["field"] == "input"
+        assert (await decide(other, self._guests["id"], input={"guests": 4})).status_code == 200
+        (self._name,) = (await next_of(self._caller, self._trace_id, self._guests["id"]))["approvals"]
+        assert self._name["elicitation"]["message"] == NAME.format(4)
+
+    async def give_name(self) -> None:
+        """Book it: once, with each answer in the list of approvals until the conversation is deleted."""
+        caller, approval_id = self._caller, self._name["id"]
+        assert (await decide(caller, approval_id, input={"name": "Ada"})).status_code == 200
+        done = await next_of(caller, self._trace_id, approval_id)
+        assert done["type"] == "done", done
+        (call,) = done["tool_calls"]
+        assert json.loads(call["output"]) == {"result": "Booked: Monday, 4, Ada."}
+        assert self._restaurant.booked == ["Monday, 4, Ada"]
+        conversation_id = done["message"]["conversation_id"]
+        rows = await until_decided(caller, conversation_id, 2)
+        assert [row["decision"]["input"] for row in rows] == [{"name": "Ada"}, {"guests": 4}]
+        assert [row["elicitation"]["message"] for row in rows] == [NAME.format(4), GUESTS]
+        assert rows[0] == (await caller.get(f"/v1/approvals/{approval_id}")).json()
+        assert (await caller.delete(conversation_id)).status_code == 204
+        assert (await caller.get(f"/v1/approvals/{approval_id}")).status_code == 404
 
 
 async def test_the_demos_shop_asks_for_a_country_that_nobody_has_said(

@@ -45,12 +45,5 @@ def calls(view: View) -> Iterator[Violation]:
             yield _v(run.trace, f"the model was called {late[0].at - last[0].at:.1f} s after the run's end")
 
 
-def wasted(view: View) -> float:
-    """The share of model calls whose reply was not recorded."""
-    made = len(view.history.model)
-    recorded = sum(len(run.of("model_replied")) for run in view.runs.values())
-    return round(1 - recorded / made, 4) if made else 0.0
-
-
 def _v(of: str, evidence: str) -> Violation:
     return Violation(invariant="I13", of=of, evidence=evidence)
