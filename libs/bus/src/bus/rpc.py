@@ -22,7 +22,7 @@ FAILED_HEADER = "Chat-Failed"
 """Set on the empty reply to a request whose handler failed, so that nobody waits for a time-out."""
 
 ENCODING_HEADER = "Content-Encoding"
-"""`deflate` (RFC 1950) on a request that is larger than a message may be (decision 160)."""
+"""`deflate` (RFC 1950) on a request that is larger than a message may be."""
 
 MOST_BYTES = 128 * 1024 * 1024
 """Of a request before it is compressed."""

@@ -20,7 +20,7 @@ from runtime.settings import SettingsError, refuse
 DRAIN_SECONDS = 20.0
 THREAD_SWITCH_SECONDS = 0.0005
 """A thread that folds or checks something long lets the event loop go on after so long: Python's default is
-5 ms, which each of a request's some thirty turns of the loop would wait for (decision 90).
+5 ms, which each of a request's some thirty turns of the loop would wait for (decision 29).
 """
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

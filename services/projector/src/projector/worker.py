@@ -43,7 +43,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     async with (
         _provisioning(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
-        # All that it commits is done again, should the server lose it (decision 46).
+        # All that it commits is done again, should the server lose it.
         open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
     ):
         projector = Projector(settings, name, bus, pool)

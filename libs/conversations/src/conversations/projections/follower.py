@@ -142,7 +142,7 @@ class Follower:
 async def _apply_together(conn: Connection, group: Sequence[Projection], page: LogPage) -> None:
     """Apply a page in one round trip and that of the commit. Raises _PositionMoved, or one of REFUSALS.
 
-    8 statements for a page of one chat, where one by one takes 25 (decision 46).
+    8 statements for a page of one chat, where one by one takes 25.
     """
     pairs = [(each, page.batches[each.name]) for each in group]
     for _, batch in pairs:
