@@ -1,6 +1,7 @@
 """An orchestrator in this process on real servers, with a scripted provider."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,7 +10,8 @@ from bus.bus import Bus
 from conversations.event_store.log import open_log
 from net_guard import Guard
 from orchestrator.models.anthropic.client import AnthropicWire
-from orchestrator.models.call_retries import StreamingModel, Wire
+from orchestrator.models.call_retries import StreamingModel
+from orchestrator.models.provider_calls import ProviderWire
 from orchestrator.settings import Settings
 from runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, new_account
@@ -25,13 +27,13 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 
 
 @pytest.fixture
-async def wire() -> Wire:
+async def wire() -> ProviderWire[Any]:
     """The provider's wire that `caller` and `impatient` speak."""
     return AnthropicWire(Guard(()))
 
 
 @pytest.fixture
-async def caller(provider: ScriptedProvider, wire: Wire) -> AsyncIterator[Caller]:
+async def caller(provider: ScriptedProvider, wire: ProviderWire[Any]) -> AsyncIterator[Caller]:
     """A client of the scripted provider, whose retries follow each other at once."""
     client = StreamingModel(wire, first_backoff_seconds=0.005)
     yield Caller(client, provider.url)
@@ -39,7 +41,7 @@ async def caller(provider: ScriptedProvider, wire: Wire) -> AsyncIterator[Caller
 
 
 @pytest.fixture
-async def impatient(provider: ScriptedProvider, wire: Wire) -> AsyncIterator[Caller]:
+async def impatient(provider: ScriptedProvider, wire: ProviderWire[Any]) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
     client = StreamingModel(
         wire, idle_seconds=0.6, quiet_seconds=1.2, last_seconds=0.3, first_backoff_seconds=0.005

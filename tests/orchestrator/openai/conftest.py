@@ -1,13 +1,15 @@
 """The clients of these tests speak the wire of the provider `openai`."""
 
+from typing import Any
+
 import pytest
 
 from net_guard import Guard
-from orchestrator.models.call_retries import Wire
 from orchestrator.models.openai.client import OpenAIWire
+from orchestrator.models.provider_calls import ProviderWire
 
 
 @pytest.fixture
-async def wire() -> Wire:
+async def wire() -> ProviderWire[Any]:
     """Instead of Anthropic's."""
     return OpenAIWire(Guard(()))

@@ -12,15 +12,13 @@ from nats.js.api import ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageT
 from nats.js.errors import APIError, NotFoundError
 from nats.js.manager import JetStreamManager
 
+from bus.users import ANALYTICS
 from contracts import subjects
 from contracts.timings import ACK_WAIT_SECONDS, EVENTS_KEPT_DAYS, TRACES_KEPT_SECONDS
 from runtime import logs
 
 ADVISORIES = "ADVISORIES"
 """Advisories of messages past their last delivery: the server only says it once, so it is kept here."""
-
-ANALYTICS = "analytics"
-"""The consumer of EVENTS for those who may make none of their own."""
 
 MAX_DELIVER = 50
 

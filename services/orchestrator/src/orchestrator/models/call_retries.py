@@ -1,19 +1,20 @@
 """Retries of a model call of any provider: what is tried again, and the watch over a silent stream.
 
-A provider adds its `Wire`: how a call is sent, how the bytes of a reply are read, what its errors mean.
+A provider adds its `ProviderWire`: how a call is sent, how a reply is read, what its errors mean.
 """
 
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any
 
 import aiohttp
 
 from contracts.timings import CHECK_SECONDS
 from contracts.values import Usage
 from orchestrator.models import port
+from orchestrator.models.provider_calls import ProviderWire
 from orchestrator.models.reply_builder import StreamBroken, StreamedReply, with_estimates
 from runtime.cpu_budget import CpuBudget
 from runtime.following import backoff
@@ -44,24 +45,6 @@ _FAULTS = (StreamBroken, RecursionError, OSError, aiohttp.ClientError)
 """What reading a reply can raise."""
 
 
-class Wire(Protocol):
-    """What is a provider's own."""
-
-    def open(
-        self, credentials: port.Credentials, call: port.ModelCall
-    ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
-        """Send the call; inside, the body of the answer as it arrives. Raises ModelFailure."""
-
-    def builder(self) -> StreamedReply:
-        """For one stream."""
-
-    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        """As `Model.enforces`."""
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-
-
 def loop_budget() -> CpuBudget:
     """The time of the worker's loop, shared out to the accounts; one for all models of a worker."""
     return CpuBudget(LOOP_SHARE, LOOP_BURST_SECONDS)
@@ -72,7 +55,7 @@ class StreamingModel:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ProviderWire[Any],
         *,
         loop: CpuBudget | None = None,
         idle_seconds: float = IDLE_SECONDS,

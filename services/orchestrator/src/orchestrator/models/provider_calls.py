@@ -19,7 +19,7 @@ from net_guard import AddressRefused, Guard
 from net_guard.guarded_session import is_compressed, open_session
 from orchestrator.models.aiohttp_transport import ANSWER, AioHttpTransport
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure, timed_out
-from orchestrator.models.reply_builder import StreamBroken
+from orchestrator.models.reply_builder import StreamBroken, StreamedReply
 from runtime.bounded import BoundedMap
 
 _KEY = "The model provider does not accept the agent's key."
@@ -99,7 +99,7 @@ SdkClient = TypeVar("SdkClient")
 
 
 class ProviderWire(ABC, Generic[SdkClient]):
-    """`call_retries.Wire` except for what is the provider's own. `guard` judges the agents' own addresses."""
+    """Sends a provider's calls and reads their replies. `guard` judges the agents' own addresses."""
 
     status_error: type[Any]
     """The SDK's error for an answer that is no success."""
@@ -121,6 +121,7 @@ class ProviderWire(ABC, Generic[SdkClient]):
 
     @contextlib.asynccontextmanager
     async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[aiohttp.StreamReader]:
+        """Send the call; inside, the body of the answer as it arrives. Raises ModelFailure."""
         response = await self._answer(credentials, call)
         try:
             answer: aiohttp.ClientResponse = response.extensions[ANSWER]
@@ -131,8 +132,17 @@ class ProviderWire(ABC, Generic[SdkClient]):
             await response.aclose()
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._unguarded.aclose()
         await self._guarded.aclose()
+
+    @abstractmethod
+    def builder(self) -> StreamedReply:
+        """Make the reader of one stream."""
+
+    @abstractmethod
+    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+        """As `Model.enforces`."""
 
     @abstractmethod
     def _client(self, options: dict[str, Any]) -> SdkClient:

@@ -1,6 +1,5 @@
 """Recorded runs done again in memory, for `rpc.what_if`: nothing is appended, published or counted.
 
 - `rerun`: the turn, as any run's, with a record at its ends
-- `rerun_question`: what is asked: the conversation, and the agent that is to answer
 - `recorded`: the ends: a log in memory, tools and sources out of the record
 """

@@ -1,17 +1,20 @@
 """One recorded run on its second way: the turn of every run, with its record at the ends."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from contracts import events
 from contracts.replay_messages import WhatIf, WhatIfAnswered
 from contracts.values import ToolSpec
 from conversations.aggregate.compaction import Compact, through_version
-from conversations.aggregate.conversation import evolve_all
+from conversations.aggregate.conversation import Conversation, Run, evolve_all, fold
 from conversations.aggregate.turn import Begin, ask_again, open_turn
+from conversations.event_store import mapper
 from directory.agents import AgentConfig
 from directory.compaction_settings import Compaction
 from orchestrator.models import Credentials, Model, ModelFailure
@@ -19,7 +22,6 @@ from orchestrator.models.port import text_sha256
 from orchestrator.orchestrator_services import Parts
 from orchestrator.output.final_output import OutputSpec
 from orchestrator.rerun.recorded import MemoryLog, NoReaders, RecordedSources, RecordedTools
-from orchestrator.rerun.rerun_question import Recorded, agent_of, recorded_of, searched_by
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.interruption import Interruption
@@ -31,20 +33,73 @@ from orchestrator.run_agent import credentials_of, facts_of
 from orchestrator.tools.listed_tools import ToolsUnavailable
 
 
+class Recorded(msgspec.Struct, frozen=True):
+    """A run that has ended, and the conversation as it was before it."""
+
+    before: Conversation
+    run: Run
+
+
 async def prepared(parts: Parts, question: WhatIf) -> "Rerun | None":
     """None where there is no such run that has ended.
 
     Raises ModelFailure for an agent that cannot be used, DatabaseUnavailable, UnreadableEvent.
     """
-    recorded = await recorded_of(parts, question)
+    recorded = await _recorded_of(parts, question)
     if recorded is None:
         return None
-    agent = await agent_of(parts, question)
+    agent = await _agent_of(parts, question)
     # With a record all that it has is in the question.
-    searching = agent if question.record is not None else await searched_by(parts, agent, recorded.run)
+    searching = agent if question.record is not None else await _searched_by(parts, agent, recorded.run)
     model = await parts.models.of(agent.provider)
     credentials = credentials_of(parts.agents, parts.models, agent)
     return Rerun(parts, question, recorded, agent, searching, model, credentials)
+
+
+async def _recorded_of(parts: Parts, question: WhatIf) -> Recorded | None:
+    """The run; None where the log has none such of the account, or the record none, that has ended.
+
+    Raises UnreadableEvent, UnknownEvent, DatabaseUnavailable.
+    """
+    if question.record is None:
+        conversation = await parts.log.conversation(question.conversation_id)
+        if conversation.account_id != question.account_id:
+            return None
+    else:
+        # In a thread, as a long one of the log: the runs of other accounts go on meanwhile.
+        conversation = await asyncio.to_thread(_folded, question.conversation_id, question.record)
+    run = conversation.run(question.trace_id)
+    if run is None or run.state == "running":
+        return None
+    place = conversation.runs.index(run)
+    before = replace(conversation, runs=conversation.runs[:place], version=run.version - 1, stored_bytes=0)
+    return Recorded(before, run)
+
+
+def _folded(conversation_id: str, record: Sequence[msgspec.Raw]) -> Conversation:
+    return fold(conversation_id, (mapper.event_in(bytes(each)) for each in record))
+
+
+async def _agent_of(parts: Parts, question: WhatIf) -> AgentConfig:
+    """Load the agent that answers. Raises ModelFailure if there is no such agent, DatabaseUnavailable."""
+    agent = await parts.agents.at_version(question.account_id, question.agent_id, question.agent_version)
+    if agent is None:
+        raise ModelFailure("agent_not_found", "There is no such agent, or no such version of it.")
+    return replace(
+        agent,
+        model=question.model or agent.model,
+        system_prompt=agent.system_prompt if question.system_prompt is None else question.system_prompt,
+    )
+
+
+async def _searched_by(parts: Parts, agent: AgentConfig, recorded: Run) -> AgentConfig:
+    """The agent, looking where the one that answered looked: only there are the passages that it found."""
+    if agent.retrieval is None:
+        return agent
+    answered_by = await parts.agents.at_version(agent.account_id, recorded.agent_id, recorded.agent_version)
+    if answered_by is None or answered_by.retrieval is None:
+        return agent
+    return replace(agent, retrieval=answered_by.retrieval)
 
 
 class Rerun:

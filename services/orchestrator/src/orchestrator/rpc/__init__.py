@@ -2,6 +2,5 @@
 
 - `conversation_commands`: what else writes to conversations: `erasing`, `record_decision`, `fork_command`
 - `model_check`: makes one model call of an agent
-- `tool_call`: has one tool of an agent called for a person
 - `what_if`: does a recorded run again, with tools and sources out of its record (`recorded`)
 """

@@ -29,27 +29,20 @@ Answer = (
     | messages.ForkAnswered
     | messages.FeedbackAnswered
 )
+_UNAVAILABLE: dict[type, Answer] = {
+    messages.EraseConversation: messages.EraseAnswered(outcome="unavailable"),
+    messages.DescribeConversation: messages.DescribeAnswered(outcome="unavailable"),
+    messages.DecideApproval: messages.ApprovalAnswered(
+        code="overloaded", detail="It cannot be decided just now."
+    ),
+    messages.ForkConversation: messages.ForkAnswered(outcome="unavailable"),
+    messages.GiveFeedback: messages.FeedbackAnswered(outcome="unavailable"),
+}
 C = TypeVar("C", messages.DescribeConversation, messages.GiveFeedback)
 A = TypeVar("A", messages.DescribeAnswered, messages.FeedbackAnswered)
 
 
-async def describe(parts: Parts, command: messages.DescribeConversation) -> messages.DescribeAnswered:
-    """Obey it once, however often it is given. Raises as `_said`."""
-    answer = await _said(parts, command, title_and_metadata.describe)
-    if isinstance(answer, int):
-        return messages.DescribeAnswered(outcome="described", version=answer)
-    return answer
-
-
-async def give_feedback(parts: Parts, command: messages.GiveFeedback) -> messages.FeedbackAnswered:
-    """Store the feedback once, however often the command is given. Raises as `_said`."""
-    answer = await _said(parts, command, giving_feedback.give)
-    if isinstance(answer, int):
-        return messages.FeedbackAnswered(outcome="recorded", version=answer)
-    return answer
-
-
-async def _said(
+async def _append_by_rule(
     parts: Parts, command: C, rule: Callable[[Conversation, C, str], events.Event | A]
 ) -> A | int:
     """What the rule answers; or the version of the event that it has to append, which then is stored.
@@ -72,7 +65,7 @@ async def _said(
 
 
 async def _load(parts: Parts, conversation_id: str) -> Conversation:
-    """The conversation; without those of its events that cannot be decoded. Raises as `_said`."""
+    """The conversation; without those of its events that cannot be decoded. Raises as `_append_by_rule`."""
     try:
         return await parts.store.load(conversation_id)
     except UnknownEvent:
@@ -103,7 +96,7 @@ async def _handle(parts: Parts, data: bytes) -> bytes:
                 answer = await _obeyed(parts, command)
         except (DatabaseUnavailable, BusUnavailable, TimeoutError) as error:
             log.warning("not_obeyed", reason=str(error))
-            answer = _unavailable(command)
+            answer = _UNAVAILABLE[type(command)]
         except UnknownEvent as error:
             raise Declined(str(error)) from error
         log.info("command_answered", command=type(command).__name__, outcome=_outcome(answer))
@@ -119,28 +112,18 @@ async def _obeyed(parts: Parts, command: messages.Command) -> Answer:
         case messages.EraseConversation():
             return messages.EraseAnswered(outcome="erased" if await erase(parts, command) else "not_found")
         case messages.DescribeConversation():
-            return await describe(parts, command)
+            described = await _append_by_rule(parts, command, title_and_metadata.describe)
+            if isinstance(described, int):
+                return messages.DescribeAnswered(outcome="described", version=described)
+            return described
         case messages.DecideApproval():
             return await decide(parts, command)
         case messages.ForkConversation():
             return await fork(parts, command)
         case messages.GiveFeedback():
-            return await give_feedback(parts, command)
-        case _:
-            assert_never(command)
-
-
-def _unavailable(command: messages.Command) -> Answer:
-    match command:
-        case messages.EraseConversation():
-            return messages.EraseAnswered(outcome="unavailable")
-        case messages.DescribeConversation():
-            return messages.DescribeAnswered(outcome="unavailable")
-        case messages.DecideApproval():
-            return messages.ApprovalAnswered(code="overloaded", detail="It cannot be decided just now.")
-        case messages.ForkConversation():
-            return messages.ForkAnswered(outcome="unavailable")
-        case messages.GiveFeedback():
-            return messages.FeedbackAnswered(outcome="unavailable")
+            given = await _append_by_rule(parts, command, giving_feedback.give)
+            if isinstance(given, int):
+                return messages.FeedbackAnswered(outcome="recorded", version=given)
+            return given
         case _:
             assert_never(command)

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from contracts import subjects, wire
 from contracts.replay_messages import WhatIf, WhatIfAnswered
 from conversations.errors import UnknownEvent, UnreadableEvent
+from net_guard.addresses import looking_up_for
 from orchestrator.models import ModelFailure
 from orchestrator.orchestrator_services import Parts
 from orchestrator.rerun.recorded import Diverged
 from orchestrator.rerun.rerun import Rerun, prepared
-from orchestrator.rpc.stoppable_answers import serving_stoppable
 from orchestrator.run.interruption import Interrupted, Interruption
 from orchestrator.tools.listed_tools import ToolsUnavailable
 from runtime import logs
@@ -29,20 +29,35 @@ MOST_BYTES = 4 * 1024 * 1024
 @asynccontextmanager
 async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
     """Answer WhatIf while the block runs, as one of all orchestrators; those under way are then given up."""
+    running: set[Interruption] = set()
 
-    async def answer(question: WhatIf, interruption: Interruption) -> bytes:
-        done = await answered(parts, question, interruption)
-        logs.get_logger("what_if").info(
-            "what_if_answered",
-            outcome=done.outcome,
-            code=done.code,
-            tokens=done.usage.total,
-            ms=done.ms,
-        )
-        return _fitting(done)
+    async def answer(data: bytes) -> bytes:
+        question = wire.decode_message(WhatIf, data)
+        interruption = Interruption()
+        running.add(interruption)
+        try:
+            with (
+                logs.bound(trace_id=question.trace_id, account_id=question.account_id),
+                looking_up_for(question.account_id),
+            ):
+                done = await answered(parts, question, interruption)
+                logs.get_logger("what_if").info(
+                    "what_if_answered",
+                    outcome=done.outcome,
+                    code=done.code,
+                    tokens=done.usage.total,
+                    ms=done.ms,
+                )
+                return _fitting(done)
+        finally:
+            running.discard(interruption)
 
-    async with serving_stoppable(parts.bus.rpc, subjects.WHAT_IF, answer):
-        yield
+    async with parts.bus.rpc.serving(subjects.WHAT_IF, "orchestrator", answer):
+        try:
+            yield
+        finally:
+            for interruption in running:
+                interruption.interrupt("shutdown")
 
 
 async def answered(parts: Parts, question: WhatIf, interruption: Interruption) -> WhatIfAnswered:
@@ -84,10 +99,6 @@ def _fitting(answer: WhatIfAnswered) -> bytes:
     if len(data) <= MOST_BYTES:
         return data
     detail = f"The replayed run is longer than {MOST_BYTES:,} bytes."
-    short = WhatIfAnswered(
-        outcome="failed",
-        code="internal_error",
-        detail=detail,
-        usage=answer.usage,
+    return wire.encode(
+        WhatIfAnswered(outcome="failed", code="internal_error", detail=detail, usage=answer.usage)
     )
-    return wire.encode(short)

@@ -10,8 +10,7 @@ import msgspec
 
 from contracts.values import ToolSpec
 from directory.model_parameters import DEFAULT_MAX_TOKENS
-from orchestrator.models.anthropic.reply import AnthropicReply
-from orchestrator.models.anthropic.wire import from_status
+from orchestrator.models.anthropic.reply import AnthropicReply, from_status
 from orchestrator.models.continuation import going_on
 from orchestrator.models.port import ModelCall, ModelFailure
 from orchestrator.models.provider_calls import ProviderWire, path_below
