@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 
 from litestar import Litestar
+from litestar.config.compression import CompressionConfig
 from litestar.config.csrf import CSRFConfig
 from litestar.datastructures import State
 from litestar.plugins.htmx import HTMXRequest
 from litestar.routes import HTTPRoute
 
 from console.console_services import ConsoleServices
-from console.frame import access, assets, failures, rendering, sign_in, status
+from console.frame import access, failures, rendering, sign_in, status
 from console.frame.outer import OuterLayer
 from console.frame.roles import KEY, Role, RoleTable
 from console.pages import (
@@ -43,7 +44,7 @@ PAGES = (
 )
 
 
-FRAME = (*assets.HANDLERS, *status.HANDLERS, *sign_in.HANDLERS)
+FRAME = (*status.HANDLERS, *sign_in.HANDLERS)
 
 
 def build(services: ConsoleServices) -> OuterLayer:
@@ -56,7 +57,7 @@ def build(services: ConsoleServices) -> OuterLayer:
         handlers += oidc.HANDLERS
         middleware.append(oidc.pending_sign_in(services).middleware)
     app = Litestar(
-        handlers,
+        [*handlers, services.assets.router()],
         before_request=access.check,
         csrf_config=CSRFConfig(
             secret=services.sessions.secret.hex(),
@@ -66,6 +67,7 @@ def build(services: ConsoleServices) -> OuterLayer:
             cookie_httponly=True,
             exclude=[f"^{path}" for path in access.OPEN_PATHS],
         ),
+        compression_config=CompressionConfig(backend="gzip", exclude="^/(?!static/)"),
         middleware=middleware,
         exception_handlers=failures.HANDLERS,
         logging_config=None,  # runtime.logs
