@@ -24,17 +24,6 @@ async def test_both_wires_say_the_same(openai_client: openai.AsyncOpenAI, ask: A
     assert completion._request_id.startswith("req_")
 
 
-async def test_a_stream_says_what_the_completion_says(openai_client: openai.AsyncOpenAI) -> None:
-    whole = await openai_client.chat.completions.create(model="demo-shop-1", messages=[user(STORY)])
-    async with openai_client.chat.completions.stream(
-        model="demo-shop-1", messages=[user(STORY)], stream_options={"include_usage": True}
-    ) as stream:
-        streamed = await stream.get_final_completion()
-    assert streamed.choices[0].message.content == whole.choices[0].message.content
-    assert streamed.usage == whole.usage
-    assert streamed.id == whole.id
-
-
 async def test_chunks_come_in_the_order_of_the_protocol(address: str) -> None:
     answer = await post(address, stream=True, stream_options={"include_usage": True})
     first, *deltas, finish, usage, done = chunks_of(answer)
@@ -47,17 +36,6 @@ async def test_chunks_come_in_the_order_of_the_protocol(address: str) -> None:
     assert usage["usage"]["total_tokens"] == 4
     assert done == "data: [DONE]"
     assert {chunk["object"] for chunk in (first, *deltas, finish, usage)} == {"chat.completion.chunk"}
-
-
-async def test_usage_is_streamed_only_when_asked_for(address: str) -> None:
-    assert "usage" not in (await post(address, stream=True)).text
-
-
-async def test_the_same_request_has_the_same_bytes(address: str) -> None:
-    for stream in (False, True):
-        answers = [await post(address, stream=stream) for _ in range(2)]
-        assert answers[0].content == answers[1].content
-        assert answers[0].headers["x-request-id"] != answers[1].headers["x-request-id"]
 
 
 async def test_the_sdk_puts_tool_calls_together_from_a_stream(openai_client: openai.AsyncOpenAI) -> None:
@@ -123,15 +101,6 @@ async def test_a_reply_is_cut_where_the_request_says(address: str, more: dict[st
     assert choice["message"]["content"] == ("Hell" if reason == "length" else "He")
 
 
-@pytest.mark.parametrize(
-    ("stop", "reason"),
-    [("refusal", "content_filter"), ("max_tokens", "length"), ("model_context_window_exceeded", "length")],
-)
-async def test_any_finish_reason_may_be_had(address: str, stop: str, reason: str) -> None:
-    answer = await post(address, model=f"demo-echo?stop={stop}", stream=True)
-    assert chunks_of(answer)[-2]["choices"][0]["finish_reason"] == reason
-
-
 async def test_a_schema_is_filled(openai_client: openai.AsyncOpenAI) -> None:
     schema = {
         "type": "object",
@@ -153,27 +122,20 @@ async def test_a_schema_is_filled(openai_client: openai.AsyncOpenAI) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "error"),
     [
-        (400, None, openai.BadRequestError),
         (401, "invalid_api_key", openai.AuthenticationError),
-        (402, "insufficient_quota", openai.APIStatusError),
-        (403, "permission_denied", openai.PermissionDeniedError),
-        (404, "not_found", openai.NotFoundError),
         (429, "rate_limit_exceeded", openai.RateLimitError),
-        (500, None, openai.InternalServerError),
         (529, "overloaded", openai.InternalServerError),
     ],
 )
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_request_fails_with_the_status_asked_for(
     openai_client: openai.AsyncOpenAI,
     status: int,
     code: str | None,
     error: type[openai.APIStatusError],
-    stream: bool,
 ) -> None:
     with pytest.raises(error) as caught:
         await openai_client.chat.completions.create(
-            model=f"demo-echo?fail={status}&retry_after=3", messages=[user("Hello")], stream=stream
+            model=f"demo-echo?fail={status}&retry_after=3", messages=[user("Hello")]
         )
     assert caught.value.status_code == status
     assert caught.value.code == code
@@ -196,29 +158,6 @@ async def test_a_stream_may_end_in_an_error(openai_client: openai.AsyncOpenAI) -
     assert got == ["", "000000 ", "000001 "]
 
 
-async def test_a_stream_may_be_cut_or_hold_garbage(address: str) -> None:
-    cut = chunks_of(await post(address, model="demo-load?cut_after=2", stream=True))
-    assert texts_of(cut) == ["000000 ", "000001 "]
-    assert cut[-1]["choices"][0]["finish_reason"] is None
-    garbage = await post(address, model="demo-load?garbage_after=2", stream=True)
-    with pytest.raises(ValueError, match="Expecting"):
-        chunks_of(garbage)
-
-
-async def test_a_stream_may_hang_with_comments_only(address: str) -> None:
-    body = {"model": "demo-load?hang_after=1&ping_ms=5", "stream": True, "messages": [user("Hello")]}
-    lines: list[str] = []
-    async with (
-        httpx.AsyncClient(base_url=address, headers=BEARER, timeout=20) as http,
-        http.stream("POST", "/v1/chat/completions", json=body) as answer,
-    ):
-        async for line in answer.aiter_lines():
-            lines += [line] if line else []
-            if lines[-3:] == [": ping"] * 3:
-                break
-    assert [line[:6] for line in lines] == ["data: ", "data: ", *[": ping"] * 3]
-
-
 @pytest.mark.parametrize("raw", [b"{", b'{"model": "demo-echo", "messages": []}'])
 async def test_a_body_that_is_no_request_is_refused(address: str, raw: bytes) -> None:
     async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
@@ -232,10 +171,3 @@ async def test_a_key_is_needed_and_any_will_do(address: str) -> None:
     answers = [await post(address, headers=headers) for headers in given]
     assert [answer.status_code for answer in answers] == [401, 401, 401, 200, 200]
     assert "API key" in answers[0].json()["error"]["message"]
-
-
-async def test_an_unknown_path_is_not_found_in_the_wires_own_form(address: str) -> None:
-    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
-        answer = await http.post("/v1/chat/nothing", content=b"{}")
-    assert answer.status_code == 404
-    assert answer.json()["error"]["param"] is None

@@ -25,9 +25,6 @@ def texts(found: list[tuple[str, dict[str, Any]]]) -> list[str]:
     [
         (400, "invalid_request_error", anthropic.BadRequestError),
         (401, "authentication_error", anthropic.AuthenticationError),
-        (403, "permission_error", anthropic.PermissionDeniedError),
-        (404, "not_found_error", anthropic.NotFoundError),
-        (413, "request_too_large", anthropic.APIStatusError),
         (429, "rate_limit_error", anthropic.RateLimitError),
         (500, "api_error", anthropic.InternalServerError),
         (529, "overloaded_error", anthropic.APIStatusError),
@@ -93,17 +90,6 @@ async def test_a_stream_may_end_in_an_error_event(client: anthropic.AsyncAnthrop
 async def test_a_stream_may_be_cut_cleanly(events: Events) -> None:
     found = [event async for event in events("Hello", model="demo-load?cut_after=2")]
     assert texts(found) == ["000000 ", "000001 "]
-    assert found[-1][0] == "content_block_delta"
-
-
-async def test_a_stream_may_be_cut_before_anything_is_said(events: Events) -> None:
-    found = [name async for name, _ in events("Hello", model="demo-load?cut_after=0")]
-    assert found == ["message_start", "ping"]
-
-
-async def test_a_stream_may_be_cut_just_before_its_end(events: Events) -> None:
-    found = [event async for event in events("Hello", model="demo-load?deltas=3&cut_after=99")]
-    assert len(texts(found)) == 3
     assert found[-1][0] == "content_block_delta"
 
 
