@@ -3,20 +3,17 @@
 import asyncio
 import gzip
 import json
-import zlib
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.tool_runner.conftest import Connect, call
-from tests.tool_runner.memory import peak_bytes
 from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.calls.call_output import MAX_BYTES, rendered
 from tool_runner.faults import Kind, ToolFailed
 
 MIB = 1024 * 1024
 GZIP_BOMB = gzip.compress(bytes(64 * MIB), 1)
-DEFLATE_BOMB = zlib.compress(bytes(64 * MIB), 1)
 TOOLS = [tool("good", readOnlyHint=True), tool("bad"), tool("safe", idempotentHint=True)]
 
 
@@ -89,12 +86,10 @@ CASES: dict[str, tuple[Answering, set[Kind]]] = {
         {"oversized"},
     ),
     "one endless event": (without_end(EVENTS + b"event: message\ndata: ", b"x" * 65536), {"oversized"}),
-    "gzip bomb": (replies(200, GZIP_BOMB, Content_Encoding="gzip"), {"oversized"}),
-    "deflate bomb": (replies(200, DEFLATE_BOMB, Content_Encoding="deflate"), {"oversized"}),
+    "gzip bomb": (replies(200, GZIP_BOMB, Content_Encoding="gzip"), {"protocol"}),
     "nested brackets": (replies(200, DEEP), {"protocol"}),
     "many objects": (replies(200, MANY), {"oversized"}),
     "an encoding that nobody accepts": (result_in(bytes, Content_Encoding="br"), {"protocol"}),
-    "broken gzip": (replies(200, b"not gzip at all", Content_Encoding="gzip"), {"protocol"}),
     "no JSON": (replies(200, b'{"jsonrpc": "2.0", "id": 1, "result": {'), {"protocol"}),
     "HTML": (replies(200, b"<html>10.0.0.7 is down</html>", "text/html"), {"protocol"}),
     "odd charset": (result_in(bytes, "text/event-stream; charset=punycode"), {"protocol", "broken"}),
@@ -146,27 +141,6 @@ async def test_a_wrong_answer_ends_its_own_call_only(
         assert rendered(await side_by_side) == '{"text":"fine"}'
         assert rendered(await call(server, "good")) == '{"text":"fine"}'
         assert len(scripted.calls("initialize")) == 1
-
-
-async def test_a_gzip_bomb_costs_no_memory(connect: Connect) -> None:
-    async def on_call(call: Call) -> None:
-        await call.reply(200, GZIP_BOMB, Content_Encoding="gzip")
-
-    async with serving(on_call, TOOLS) as scripted:
-        server = connect(scripted)
-        await server.tools()
-        with peak_bytes() as peak, pytest.raises(ToolFailed):
-            await call(server, "bad")
-        assert peak() < 8 * MIB
-
-
-async def test_a_compressed_answer_of_ordinary_size_is_read(connect: Connect) -> None:
-    async def on_call(call: Call) -> None:
-        assert call.headers["accept-encoding"] == "identity"
-        await call.reply(200, gzip.compress(_answer(call, "small" * 30_000)), Content_Encoding="gzip")
-
-    async with serving(on_call, TOOLS) as scripted:
-        assert rendered(await call(connect(scripted), "bad")) == '{"text":"%s"}' % ("small" * 30_000)
 
 
 async def test_an_answer_under_2_mib_is_read_and_cut(connect: Connect) -> None:

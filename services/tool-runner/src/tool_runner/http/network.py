@@ -1,19 +1,18 @@
 """Send requests to checked addresses only, read bounded bodies, and name what goes wrong with both.
 
-A body is read within its call's budget of time and bytes, decompressed in small steps, and without the
-credentials that its request had.
+A body is read within its call's budget of time and bytes, and without the credentials that its request had.
+A compressed one, which no request asks for, is not read.
 """
 
 import asyncio
-import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 
 import aiohttp
 import httpx2
 from yarl import URL
 
 from net_guard import AddressRefused, Guard, Unresolved
-from net_guard.guarded_session import judge
+from net_guard.guarded_session import is_compressed, judge
 from runtime.fair_slots import KeySlots
 from tool_runner.faults import ToolFault
 from tool_runner.http.call_budget import CallBudget, TooLarge
@@ -21,8 +20,6 @@ from tool_runner.redaction import Redactor
 
 ERRORS = (AddressRefused, Unresolved, aiohttp.ClientError, OSError, ValueError)
 """What sending a request and reading its response can raise, TimeoutError among them."""
-
-_STEP = 64 * 1024
 
 
 async def send(
@@ -65,7 +62,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """Read the decoded bytes of a response.
+    """Read the bytes of a response.
 
     Whatever goes wrong is left in the budget and raised as httpx2.StreamError, the one failure of a body
     that the MCP client takes as this call's own.
@@ -76,28 +73,24 @@ class BoundedBody(httpx2.AsyncByteStream):
         response: aiohttp.ClientResponse,
         budget: CallBudget,
         large: KeySlots,
-        *,
-        encoding: str,
         redactor: Redactor,
     ) -> None:
         self._response = response
         self._budget = budget
         self._large = large
-        self._decode = _decoder(encoding)
         self._redactor = redactor
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if is_compressed(self._response):
+            raise self._failed(ToolFault("protocol", "compressed, which was not requested"))
         chunks = aiter(self._response.content.iter_any())
         try:
             while (chunk := await self._next(chunks)) is not None:
-                for piece in self._decode(chunk):
-                    await self._budget.take(piece, self._large)
-                    yield self._redactor.strike(piece)
+                await self._budget.take(chunk, self._large)
+                yield self._redactor.strike(chunk)
             yield self._redactor.rest
         except TooLarge as error:
             raise self._failed(ToolFault("oversized")) from error
-        except zlib.error as error:
-            raise self._failed(ToolFault("protocol", "not decodable")) from error
         except ERRORS as error:
             raise self._failed(fault_of(error)) from error
 
@@ -111,37 +104,3 @@ class BoundedBody(httpx2.AsyncByteStream):
     def _failed(self, fault: ToolFault) -> httpx2.StreamError:
         self._budget.fail(fault)
         return httpx2.StreamError(fault.kind)
-
-
-class _Inflate:
-    """Decompress gzip or zlib a step at a time: a bomb is counted before it is unpacked."""
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-
-    def __call__(self, chunk: bytes) -> Iterator[bytes]:
-        more = True
-        while more:
-            piece = self._stream.decompress(chunk, _STEP)
-            chunk = self._stream.unconsumed_tail
-            more = bool(chunk) or len(piece) == _STEP
-            if piece:
-                yield piece
-
-
-def _keep(chunk: bytes) -> Iterator[bytes]:
-    yield chunk
-
-
-def _refuse(_chunk: bytes) -> Iterator[bytes]:
-    raise zlib.error("an encoding that was not requested")
-
-
-def _decoder(encoding: str) -> Callable[[bytes], Iterator[bytes]]:
-    match encoding.strip().lower():
-        case "" | "identity":
-            return _keep
-        case "gzip" | "x-gzip" | "deflate":
-            return _Inflate()
-        case _:
-            return _refuse

@@ -119,13 +119,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             budget.succeed()
         else:
             budget.fail(fault)
-        body = BoundedBody(
-            response,
-            budget,
-            self._large,
-            encoding=received.get("content-encoding", ""),
-            redactor=Redactor(request.headers),
-        )
+        body = BoundedBody(response, budget, self._large, Redactor(request.headers))
         headers = _kept_headers(request.url, response.status, received)
         return httpx2.Response(response.status, headers=headers, stream=body)
 
