@@ -1,8 +1,11 @@
 """The demo's data: made once, found again, fitted to the stack that starts."""
 
-import msgspec
+from collections.abc import Awaitable, Callable
 
-from administration import admin_keys
+import msgspec
+import pytest
+
+from administration import Admin, admin_keys
 from administration.admin_versions import change_agent
 from directory.agent_draft import AgentChanges
 from directory.agents import AgentConfig, load_agent, provider_key
@@ -85,34 +88,26 @@ async def test_the_agent_follows_the_address_of_the_shop_and_keeps_what_was_set_
     assert agent.model == "demo-shop-1?delay_ms=5"
 
 
-async def test_with_an_anthropic_key_the_agents_use_anthropic_and_without_it_they_return(
+async def test_agents_use_the_provider_whose_key_is_set_and_return_without_it(
     migrated_database_url: str,
 ) -> None:
+    async def models() -> list[tuple[str, str]]:
+        agents = [
+            await _agent(migrated_database_url, agent_id=each)
+            for each in (demo.AGENT_ID, demo.OPENAI_AGENT_ID)
+        ]
+        return [(agent.provider, agent.model) for agent in agents]
+
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-    with_key = msgspec.structs.replace(_DEMO, anthropic_key="sk-ant-a-key")
-    await seed(migrated_database_url, _SECRETS.secret_key, with_key)
-    agent = await _agent(migrated_database_url)
-    assert agent.model == demo.ANTHROPIC_MODEL
+    with_keys = msgspec.structs.replace(_DEMO, anthropic_key="sk-ant-a-key", openai_key="sk-a-key")
+    await seed(migrated_database_url, _SECRETS.secret_key, with_keys)
+    assert await models() == [("anthropic", demo.ANTHROPIC_MODEL), ("openai", demo.OPENAI_MODEL)]
+    version = (await _agent(migrated_database_url)).version
     async with open_pool(migrated_database_url) as pool:
-        sealed_for = (pool, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
-        assert await provider_key(*sealed_for) == "sk-ant-a-key"
+        key = await provider_key(pool, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, version)
+    assert key == "sk-ant-a-key"
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-    assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
-
-
-async def test_one_agent_is_on_openais_wire_whichever_model_answers(migrated_database_url: str) -> None:
-    async def found() -> AgentConfig:
-        return await _agent(migrated_database_url, agent_id=demo.OPENAI_AGENT_ID)
-
-    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-    assert (await found()).provider == "openai"
-    assert (await found()).model == demo.OFFLINE_MODEL
-    assert (await found()).mcp_servers
-    with_key = msgspec.structs.replace(_DEMO, openai_key="sk-a-key")
-    await seed(migrated_database_url, _SECRETS.secret_key, with_key)
-    assert (await found()).provider == "openai"
-    assert (await found()).model == demo.OPENAI_MODEL
-    assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
+    assert await models() == [("anthropic", demo.OFFLINE_MODEL), ("openai", demo.OFFLINE_MODEL)]
 
 
 async def test_another_secret_key_seals_the_provider_key_again(migrated_database_url: str) -> None:
@@ -127,16 +122,18 @@ async def test_another_secret_key_seals_the_provider_key_again(migrated_database
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
 
 
-async def test_a_rotated_demo_key_does_not_come_back(migrated_database_url: str) -> None:
+@pytest.mark.parametrize("change", [admin_keys.rotate, admin_keys.revoke])
+async def test_a_rotated_or_revoked_demo_key_does_not_come_back(
+    migrated_database_url: str, change: Callable[[Admin, str], Awaitable[object]]
+) -> None:
     once = msgspec.structs.replace(_DEMO, starter_api_key=Secrets().starter_api_key)
     await seed(migrated_database_url, _SECRETS.secret_key, once)
     async with open_pool(migrated_database_url) as pool:
         found = await resolve(pool, once.starter_api_key, None)
         assert found is not None
-        issued = await admin_keys.rotate(administrator(pool), found[0].key_id)
+        await change(administrator(pool), found[0].key_id)
         await seed(migrated_database_url, _SECRETS.secret_key, once)
         assert await resolve(pool, once.starter_api_key, None) is None
-        assert await resolve(pool, issued.key, None) is not None
 
 
 async def test_with_the_previous_secret_key_at_hand_what_was_sealed_stays(migrated_database_url: str) -> None:
@@ -144,15 +141,3 @@ async def test_with_the_previous_secret_key_at_hand_what_was_sealed_stays(migrat
     before = await _agent(migrated_database_url)
     await seed(migrated_database_url, Secrets().secret_key, _DEMO, [_SECRETS.secret_key])
     assert await _agent(migrated_database_url) == before
-
-
-async def test_a_revoked_demo_key_stays_revoked(migrated_database_url: str) -> None:
-    once = msgspec.structs.replace(_DEMO, load_api_key=Secrets().load_api_key)
-    await seed(migrated_database_url, _SECRETS.secret_key, once)
-    async with open_pool(migrated_database_url) as pool:
-        found = await resolve(pool, once.load_api_key, None)
-        assert found is not None
-        await admin_keys.revoke(administrator(pool), found[0].key_id)
-    await seed(migrated_database_url, _SECRETS.secret_key, once)
-    async with open_pool(migrated_database_url) as pool:
-        assert await resolve(pool, once.load_api_key, None) is None

@@ -21,7 +21,6 @@ from tests.stack.processes import running_for, wait_none_running
 _TREE = Path(__file__).parents[2]
 _NOBODY = 65534
 _AS_NOBODY = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
-_IN_NAMESPACE = ("unshare", "--user", "--map-user=1000")
 _only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
@@ -74,15 +73,6 @@ def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
     assert _said(started) == f"ready {_NOBODY}"
     _end(started)
     assert running_for(nobodys) == {}
-
-
-@pytest.mark.slow
-@_only_root
-def test_a_user_who_is_not_allowed_a_namespace_of_his_own_starts_every_server(tmp_path: Path) -> None:
-    started = _start(tmp_path, (*_IN_NAMESPACE, sys.executable))
-    assert _said(started) == "ready 1000"
-    _end(started)
-    assert running_for(tmp_path) == {}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next start ends what is left")

@@ -175,7 +175,6 @@ def repair(
     run(seen, as_json=as_json)
 
 
-@app.command("logins", hidden=True)
 @app.command()
 def credentials(
     server: Annotated[Server, typer.Argument(help="Which server.")],

@@ -94,33 +94,22 @@ def _write(screen: Console, printed: RenderableType) -> None:
 
 
 def laid_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
-    """A table for rich of this width: ids and short values stay on one line, so that they can be copied."""
-    widths = _widths(headings, rows, width)
-    if widths is None:
-        return _blocks(headings, rows)
+    """Return a table for rich of this width: ids stay on one line, so that they can be copied.
+
+    Texts are narrowed to 20 columns at least; where even that is too wide, each row is a block of fields.
+    """
     made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for heading, column in zip(headings, widths, strict=True):
-        made.add_column(heading, width=column, overflow="fold")
+    least = -_GAP
+    for heading, *texts in zip(headings, *rows, strict=True):
+        widest = max(map(cell_len, (heading, *texts)))
+        narrowest = widest if _is_id(heading) else min(widest, _LEAST)
+        made.add_column(heading, min_width=narrowest, no_wrap=_is_id(heading), overflow="fold")
+        least += narrowest + _GAP
+    if least > width:
+        return _blocks(headings, rows)
     for row in rows:
         made.add_row(*map(Text, row))
     return made
-
-
-def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """The columns' widths, the widest texts narrowed until all fit; None where they cannot."""
-    widths = [
-        max([cell_len(heading), *(cell_len(row[place]) for row in rows)])
-        for place, heading in enumerate(headings)
-    ]
-    texts = [place for place, heading in enumerate(headings) if not _is_id(heading)]
-    excess = sum(widths) + _GAP * len(widths) - width
-    while excess > 0:
-        widest = max(texts, key=lambda place: widths[place], default=None)
-        if widest is None or widths[widest] <= _LEAST:
-            return None
-        widths[widest] -= 1
-        excess -= 1
-    return widths
 
 
 def _blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:

@@ -30,13 +30,10 @@ from runtime.settings import SettingsError, load
 
 NATS_URL = "AGENTCHAT_NATS_URL"
 PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
-REDIS_URL = "AGENTCHAT_REDIS_URL"
 SECRET_KEY = "AGENTCHAT_SECRET_KEY"  # noqa: S105 - a name
 PREVIOUS_KEYS = "AGENTCHAT_SECRET_KEY_PREVIOUS"
 
 T = TypeVar("T")
-
-_REDIS_SECONDS = 2.0
 
 Needs = Literal["no", "if known", "needed", "to provision"]
 """Whether the work needs the bus, and as which user. `if known`: it is there where its address is."""
@@ -50,7 +47,6 @@ class ServerAddresses:
     nats_url: str | None = field(repr=False)
     provisioner_url: str | None = field(repr=False)
     """Of the NATS user that may empty streams."""
-    redis_url: str | None = field(repr=False)
     secret_key: str = field(repr=False)
     previous_secret_keys: tuple[str, ...] = field(repr=False, default=())
 
@@ -64,16 +60,11 @@ def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: st
     except KeyboardInterrupt:
         raise StoppedError(stopped) from None
     except AdminError as error:
-        raise _refused(error) from None
+        raise RefusedError(str(error), 2 if isinstance(error, Invalid) else 1) from None
     except BusUnavailable as error:
         raise RefusedError(f"NATS does not answer: {error}") from None
     except SettingsError as error:
         raise SetupError(str(error)) from None
-
-
-def _refused(error: AdminError) -> RefusedError:
-    """Exit code 2 where the arguments are wrong."""
-    return RefusedError(str(error), 2 if isinstance(error, Invalid) else 1)
 
 
 def find(environ: Mapping[str, str]) -> ServerAddresses:
@@ -92,7 +83,6 @@ def find(environ: Mapping[str, str]) -> ServerAddresses:
         database_url=own or (stack.database_url if stack else ""),
         nats_url=nats_url,
         provisioner_url=provisioner_url or (_provisioner(environ, nats_url) if stack else nats_url),
-        redis_url=given(environ, REDIS_URL) or (stack.redis_url if stack else None),
         secret_key=secret_key,
         previous_secret_keys=previous,
     )
