@@ -31,6 +31,9 @@ from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
 _TEMPLATE = "migrated_template"
+_STACK = "stack"
+_ONE_PROCESS = ("console", "mcp_demo")
+"""Folders whose tests share servers for the whole session."""
 
 # How long an example takes says only what else the machine does.
 hypothesis.settings.register_profile(
@@ -57,6 +60,23 @@ _trust_one_authority()
 repair_wait_for()  # as a process does
 # A shell that starts us in the background ignores it, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests run in one process of `pytest -n`: those of a file, and all that share servers.
+
+    Those of the stack come first, as they take longest.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=lambda item: _group(item) != _STACK)
+
+
+def _group(item: pytest.Item) -> str:
+    folder = item.path.parent.name
+    if _STACK in getattr(item, "fixturenames", ()):
+        return _STACK
+    return folder if folder in _ONE_PROCESS else f"{folder}.{item.path.stem}"
 
 
 def pytest_collection_finish() -> None:

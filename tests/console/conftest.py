@@ -1,8 +1,8 @@
-"""A console process a module, on servers that a test may fill, and a browser without scripts."""
+"""Console processes on one database and one NATS, which tests fill, and a browser without scripts."""
 
 import base64
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +10,26 @@ import pytest
 from bus.bus import Bus
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
+from ops.services import Servers
 from runtime.postgres import Pool
 from tests.console.pages import Browser
 from tests.console.process import GUARDED, ConsoleProcess, console_process
 from tests.conversations.read_models import Storage
+from tests.harness import embedded_nats, new_database
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def migrated_database_url(servers: Servers, migrated_template: str) -> Iterator[str]:
+    yield from new_database(servers, migrated_template)
+
+
+@pytest.fixture(scope="session")
+async def fresh_nats_url() -> AsyncIterator[str]:
+    async with embedded_nats() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def environ(migrated_database_url: str, fresh_nats_url: str) -> dict[str, str]:
     return {
         "AGENTCHAT_DATABASE_URL": migrated_database_url,
@@ -27,14 +40,14 @@ def environ(migrated_database_url: str, fresh_nats_url: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
     with tempfile.TemporaryDirectory() as folder:
         async with console_process(Path(folder), environ) as process:
             yield process
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def guarded(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
     """A console that people sign in to by the administrator's token."""
     with tempfile.TemporaryDirectory() as folder:
