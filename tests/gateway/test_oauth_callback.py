@@ -12,6 +12,7 @@ from tests.gateway.conftest import StartGateway
 from tests.gateway.worker import Worker
 
 STATE = "s" * 43
+OWN = f"/v1/oauth/callback/{callback_of('https://auth.example')}"
 
 
 def answering(
@@ -24,32 +25,25 @@ def answering(
 async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Client, worker: Worker) -> None:
     async with answering(worker, AuthorizationFinished(ok=True)) as heard:
         answer = await client.http.get(
-            f"{client.url}/v1/oauth/callback?code=c%2Fd&state={STATE}&iss=https%3A%2F%2Fauth.example&x=y"
+            f"{client.url}{OWN}?code=c%2Fd&state={STATE}&iss=https%3A%2F%2Fauth.example&x=y"
         )
-    assert answer.status_code == 200
-    assert answer.text == "The agent is authorised at its tool server. This window can be closed.\n"
-    assert answer.headers["referrer-policy"] == "no-referrer"
-    assert heard == [FinishAuthorization(state=STATE, code="c/d", issuer="https://auth.example")]
-
-
-async def test_the_redirect_uri_of_an_issuer_is_handed_on_with_whose_it_is(
-    client: Client, worker: Worker
-) -> None:
-    own = callback_of("https://auth.example")
-    async with answering(worker, AuthorizationFinished(ok=True)) as heard:
-        answer = await client.http.get(f"{client.url}/v1/oauth/callback/{own}?code=c&state={STATE}")
         assert answer.status_code == 200
-        for other in ("x", f"{own}x", own[:-1] + "."):
-            path = f"{client.url}/v1/oauth/callback/{other}?code=c&state={STATE}"
+        assert answer.text == "The agent is authorised at its tool server. This window can be closed.\n"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        for other in ("/v1/oauth/callback", "/v1/oauth/callback/x", f"{OWN}x", OWN[:-1] + "."):
+            path = f"{client.url}{other}?code=c&state={STATE}"
             check_problem(await client.http.get(path), 404, "not_found")
-    assert heard == [FinishAuthorization(state=STATE, code="c", callback=own)]
+    issuer = "https://auth.example"
+    assert heard == [
+        FinishAuthorization(state=STATE, code="c/d", issuer=issuer, callback=callback_of(issuer))
+    ]
 
 
 async def test_what_failed_is_said_with_its_reason(client: Client, worker: Worker) -> None:
     async with answering(worker, AuthorizationFinished(ok=False, detail="the link is over")) as heard:
-        answer = await client.http.get(f"{client.url}/v1/oauth/callback?error=access_denied&state={STATE}")
+        answer = await client.http.get(f"{client.url}{OWN}?error=access_denied&state={STATE}")
     assert "the link is over" in check_problem(answer, 404, "not_found")["detail"]
-    assert heard == [FinishAuthorization(state=STATE)]
+    assert heard == [FinishAuthorization(state=STATE, callback=callback_of("https://auth.example"))]
 
 
 async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worker: Worker) -> None:
@@ -60,7 +54,7 @@ async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worke
             f"state={STATE}!",
             f"state={STATE}&code={'c' * 5000}",
         ):
-            answer = await client.http.get(f"{client.url}/v1/oauth/callback?{query}")
+            answer = await client.http.get(f"{client.url}{OWN}?{query}")
             check_problem(answer, 400, "invalid_request")
     assert heard == []
 
@@ -74,7 +68,7 @@ async def test_an_address_that_guesses_states_is_asked_to_wait(
         httpx.AsyncClient(base_url=process.url) as browser,
     ):
         for number in range(WRONG_AT_ONCE + 1):
-            answer = await browser.get(f"/v1/oauth/callback?state={number:043d}")
+            answer = await browser.get(f"{OWN}?state={number:043d}")
             assert answer.status_code == 404
-        check_problem(await browser.get(f"/v1/oauth/callback?state={STATE}"), 429, "rate_limited")
+        check_problem(await browser.get(f"{OWN}?state={STATE}"), 429, "rate_limited")
     assert len(heard) == WRONG_AT_ONCE + 1

@@ -107,7 +107,7 @@ async def opened_in_a_browser(url: str) -> FinishAuthorization:
         state=given["state"][0],
         code=given["code"][0],
         issuer=given.get("iss", [None])[0],
-        callback=callback or None,
+        callback=callback,
     )
 
 

@@ -10,11 +10,10 @@ import pytest
 from starlette.responses import JSONResponse, RedirectResponse
 
 from contracts.authorizations import callback_of
-from contracts.http import OAUTH_CALLBACK
 from directory.agents import McpServer
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Pool
 from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, opened_in_a_browser
-from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
+from tests.tool_runner.authorization_server import CLIENT, Protected, protected
 from tests.tool_runner.runner import make_agent
 
 
@@ -78,13 +77,11 @@ async def test_anothers_authorization_endpoint_needs_an_answer_that_names_the_is
     assert attack.codes == []
 
 
-@pytest.mark.parametrize("redirect", ["own", "honest", "shared"])
+@pytest.mark.parametrize("redirect", ["own", "honest"])
 async def test_a_code_of_another_issuer_does_not_reach_this_one(attack: Attack, redirect: str) -> None:
     """The attacker's authorization endpoint leads on to the honest one, whose client it names."""
     origin, honest = attack.attacker.origin, attack.honest.origin
     attack.metadata(f"{origin}/authorize")
-    if redirect == "shared":  # a client that was registered before there was a URI for each issuer
-        attack.honest.register(CALLBACK)
     await attack.scene.set(grant="authorization_code")
     async with attack.scene.worker(*attack.allow) as worker:
         link = await attack.scene.link(worker)
@@ -93,7 +90,6 @@ async def test_a_code_of_another_issuer_does_not_reach_this_one(attack: Attack, 
         asked["redirect_uri"] = {
             "own": asked["redirect_uri"],
             "honest": f"{CALLBACK}/{callback_of(honest)}",
-            "shared": CALLBACK,
         }[redirect]
         del asked["resource"]
         attack.attacker.answers["/authorize"] = RedirectResponse(f"{honest}/authorize?{urlencode(asked)}")
@@ -122,36 +118,6 @@ async def test_an_endpoint_of_another_origin_is_linked_to_where_the_answer_names
         pages.answers["/login"] = RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
         assert (await finish(worker, await opened_in_a_browser(link.url))).ok
         assert await attack.scene.tokens(worker).token() == "of-the-code"
-
-
-async def test_a_client_of_before_keeps_its_redirect_uri_until_it_is_set_again(
-    migrated_database_url: str, pool: Pool, conn: Connection
-) -> None:
-    async with protected() as server:
-        agent = await make_agent(migrated_database_url, McpServer(name="shop", url=server.url))
-        scene = Scene(server, agent, pool, migrated_database_url)
-        settings = {
-            "grant": "authorization_code",
-            "issuer": server.origin,
-            "client_id": CLIENT,
-            "client_secret": SECRET,
-        }
-        own = f"{OAUTH_CALLBACK}/{callback_of(server.origin)}"
-        assert (await scene.set(**settings)).callback_path == own
-        await conn.execute(
-            "UPDATE mcp_authorizations SET own_redirect = false WHERE agent_id = %s", [agent.agent_id]
-        )
-        assert (await scene.shown()).callback_path == OAUTH_CALLBACK
-        server.register(CALLBACK)
-        async with scene.worker() as worker:
-            answer = await scene.opened(worker)
-            assert answer.callback is None
-            assert (await finish(worker, answer)).ok
-            await scene.set(**settings)
-            server.register(f"https://chat.example{own}")
-            answer = await scene.opened(worker)
-            assert answer.callback == callback_of(server.origin)
-            assert (await finish(worker, answer)).ok
 
 
 def test_an_issuer_is_the_same_with_and_without_the_slash_of_its_root() -> None:

@@ -80,7 +80,6 @@ class _Row(msgspec.Struct, frozen=True):
     detail: str
     expires_at: datetime | None
     changed_at: datetime
-    own_redirect: bool
 
 
 async def get(admin: Admin, agent_id: str, name: str) -> ShownAuthorization:
@@ -171,16 +170,16 @@ async def _shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorizati
         raise NotFound(_KIND, name[:100])
     settings = msgspec.json.decode(kept.settings, type=OAuthSettings)
     others = msgspec.structs.asdict(kept)
-    del others["settings"], others["own_redirect"]
-    path = _callback_path(settings, own=kept.own_redirect or settings.client_id is None)
-    return ShownAuthorization(**msgspec.structs.asdict(settings), **others, callback_path=path)
+    del others["settings"]
+    shown = msgspec.structs.asdict(settings) | others
+    return ShownAuthorization(**shown, callback_path=_callback_path(settings))
 
 
-def _callback_path(settings: OAuthSettings, *, own: bool) -> str | None:
+def _callback_path(settings: OAuthSettings) -> str | None:
     """None where nobody is sent back, or it is not known yet from which issuer."""
     if settings.grant != "authorization_code" or settings.issuer is None:
         return None
-    return f"{OAUTH_CALLBACK}/{callback_of(settings.issuer)}" if own else OAUTH_CALLBACK
+    return f"{OAUTH_CALLBACK}/{callback_of(settings.issuer)}"
 
 
 _MISSING: dict[Grant, str] = {
@@ -189,17 +188,16 @@ _MISSING: dict[Grant, str] = {
 }
 
 _GET = """
-SELECT settings::text, url, status, detail, expires_at, changed_at, own_redirect
+SELECT settings::text, url, status, detail, expires_at, changed_at
   FROM mcp_authorizations WHERE agent_id = %s AND server = %s
 """
 
 _PUT = """
 INSERT INTO mcp_authorizations
-    (agent_id, server, authorization_id, url, settings, secrets, status, detail, own_redirect)
-VALUES (%s, %s, %s, %s, %s, %s, 'needs_authorization', %s, true)
+    (agent_id, server, authorization_id, url, settings, secrets, status, detail)
+VALUES (%s, %s, %s, %s, %s, %s, 'needs_authorization', %s)
 ON CONFLICT (agent_id, server) DO UPDATE
    SET authorization_id = excluded.authorization_id, url = excluded.url, settings = excluded.settings,
        secrets = excluded.secrets, status = excluded.status, detail = excluded.detail, expires_at = NULL,
-       link_state = NULL, link = NULL, link_until = NULL, changed_at = clock_timestamp(),
-       own_redirect = excluded.own_redirect
+       link_state = NULL, link = NULL, link_until = NULL, changed_at = clock_timestamp()
 """

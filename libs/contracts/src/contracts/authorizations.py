@@ -30,13 +30,13 @@ class FinishAuthorization(BusMessage, frozen=True, kw_only=True):
     """What an authorization server has answered to a link, on `chat.tools.authorized`.
 
     `code` is of no use without what the link kept. It is None where the authorization was refused. `callback`
-    is the end of the redirect URI at which it came: `callback_of` an issuer, None at the one of all.
+    is the end of the redirect URI at which it came: `callback_of` an issuer.
     """
 
     state: str
     code: str | None = None
     issuer: str | None = None
-    callback: str | None = None
+    callback: str = ""
 
 
 class AuthorizationLinked(BusMessage, frozen=True, kw_only=True):

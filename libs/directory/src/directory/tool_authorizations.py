@@ -97,11 +97,7 @@ class ServerPlace(msgspec.Struct, frozen=True):
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    """A row, unsealed. `seconds_left` of the access token are by Postgres' clock; None: not known.
-
-    `own_redirect`: its client is registered with the redirect URI of its issuer; else with that of all
-    (`callback_of`).
-    """
+    """A row, unsealed. `seconds_left` of the access token are by Postgres' clock; None: not known."""
 
     id: str
     url: str
@@ -109,7 +105,6 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     secrets: SealedSecrets
     status: Status
     seconds_left: float | None
-    own_redirect: bool
 
     def __repr__(self) -> str:
         return f"Authorization(url={self.url!r}, status={self.status!r})"
@@ -145,7 +140,6 @@ async def find(conn: Connection, sealer: Sealer, place: ServerPlace) -> Authoriz
         secrets=msgspec.json.decode(plain, type=SealedSecrets),
         status=row[4],
         seconds_left=row[5],
-        own_redirect=row[6],
     )
 
 
@@ -210,7 +204,7 @@ def _hashed(state: str) -> bytes:
 
 _FIND = """
 SELECT authorization_id, url, settings::text, secrets, status,
-       extract(epoch FROM expires_at - clock_timestamp())::float8, own_redirect
+       extract(epoch FROM expires_at - clock_timestamp())::float8
   FROM mcp_authorizations WHERE agent_id = %s AND server = %s
 """
 
@@ -258,7 +252,6 @@ CREATE TABLE mcp_authorizations (
     link bytea,
     link_until timestamptz,
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    own_redirect boolean NOT NULL DEFAULT false,
     PRIMARY KEY (agent_id, server)
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON mcp_authorizations TO agentchat_service;

@@ -10,7 +10,6 @@ from gateway.api import (
     approvals,
     conversations,
     feedback,
-    oauth_callback,
     webhook_deliveries,
     webhook_endpoints,
 )
@@ -19,6 +18,7 @@ from gateway.api.describe_conversation import describe
 from gateway.api.follow_run import follow_chat
 from gateway.api.forks import fork
 from gateway.api.list_conversations import list_conversations
+from gateway.api.oauth_callback import get_oauth_callback
 from gateway.front_page import get_links
 from gateway.openapi import get_openapi
 from gateway.protocols import handlers as protocols
@@ -45,7 +45,7 @@ ROUTES = (
     _routes("messages", (feedback.give, feedback.list_feedback, feedback.withdraw), "key"),
     _routes("approvals", (approvals.list_of_account, approvals.get_one, approvals.decide_one), "key"),
     _routes("webhooks", (*webhook_endpoints.HANDLERS, *webhook_deliveries.HANDLERS), "key"),
-    _routes("service", (*oauth_callback.HANDLERS, *status.HANDLERS, get_openapi, get_links)),
+    _routes("service", (get_oauth_callback, *status.HANDLERS, get_openapi, get_links)),
     _routes("openai", protocols.OPENAI, "bearer"),
     _routes("ai-sdk", protocols.AI_SDK, "key", "bearer"),
     _routes("ag-ui", protocols.AG_UI, "key", "bearer"),

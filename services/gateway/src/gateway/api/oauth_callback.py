@@ -34,46 +34,28 @@ Issuer = Annotated[str | None, QueryParameter(description="Who answers (RFC 9207
 
 @get(
     f"{OAUTH_CALLBACK}/{{issuer:str}}",
-    operation_id="getOauthCallbackOfIssuer",
+    operation_id="getOauthCallback",
     summary="Finish the authorization of an agent at a tool server.",
     media_type="text/plain",
 )
-async def get_oauth_callback_of_issuer(
+async def get_oauth_callback(
     request: JsonRequest,
     issuer: Annotated[str, PathParameter(description="Stands for the issuer of the link.")],
     link_state: State = None,
     code: Code = None,
     iss: Issuer = None,
 ) -> Response[bytes]:
-    """As `get_oauth_callback`; an answer to a link of another issuer is refused."""
-    if not re.fullmatch(CALLBACK_PATTERN, issuer):
-        raise Refusal("not_found")
-    return await _finish(request, link_state, code, iss, issuer)
-
-
-@get(
-    OAUTH_CALLBACK,
-    operation_id="getOauthCallback",
-    summary="The same for clients that were registered before each issuer had a redirect URI of its own.",
-    media_type="text/plain",
-)
-async def get_oauth_callback(
-    request: JsonRequest, link_state: State = None, code: Code = None, iss: Issuer = None
-) -> Response[bytes]:
-    """200 if the agent is authorised now, else 404, also for a link that has expired or was used.
+    """200 if the agent is authorised now, else 404, also for a link that has expired or was used, or is of
+    another issuer.
 
     An unknown state counts as a wrong key of its address.
     """
-    return await _finish(request, link_state, code, iss, None)
-
-
-async def _finish(
-    request: JsonRequest, state: str | None, code: str | None, issuer: str | None, callback: str | None
-) -> Response[bytes]:
-    if not re.fullmatch(_STATE, state or ""):
+    if not re.fullmatch(CALLBACK_PATTERN, issuer):
+        raise Refusal("not_found")
+    if not re.fullmatch(_STATE, link_state or ""):
         raise invalid("state", "Unknown or expired `state`.")
     finish = FinishAuthorization(
-        state=state or "", code=code or None, issuer=issuer or None, callback=callback
+        state=link_state or "", code=code or None, issuer=iss or None, callback=issuer
     )
     access = access_of(request)
     peer = peer_of(request.scope, access.trusted_proxies)
@@ -86,6 +68,3 @@ async def _finish(
         access.wrong_keys.was_wrong(peer, finish.state)
         raise Refusal("not_found", f"The agent was not authorised: {answer.detail}.")
     return Response(_DONE, headers=_HEADERS)
-
-
-HANDLERS = (get_oauth_callback_of_issuer, get_oauth_callback)

@@ -91,9 +91,7 @@ class AuthorizationLinks:
             self._all.http.guard.check_url(endpoint)
         except AddressRefused as error:
             raise ToolFailed("address", f"the authorization endpoint: {error}") from error
-        redirect_uri = self._redirect_uri
-        if found.own_redirect or found.settings.client_id is None:
-            redirect_uri += f"/{authorizations.callback_of(server.issuer)}"
+        redirect_uri = f"{self._redirect_uri}/{authorizations.callback_of(server.issuer)}"
         client = await self._client(found, server, redirect_uri)
         pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
         link = PendingLink(
@@ -189,9 +187,8 @@ def _check_origin(metadata: OAuthMetadata) -> None:
 def _check_issuer(link: PendingLink, asked: authorizations.FinishAuthorization) -> None:
     """Who has answered is who was asked: by the redirect URI, and by `iss` (RFC 9207). Raises ToolFailed."""
     at_its_own = link.redirect_uri.endswith(f"{OAUTH_CALLBACK}/{asked.callback}")
-    at_that_of_all = asked.callback is None and link.redirect_uri.endswith(OAUTH_CALLBACK)
     named = asked.issuer == link.issuer or (asked.issuer is None and not link.names_issuer)
-    if not named or not (at_its_own or at_that_of_all):
+    if not named or not at_its_own:
         raise ToolFailed("authorization", "another authorization server has answered")
 
 
