@@ -58,10 +58,13 @@ async def embedded_nats() -> AsyncIterator[str]:
 
 
 def new_database(servers: Servers, template: str) -> Iterator[str]:
-    """The URL of a new database, which is dropped at the end."""
+    """The URL of a new database, which is dropped at the end.
+
+    Its files are copied: by way of the write-ahead log, the default, it takes ten times the CPU time (0.4 s).
+    """
     name = f"test_{next(_numbers)}"
     with psycopg.connect(servers.database_url, autocommit=True) as owner:
-        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     yield servers.database_url.rpartition("/")[0] + f"/{name}"
     with psycopg.connect(servers.database_url, autocommit=True) as owner:
         owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
