@@ -1,6 +1,5 @@
 """Long threads: earlier runs are summarised by the agent's model, before a call that would be too long."""
 
-import asyncio
 import hashlib
 from typing import Any
 
@@ -124,24 +123,6 @@ async def test_a_run_that_is_taken_over_goes_on_behind_its_summary(world: World)
     assert "They met." in texts(call)[0]
     assert texts(call)[1:] == ["Two"]
     assert completed.message.token_count == 600 + 15
-
-
-async def test_a_run_that_is_cancelled_while_it_is_summarised_ends_and_is_counted(working: World) -> None:
-    asking = asyncio.Event()
-
-    async def summarises(exchange: Exchange) -> None:
-        await exchange.begin(input_tokens=700, output_tokens=1)
-        asking.set()
-        await exchange.left.wait()
-
-    working.will(fills(600, "Hi."), summarises)
-    first = await thread(working, await working.agent(compaction=SMALL | {"keep_runs": 0}), "One")
-    second = await working.go_on(first, "Two")
-    await asking.wait()
-    await working.cancel(second.request)
-    assert (await second.until(frames.Failed)).code == "cancelled"
-    run = await working.run(second)
-    assert (run.state, run.compacted, run.usage.input_tokens) == ("cancelled", None, 700)
 
 
 async def test_a_provider_summarises_in_its_own_way_where_the_agent_asks_for_it(working: World) -> None:

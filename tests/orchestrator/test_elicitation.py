@@ -135,16 +135,6 @@ async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(
     assert working.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
 
 
-async def test_a_link_takes_no_input_and_is_accepted_without(working: World, box: Toolbox) -> None:
-    box.run = asks_for(LINK)
-    caller = await parked(working)
-    refused = await decide(working, caller, input={"x": 1})
-    assert (refused.code, refused.detail) == ("invalid_request", "A link is opened, and takes no input.")
-    assert (await decide(working, caller)).code is None
-    await caller.until(frames.Completed)
-    assert box.requested[-1].responses == (said("accept", None, asked=LINK),)
-
-
 async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(working: World, box: Toolbox) -> None:
     box.run = asks_for(GUESTS, LINK)
     caller = await parked(working)

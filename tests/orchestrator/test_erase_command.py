@@ -79,14 +79,6 @@ async def test_only_the_repeated_command_finds_it_erased(working: World) -> None
     await left(working, caller)
 
 
-async def test_of_many_commands_at_once_one_erases(working: World) -> None:
-    working.will(says("shipped."))
-    caller = await working.answered(await working.agent())
-    async with working.worker("second"):
-        outcomes = await asyncio.gather(*(erase(working, caller) for _ in range(8)))
-    assert sorted(outcomes) == [False] * 7 + [True]
-
-
 async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(working: World) -> None:
     working.will(breaks("It has", how="hang"), says("never"))
     first = await working.ask(await working.agent())

@@ -86,19 +86,6 @@ async def test_an_agent_that_is_gone_is_not_found(working: World, how: str) -> N
     assert len((await working.conversation(second)).runs) == 1
 
 
-async def test_a_request_cancelled_before_its_worker_has_it_is_refused(working: World) -> None:
-    first = await _known(working, await working.agent())
-    earlier = first.request
-    request = working.request(
-        earlier.agent_id, conversation_id=earlier.conversation_id, new_conversation=False
-    )
-    caller = await working.listen(request)
-    await working.cancel(request)
-    await working.bus.queues.request_chat(request)
-    assert (await caller.until(frames.Refused)).code == "cancelled"
-    assert len((await working.conversation(caller)).runs) == 1
-
-
 async def test_who_waits_in_line_is_before_who_comes(working: World) -> None:
     first = await _known(working, await working.agent())
     line = WaitingLine(working.pool, "another worker")

@@ -53,22 +53,10 @@ async def test_a_reply_that_satisfies_the_schema_is_sent_whole(working: World) -
     ("answer", "words"),
     [
         (says('{"item": "tea"}'), f'{NOT_JSON}: at $ it does not satisfy "required": ["item","price"].'),
-        (
-            says('{"item": "CANARY", "price": -1}'),
-            f'{NOT_JSON}: at $.price it does not satisfy "minimum": 0.',
-        ),
-        (says('[{"item": "tea", "price": 1}]'), f'{NOT_JSON}: at $ it does not satisfy "type": "object".'),
-        (says('Here you are: {"item": "tea", "price": 1}'), f"{NOT_JSON}: it is not JSON."),
-        (says('{"item": "tea", "price": NaN}'), f"{NOT_JSON}: it is not JSON."),
         (says('{"a":' * 3000), f"{NOT_JSON}: it is not JSON."),
-        (says(), f"{NOT_JSON}: it is not JSON."),
         (
             says('{"item": "te', stop_reason="max_tokens"),
             "The reply reached max_tokens (50) before its JSON was complete.",
-        ),
-        (
-            says('{"item": "te', stop_reason="stop_sequence"),
-            "The reply was ended by a stop sequence before its JSON was complete.",
         ),
     ],
 )
@@ -82,12 +70,6 @@ async def test_any_other_reply_fails_the_run_and_says_why(working: World, answer
     saved = [event for event in await working.events(caller) if isinstance(event, events.MessageSaved)]
     assert [message.role for message in saved] == ["user"]
     assert (await working.run(caller)).usage.total > 0
-
-
-async def test_a_refusal_is_a_refusal_and_not_bad_json(working: World) -> None:
-    working.will(says("I would rather not", stop_reason="refusal"))
-    caller = await working.ask(await working.agent(output_type="json", output_schema=PRICE))
-    assert (await caller.until(frames.Failed)).code == "provider_refused"
 
 
 async def test_only_the_round_that_asks_for_no_tool_is_the_reply(working: World) -> None:

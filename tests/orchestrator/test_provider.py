@@ -89,20 +89,6 @@ async def test_as_many_replies_are_streamed_at_once_as_are_asked_for(provider: S
     assert {reply.stop_reason for reply in replies} == {"end_turn"}
 
 
-async def test_a_proxy_of_the_environment_is_not_asked_the_way_to_this_host(
-    provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    client = open_model(Guard(()))
-    provider.will(says("ok"))
-    reply = await Caller(client, provider.url).stream()
-    await client.aclose()
-    assert reply.stop_reason == "end_turn"
-
-
 async def test_usage_is_cumulative_and_counts_the_cache(provider: ScriptedProvider, caller: Caller) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.begin(

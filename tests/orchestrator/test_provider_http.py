@@ -5,11 +5,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import anthropic
-import openai
 import pytest
 
-from contracts.values import ToolSpec
 from net_guard import Guard
 from orchestrator.models import Credentials, Meter, ModelCall
 from orchestrator.models.anthropic.client import AnthropicWire
@@ -19,15 +16,7 @@ from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
 
-OF_THE_CLIENT = {"accept-encoding", "connection", "content-length", "user-agent"} | {
-    f"x-stainless-{name}" for name in ("async", "read-timeout", "retry-count", "timeout")
-}
-"""Headers that depend on who sends, not on what."""
-
 NAME = "models.example"
-TOOL = ToolSpec(
-    name="find", server="s", tool="find", description="Finds “it”.", input_schema={"type": "object"}
-)
 
 
 @pytest.fixture(params=[(AnthropicWire, says("ok")), (OpenAIWire, scripted_chat.says("ok"))])
@@ -54,29 +43,6 @@ async def client(spoken: tuple[Any, Answer], provider: ScriptedProvider) -> Asyn
 def either(client: StreamingModel, provider: ScriptedProvider) -> Caller:
     """A caller of each provider in turn."""
     return Caller(client, provider.url)
-
-
-async def test_a_request_is_the_one_that_the_sdk_sends(either: Caller, provider: ScriptedProvider) -> None:
-    base_url = f"{provider.url}/some where/v1"
-    either.credentials = Credentials(base_url, "sk-test")
-    await either.stream(
-        system="Sei kurz. \N{WAVING HAND SIGN}\u2028",
-        messages=[user("hi\x00\x7f"), {"role": "assistant", "content": [{"type": "text", "text": "Ja"}]}],
-        parameters={"temperature": 0.1, "top_p": 1e-07, "max_tokens": 2**40, "seed": None},
-        tools=(TOOL,),
-    )
-    ours = provider.calls[0]
-    if "anthropic-version" in ours.headers:
-        async with anthropic.AsyncAnthropic(api_key="sk-test", base_url=base_url) as sdk:
-            await sdk.messages.create(model="", max_tokens=0, messages=(), stream=True, extra_body=ours.body)
-    else:
-        async with openai.AsyncOpenAI(api_key="sk-test", base_url=base_url) as other:
-            await other.chat.completions.create(model="", messages=(), stream=True, extra_body=ours.body)
-    theirs = provider.calls[1]
-    assert (ours.line, ours.body) == (theirs.line, theirs.body)
-    assert {name: value for name, value in ours.headers.items() if name not in OF_THE_CLIENT} == {
-        name: value for name, value in theirs.headers.items() if name not in OF_THE_CLIENT
-    }
 
 
 async def test_the_query_of_an_address_stays_the_query(either: Caller, provider: ScriptedProvider) -> None:

@@ -47,23 +47,17 @@ async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int)
     [
         ([says("It has shipped.")], None, 15),
         ([breaks(how="overloaded_error"), says("It has shipped.")], None, 11 + 15),
-        ([breaks("It ", how="reset"), says("has shipped.")], None, 11 + 15),
         ([breaks("It " * 100, how="reset"), says("has shipped.")], None, 10 + 75 + 15),
         ([fails(401, "authentication_error")], "provider_error", 0),
         ([breaks("It ", how="reset")], "provider_error", 2 * 11),
-        ([breaks("It ", how="api_error")], "provider_error", 2 * 11),
-        ([says("No.", stop_reason="refusal")], "provider_refused", 15),
         ([asks(("c", "unknown", "{}")), says("No.", stop_reason="refusal")], "provider_refused", 2 * 15),
     ],
     ids=[
         "reply",
         "retried",
-        "went-on",
         "went-on-after-much",
         "refused-key",
         "cut",
-        "error",
-        "refusal",
         "second-round",
     ],
 )

@@ -1,7 +1,5 @@
 """A request's life, from its delivery to its end in the log and on the trace channel."""
 
-import asyncio
-
 import pytest
 
 from contracts import events, frames, wire
@@ -59,19 +57,6 @@ async def test_a_finished_request_that_is_redelivered_is_only_announced_again(wo
     assert len(await working.events(caller)) == 7
 
 
-async def test_duplicates_of_a_request_make_one_run(working: World) -> None:
-    working.will(says("One ", "reply."))
-    request = working.request(await working.agent())
-    caller = await working.listen(request)
-    copies = [working.again(request, number) for number in range(1, 6)]
-    await asyncio.gather(*map(working.bus.queues.request_chat, copies))
-    await caller.until(frames.Completed)
-    assert len(working.calls) == 1
-    stored = await working.events(caller)
-    assert sum(isinstance(event, events.RunStarted) for event in stored) == 1
-    assert sum(isinstance(event, events.RunCompleted) for event in stored) == 1
-
-
 async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(working: World) -> None:
     working.will(says("Still here."))
     whole = wire.encode(working.request("agent", deadline="tomorrow"))
@@ -103,15 +88,6 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     assert (ended.reply, ended.usage) == (None, Usage(input_tokens=10, output_tokens=5))
     after = await working.go_on(caller, "And now?")
     assert (await after.until(frames.Completed)).message.content == "Gladly."
-
-
-@pytest.mark.parametrize(
-    "stop_reason", ["max_tokens", "model_context_window_exceeded", "stop_sequence", "a_new_reason"]
-)
-async def test_a_reply_that_ended_otherwise_is_a_reply(working: World, stop_reason: str) -> None:
-    working.will(says("As far as", " it goes", stop_reason=stop_reason))
-    caller = await working.ask(await working.agent())
-    assert (await caller.until(frames.Completed)).message.content == "As far as it goes"
 
 
 async def test_a_reply_without_text_is_saved_and_the_conversation_goes_on(working: World) -> None:

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from contracts.values import Usage
-from orchestrator.models import ModelCall
 from tests.orchestrator.provider_caller import Caller, user
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, page
+from tests.orchestrator.scripted import Exchange, ScriptedProvider
 from tests.orchestrator.scripted_chat import DONE, breaks, calls, chunk, counted, fails, says, sends, text
 
 
@@ -133,26 +132,6 @@ async def test_a_finish_reason_that_gives_up_is_a_failure(
     assert (failure.code, failure.transient) == (code, True)
 
 
-@pytest.mark.parametrize("how", ["close", "reset", "garbage"])
-async def test_a_cut_before_any_text_is_tried_again(
-    provider: ScriptedProvider, caller: Caller, how: str
-) -> None:
-    provider.will(breaks(how=how), says("ok"))
-    assert [block["text"] for block in (await caller.stream()).blocks] == ["ok"]
-    assert len(provider.calls) == 2
-
-
-@pytest.mark.parametrize("how", ["close", "reset", "garbage"])
-async def test_a_cut_behind_text_is_left_to_the_caller(
-    provider: ScriptedProvider, caller: Caller, how: str
-) -> None:
-    provider.will(breaks("so ", "far", how=how))
-    failure = await caller.failure()
-    assert (failure.code, failure.transient) == ("provider_error", True)
-    assert "".join(caller.said) == "so far"
-    assert len(provider.calls) == 1
-
-
 async def test_a_stream_cut_at_any_event_is_no_reply(provider: ScriptedProvider, caller: Caller) -> None:
     """Up to the event that says why it ends: after that one, it is whole."""
     call = calls({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}})
@@ -172,30 +151,6 @@ async def test_a_stream_cut_at_any_event_is_no_reply(provider: ScriptedProvider,
             assert len((await caller.stream()).blocks) == 2
 
 
-@pytest.mark.parametrize("how", ["hang", "ping"])
-async def test_a_silent_stream_is_given_up(provider: ScriptedProvider, impatient: Caller, how: str) -> None:
-    provider.will(breaks("so far", how=how))
-    failure = await impatient.failure()
-    assert (failure.code, failure.kind) == ("provider_timeout", "idle")
-
-
-async def test_a_page_that_is_no_stream_is_a_failure(provider: ScriptedProvider, caller: Caller) -> None:
-    provider.will(page("<html>hello</html>"))
-    assert (await caller.failure()).code == "provider_error"
-
-
-async def test_a_check_hangs_up_at_the_first_event(provider: ScriptedProvider, caller: Caller) -> None:
-    async def answer(exchange: Exchange) -> None:
-        await exchange.open_stream()
-        await exchange.raw(chunk({"role": "assistant"}))
-        await exchange.until_left()
-
-    provider.will(answer)
-    call = ModelCall(model="m", system="", messages=[], parameters={})
-    await caller.client.check(caller.credentials, call)
-    await provider.calls[0].until_left()
-
-
 @pytest.mark.parametrize("how", ["close", "reset", "garbage"])
 async def test_a_stream_that_breaks_before_its_usage_is_counted_by_its_length(
     provider: ScriptedProvider, caller: Caller, how: str
@@ -203,11 +158,3 @@ async def test_a_stream_that_breaks_before_its_usage_is_counted_by_its_length(
     provider.will(breaks("It has " * 20, how=how))
     await caller.failure(system="s" * 80, messages=[user("u" * 320)])
     assert caller.meter.usage == Usage(input_tokens=100, output_tokens=35)
-
-
-async def test_a_call_that_no_stream_answers_costs_nothing(
-    provider: ScriptedProvider, caller: Caller
-) -> None:
-    provider.will(breaks(how="close"))
-    await caller.failure()
-    assert caller.meter.usage == Usage()

@@ -13,22 +13,11 @@ from orchestrator.models import ModelFailure
 from orchestrator.models.reply_builder import MAX_BLOCKS
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
-from tests.orchestrator.scripted_chat import DONE, asks, breaks, calls, chunk, counted, says, sends, text
+from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, says, sends, text
 
 
 def function(name: str, arguments: Any = "{}") -> dict[str, Any]:
     return {"function": {"name": name, "arguments": arguments}}
-
-
-async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
-    provider: ScriptedProvider, caller: Caller
-) -> None:
-    provider.will(says("Grüß ", "Gott, ", "Welt \N{WAVING HAND SIGN}"))
-    reply = await caller.stream()
-    assert "".join(caller.said) == "Grüß Gott, Welt \N{WAVING HAND SIGN}"
-    assert reply.blocks == ({"type": "text", "text": "Grüß Gott, Welt \N{WAVING HAND SIGN}"},)
-    assert (reply.stop_reason, reply.raw_stop_reason) == ("end_turn", "stop")
-    assert (reply.message_id, reply.model) == ("chatcmpl-1", "m")
 
 
 async def test_events_may_be_cut_anywhere(provider: ScriptedProvider, caller: Caller) -> None:
@@ -256,17 +245,6 @@ async def test_usage_in_the_middle_of_a_stream_is_no_end_of_it(
 ) -> None:
     provider.will(sends(text("a"), counted(), *behind))
     assert (await caller.failure()).kind == "broken_stream"
-
-
-@pytest.mark.parametrize("how", ["close", "reset", "hang", "ping", "garbage"])
-async def test_a_reply_that_told_why_it_ended_is_whole_whatever_its_tail_is(
-    provider: ScriptedProvider, impatient: Caller, how: str
-) -> None:
-    provider.will(breaks("All ", "of it.", how=how, finish="length"), says("never"))
-    reply = await impatient.stream()
-    assert reply.stop_reason == "max_tokens"
-    assert "".join(impatient.said) == "All of it."
-    assert len(provider.calls) == 1
 
 
 @pytest.mark.parametrize(

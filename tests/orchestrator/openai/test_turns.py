@@ -3,12 +3,11 @@
 import pytest
 
 from bus.commands import check_agent
-from contracts import events, frames
-from contracts.values import Usage
+from contracts import frames
 from tests.orchestrator import scripted, scripted_chat
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer
-from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, fails, says, sends, text
+from tests.orchestrator.scripted_chat import DONE, calls, chunk, counted, fails, says, sends, text
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -23,21 +22,6 @@ def error(message: str, code: str | None = None) -> dict[str, object]:
 def roles(world: World) -> list[str]:
     """Of the messages of the last call."""
     return [message["role"] for message in world.calls[-1].body["messages"]]
-
-
-async def test_a_turn_with_parallel_tools_is_recorded_with_its_cost(working: World, box: Toolbox) -> None:
-    working.will(
-        asks(("c1", "order", '{"id": 1}'), ("c2", "find", "{}"), said="Let me see. "),
-        says("It has ", "shipped."),
-    )
-    heard = await working.ask(await working.agent(provider="openai", **SHOP))
-    completed = await heard.until(frames.Completed)
-    assert completed.message.content == heard.text == "Let me see. It has shipped."
-    replies = [event for event in await working.events(heard) if isinstance(event, events.ModelReplied)]
-    assert [reply.stop_reason for reply in replies] == ["tool_use", "end_turn"]
-    assert {reply.provider for reply in replies} == {"openai"}
-    assert replies[0].usage == Usage(input_tokens=10, output_tokens=5)
-    assert roles(working) == ["user", "assistant", "tool", "tool"]
 
 
 async def test_reasoning_goes_back_within_the_run_and_no_further(working: World, box: Toolbox) -> None:

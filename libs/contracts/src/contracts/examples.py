@@ -1,7 +1,7 @@
 """One example of everything on EVENTS and DEAD, and the ids that documentation shows."""
 
 from contracts import events, messages
-from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, ToolCall, Usage
+from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -10,7 +10,6 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 USER_MESSAGE = "0192f0c1-7c4e-7aaa-8bbb-0000000000d1"
 REPLY = "0192f0c1-7d11-7aaa-8bbb-0000000000d2"
 AT = "2026-11-21T09:30:00.123456Z"
-ENDPOINT = "0192f0c1-0000-7000-8000-0000000000f9"
 APPROVAL = "0192f0c1-7d11-7aaa-8bbb-0000000000f1"
 KEY = "0192f0c1-0000-7000-8000-0000000000e2"
 CALL = "toolu_01A09q90qw90lq917835lq9"
@@ -37,7 +36,6 @@ _SPENT = RunSpent(
 MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
 )
-TOOL_CALL = ToolCall(name="get_order", input={"order_id": "ORD-1001"}, output='{"status":"shipped"}')
 
 EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationStarted(trace_id=TRACE, at=AT, account_id=ACCOUNT),

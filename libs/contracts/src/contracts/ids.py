@@ -22,11 +22,6 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def new_trace_id() -> str:
-    """One of 32 hexadecimal digits."""
-    return new_id().replace("-", "")
-
-
 def new_unlisted_id() -> str:
     """A new id of a conversation that no list shows: as `new_id`, but a UUIDv8 (RFC 9562 section 5.8)."""
     text = new_id()
