@@ -30,7 +30,7 @@ from contracts.values import Usage
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
 from conversations.projections import conversations_table as threads
-from conversations.projections import open_runs_table, runs_table
+from conversations.projections import runs_table
 from conversations.projections.follower import Follower
 from directory.agent_draft import AgentChanges
 from directory.agents import McpServer, Retrieval, load_agent, provider_key
@@ -222,7 +222,7 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
             ended = events.RunCancelled(trace_id=its, at=at, usage=Usage())
             said: list[events.Event] = [started, asked, ended] if thread == over else [started, asked]
             await opened.append(await opened.load(thread), said)
-    projections = [threads.PROJECTION, open_runs_table.PROJECTION]
+    projections = [threads.PROJECTION, runs_table.PROJECTION]
     await Follower(pool, Log(pool), projections).step()
     told = await admin_agents.delete(admin, agent, dry_run=True)
     assert told.needs_force is True
@@ -256,9 +256,7 @@ async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
     ]
     async with open_store(migrated_database_url) as opened:
         await opened.append(await opened.load(thread), said)
-    await Follower(
-        pool, Log(pool), [threads.PROJECTION, open_runs_table.PROJECTION, runs_table.PROJECTION]
-    ).step()
+    await Follower(pool, Log(pool), [threads.PROJECTION, runs_table.PROJECTION]).step()
     (used,) = (await admin_agents.delete(admin, agent, dry_run=True)).used_by
     assert (used.kind, used.count) == ("conversations", 1)
     assert used.names == (thread,)

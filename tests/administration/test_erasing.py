@@ -68,7 +68,8 @@ async def listed(pool: Pool, account: Account, created_at: str) -> str:
     stray = new_id()
     async with connection(pool) as conn:
         await conn.execute(
-            "INSERT INTO conversations VALUES (%s, %s, 't', 'a', 1, %s, %s)",
+            "INSERT INTO conversations (conversation_id, account_id, message_count, created_at, updated_at,"
+            " listed, events, bytes) VALUES (%s, %s, 1, %s, %s, true, 1, 1)",
             [stray, account.id, created_at, created_at],
         )
     return stray

@@ -10,7 +10,7 @@ from console.frame.sessions import LOCAL
 from console.pages.accounts import bars_of
 from console.pages.agents import differences
 from contracts.webhooks import NewEndpoint
-from conversations.projections.usage_table import UsageLine
+from conversations.projections.runs_table import UsageLine
 from directory.secrets import sealer_of
 from runtime.postgres import open_pool
 from tests.console.pages import Browser, form_of, text_of

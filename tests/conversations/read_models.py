@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
-from conversations.aggregate.run_usage import spent_of
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import BATCH, Follower
@@ -66,7 +64,7 @@ class Storage:
         return made
 
     async def erase(self, thread: Conversation) -> Conversation:
-        return await self.store.append(thread, [replace(ERASED, spent=spent_of(thread))])
+        return await self.store.append(thread, [ERASED])
 
     async def follow(self, projections: Sequence[Projection] = PROJECTIONS, **how: int | None) -> None:
         await follow(self.pool, self.log, projections, **how)

@@ -58,7 +58,7 @@ class Commands:
 
     def events(self) -> int:
         with psycopg.connect(self.url) as conn:
-            row = conn.execute("SELECT count(*) FROM conversation_events").fetchone()
+            row = conn.execute("SELECT count(*) FROM readable_conversation_events").fetchone()
         return int(row[0]) if row else 0
 
     def project(self) -> None:

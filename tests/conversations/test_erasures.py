@@ -6,40 +6,116 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from contracts.ids import new_id
+from administration.admin_conversations import deletions
+from contracts.ids import new_id, new_unlisted_id
 from conversations.aggregate.conversation import Conversation
-from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
+from conversations.database import server_now
+from conversations.erasures import (
+    PROJECTION,
+    Erasure,
+    delete_old_tombstones,
+    due_erasures,
+    finish_chunk,
+    load_chunk,
+)
 from conversations.errors import UnreadableEvent, VersionConflict
 from conversations.event_store.log import open_log
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
 from conversations.projections.conversations_table import conversations_of
+from conversations.projections.read_models import PROJECTIONS
+from conversations.queries.find_run import find_run, load_run
+from conversations.queries.finding_approvals import find_approval
+from conversations.queries.shown_history import find_continued
+from conversations.queries.threads import find_thread, messages_of, summary_of
+from conversations.queries.unlisted import unlisted
 from runtime.postgres import Pool
-from tests.conversations.given import ACCOUNT, AT, ERASED, asked, started, trace, turn
+from tests.administrator import administrator
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    ERASED,
+    answered,
+    asked,
+    began,
+    held,
+    started,
+    trace,
+    turn,
+)
 from tests.conversations.read_models import Storage, follow
 
-
-async def note_of(pool: Pool, conversation_id: str) -> Erasure | None:
-    found = [each for each in await due_erasures(pool, limit=1000) if each.conversation_id == conversation_id]
-    return found[0] if found else None
+_TOMBSTONE = "conversation_erased.v1"
 
 
-async def test_one_event_is_left_and_what_is_to_be_removed_elsewhere_is_written_down(
-    storage: Storage,
-) -> None:
-    thread = await storage.told(*turn("a", "Hello", "Hi"), asked("b"), started("b"))
+async def erasure_of(storage: Storage, conversation_id: str) -> Erasure | None:
+    """The one that the projector has listed, if it is due."""
+    await storage.follow((*PROJECTIONS, PROJECTION))
+    return await due(storage, conversation_id)
+
+
+async def due(storage: Storage, conversation_id: str, *, fed: int = 10**9) -> Erasure | None:
+    found = await due_erasures(storage.pool, fed, limit=1000)
+    return next((each for each in found if each.conversation_id == conversation_id), None)
+
+
+async def rows_of(storage: Storage, conversation_id: str) -> list[tuple[int, str]]:
     query = "SELECT notification_id, topic FROM conversation_events WHERE originator_id = %s ORDER BY 1"
-    before = [position for position, _ in await storage.rows(query, thread.conversation_id)]
+    return [(position, topic) for position, topic in await storage.rows(query, conversation_id)]
+
+
+async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
+    shown, id_ = "ab" * 32, new_unlisted_id()
+    run = [began(), asked("p"), started("p", shown_sha256=shown), *held("p")]
+    thread = await storage.store.append(Conversation(conversation_id=id_), run)
+    assert await find_approval(storage.pool, "approval-p-call") is not None
+    thread = await storage.store.append(thread, [*answered("Hi", "p"), asked("r"), started("r")])
+    assert await find_continued(storage.pool, shown, "Hi", "Hello") is not None
+    assert await storage.rows("SELECT run_is_open(%s)", trace("r")) == [(True,)]
     erased = await storage.store.append(thread, [ERASED])
-    ((position, topic),) = await storage.rows(query, thread.conversation_id)
-    assert topic == "conversation_erased.v1"
-    traces = sorted({trace("a"), trace("b")})
-    assert await note_of(storage.pool, thread.conversation_id) == Erasure(
-        thread.conversation_id, position, before, traces, 0
-    )
-    loaded = await storage.store.load(thread.conversation_id)
-    assert (loaded.version, loaded.erased) == (erased.version, True)
-    assert loaded.runs == (())
+    assert len(await rows_of(storage, id_)) == erased.version, "nothing is deleted yet"
+    assert await find_approval(storage.pool, "approval-p-call") is None
+    assert await find_continued(storage.pool, shown, "Hi", "Hello") is None
+    assert await storage.rows("SELECT run_is_open(%s)", trace("r")) == [(False,)]
+    assert await find_thread(storage.pool, id_) is None
+    page = await messages_of(storage.pool, id_, after=0, until=10**6, limit=10, max_bytes=10**6)
+    assert page.messages == ()
+    assert await summary_of(storage.pool, id_, 10**6) is None
+    assert await find_run(storage.pool, trace("p")) is None
+    assert await load_run(storage.pool, trace("p")) is None
+    assert [each.topic for each in await storage.log.rows_of_run(id_, trace("p"))] == [_TOMBSTONE]
+    assert not await storage.log.is_under_way(id_, trace("p"))
+    assert [each.topic for each in await storage.log.rows(id_)] == [_TOMBSTONE]
+    assert await storage.log.at_versions([(id_, 1), (id_, 2)]) == []
+    assert await storage.log.accounts_of([id_]) == {id_: ACCOUNT}
+    assert id_ not in {each.conversation_id async for each in unlisted(storage.pool)}
+    mine = [each for each in await storage.log.read(0, 10**6) if each.conversation_id == id_]
+    assert [each.topic for each in mine if not each.erased] == [_TOMBSTONE]
+    loaded = await storage.store.load(id_)
+    assert (loaded.version, loaded.erased, loaded.runs) == (erased.version, True, ())
+
+
+async def test_its_rows_go_in_chunks_the_newest_first(storage: Storage) -> None:
+    thread = await storage.told(*turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    before = [position for position, _ in await rows_of(storage, thread.conversation_id)]
+    await storage.store.append(thread, [ERASED])
+    id_ = thread.conversation_id
+    assert await due(storage, id_) is None, "the ledger of runs has not come to it"
+    erasure = await erasure_of(storage, id_)
+    assert erasure is not None
+    assert await due(storage, id_, fed=before[-1]) is None, "EVENTS has not come to it"
+    listed = await deletions(administrator(storage.pool))
+    assert [each.rows_left for each in listed if each.conversation_id == id_] == [len(before)]
+    removed: list[int] = []
+    while erasure is not None:
+        chunk = await load_chunk(storage.pool, erasure, 3)
+        removed = [*chunk.positions, *removed]
+        await finish_chunk(storage.pool, chunk)
+        await finish_chunk(storage.pool, chunk)  # by another projector, which is behind
+        assert [at for at, _ in await rows_of(storage, id_)][:-1] == before[: len(before) - len(removed)]
+        erasure = await due(storage, id_)
+    assert removed == before
+    assert [topic for _, topic in await rows_of(storage, id_)] == [_TOMBSTONE]
 
 
 async def test_whoever_still_appends_is_refused_at_every_version(storage: Storage) -> None:
@@ -73,7 +149,6 @@ async def test_a_service_can_remove_events_in_no_other_way(storage: Storage) -> 
         "UPDATE conversation_events SET topic = 'conversation_erased.v1'",
         "TRUNCATE conversation_events",
         "ALTER TABLE conversation_events DISABLE TRIGGER ALL",
-        "INSERT INTO erasures (conversation_id, position, positions, trace_ids) VALUES ('a', 1, '{}', '{}')",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             await storage.rows(statement)
@@ -98,28 +173,45 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(storage: Storage
 
 async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(storage: Storage) -> None:
     thread = await storage.told(asked("r"), started("r"))
-    await Leases(storage.pool, "worker").acquire(trace("r"))
-    await WaitingLine(storage.pool, "worker").join(thread.conversation_id, trace("r"), AT, ACCOUNT)
+    leases, line = Leases(storage.pool, "worker"), WaitingLine(storage.pool, "worker")
     await storage.store.append(thread, [ERASED])
-    first = await note_of(storage.pool, thread.conversation_id)
-    assert first is not None
-    await forget_rows(storage.pool, first)
-    for table in ("run_leases", "waiting_line"):
-        assert await storage.rows(f"SELECT 1 FROM {table} WHERE trace_id = %s", trace("r")) == []
-    await note_progress(storage.pool, first, 2)
-    going_on = await note_of(storage.pool, thread.conversation_id)
-    assert going_on == replace(first, forgotten=2)
-    await end_pass(storage.pool, first)
-    await note_progress(storage.pool, first, 3)  # by another projector, which is behind
-    assert await note_of(storage.pool, thread.conversation_id) is None
-    await storage.rows("UPDATE erasures SET due_at = clock_timestamp() RETURNING 1")
-    second = await note_of(storage.pool, thread.conversation_id)
-    assert second is not None
-    assert (second.positions, second.passes, second.forgotten) == (first.positions, 1, 0)
-    await end_pass(storage.pool, second)
-    assert (
-        await storage.rows("SELECT 1 FROM erasures WHERE conversation_id = %s", thread.conversation_id) == []
-    )
+    for passes in (0, 1):
+        await leases.acquire(trace("r"))
+        await line.join(thread.conversation_id, trace("r"), AT, ACCOUNT)
+        erasure = await erasure_of(storage, thread.conversation_id)
+        assert erasure is not None
+        assert (erasure.passes, trace("r") in erasure.trace_ids) == (passes, passes > 0)
+        await finish_chunk(storage.pool, await load_chunk(storage.pool, erasure, 100))
+        for table in ("run_leases", "waiting_line"):
+            assert await storage.rows(f"SELECT 1 FROM {table} WHERE trace_id = %s", trace("r")) == []
+        assert await erasure_of(storage, thread.conversation_id) is None
+        await storage.rows("UPDATE erasures SET due_at = clock_timestamp() RETURNING 1")
+    query = "SELECT 1 FROM erasures WHERE conversation_id = %s"
+    assert await storage.rows(query, thread.conversation_id) == []
+
+
+async def test_old_tombstones_are_deleted(storage: Storage) -> None:
+    """Not those of an erasure that is unfinished, nor the newest row of the log."""
+    old, unfinished, young = [await storage.told() for _ in range(3)]
+    for thread in (old, unfinished):
+        await storage.store.append(thread, [replace(ERASED, at="2020-01-01T00:00:00.000000Z")])
+    await storage.store.append(young, [replace(ERASED, at=await server_now(storage.pool))])
+    await storage.follow((*PROJECTIONS, PROJECTION))
+    async with storage.as_owner() as owner:
+        await owner.execute("DELETE FROM erasures WHERE conversation_id <> %s", [unfinished.conversation_id])
+    while await delete_old_tombstones(storage.pool, most=1):
+        pass
+    left = [len(await rows_of(storage, each.conversation_id)) for each in (old, unfinished, young)]
+    assert left == [0, 2, 2]
+
+
+async def test_only_events_of_an_erased_conversation_are_deleted(storage: Storage) -> None:
+    kept, gone = await storage.told(asked("k")), await storage.told(asked("g"))
+    await storage.store.append(gone, [replace(ERASED, at=await server_now(storage.pool))])
+    for each in (kept, gone):
+        await storage.rows("SELECT delete_erased_events(%s, 0)", each.conversation_id)
+    assert len(await rows_of(storage, kept.conversation_id)) == kept.version
+    assert [topic for _, topic in await rows_of(storage, gone.conversation_id)] == [_TOMBSTONE]
 
 
 async def test_a_list_leaves_it_out_before_the_read_model_knows(storage: Storage) -> None:

@@ -11,7 +11,6 @@ from contracts.messages import ForkAnswered, ForkConversation
 from conversations.aggregate import forking
 from conversations.aggregate.conversation import Conversation, ForkedFrom, fold
 from conversations.aggregate.history import prompt_for
-from conversations.aggregate.run_usage import Tally, spent_of, tally
 from conversations.event_store import mapper
 from conversations.projections.conversations_table import ConversationFilter, conversations_of
 from conversations.queries import threads
@@ -218,16 +217,6 @@ def test_a_fork_of_a_fork_is_of_that_and_a_repeat_has_the_same_answer() -> None:
     assert forking.answer_of(gone_on, another) == ForkAnswered(outcome="not_found")
 
 
-def test_what_a_copy_cost_counts_once() -> None:
-    tallies: dict[str, Tally] = {}
-    for event in forked():
-        tally(tallies, FORK, ACCOUNT, event)
-    assert tallies == {}
-    fork = fold(FORK, (*forked(), *turn("own", "More", "Yes")))
-    assert [spent.trace_id for spent in spent_of(fork)] == [trace("own")]
-    assert sum(run.usage.total for run in fork.runs[:-1]) == 0
-
-
 async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage) -> None:
     await empty(storage.url)
     source = await storage.store.append(Conversation(conversation_id=SOURCE), PAST)
@@ -242,7 +231,7 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(storage: Storage)
     )
     assert [row.conversation_id for row in forks] == [FORK]
     assert await storage.rows("SELECT count(*) FROM messages") == [(10,)]
-    for table in ("open_runs", "runs", "tools", "usage"):
+    for table in ("runs", "tools"):
         found = await storage.rows(f"SELECT DISTINCT conversation_id FROM {table}")
         assert found in ([], [(SOURCE,)])
     summary = await threads.summary_of(storage.pool, FORK, fork.version)

@@ -19,7 +19,7 @@ from conversations.claims.idempotency import (
     is_repeat,
 )
 from conversations.claims.table import Claims
-from conversations.erasures import due_erasures, forget_rows
+from conversations.erasures import Erasure, ErasureChunk, finish_chunk
 from conversations.event_store.store import ConversationStore
 from runtime.postgres import Pool, connection
 from tests.conversations.given import trace
@@ -176,10 +176,14 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
     await write(store, _request(first), *ended(_request(first), "Hello."))
     begun = await store.load(first.conversation_id)
     await store.append(begun, [ConversationErased(trace_id=trace("erase"), at=AT, account_id=account)])
-    (erasure,) = [
-        each for each in await due_erasures(pool, limit=100) if each.conversation_id == first.conversation_id
-    ]
-    await forget_rows(pool, erasure)
+    chunk = ErasureChunk(
+        erasure=Erasure(first.conversation_id, [], 0),
+        positions=[],
+        trace_ids=[first.trace_id],
+        from_version=1,
+        is_last=True,
+    )
+    await finish_chunk(pool, chunk)
     again = await _claim(claims, account)
     assert (again.mine, again.publication) == (True, 2)
     assert _places([again]) == _places([first])

@@ -11,7 +11,7 @@ from contracts.events import ConversationDescribed, Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations_table, messages_table, open_runs_table
+from conversations.projections import conversations_table, messages_table, runs_table
 from conversations.projections.conversations_table import (
     ConversationFilter,
     ConversationRow,
@@ -25,7 +25,7 @@ from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
 
-ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, open_runs_table.PROJECTION)
+ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, runs_table.PROJECTION)
 TABLES = [each.name for each in ALL]
 
 
@@ -125,7 +125,7 @@ async def test_messages_are_kept_with_their_place_in_the_log(storage: Storage) -
 async def test_a_run_is_open_from_its_message_to_its_end(storage: Storage) -> None:
     conversation_id = await told(storage.store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
     await storage.follow(ALL)
-    open_now = "SELECT conversation_id, account_id, agent_id FROM open_runs"
+    open_now = "SELECT conversation_id, account_id, agent_id FROM runs WHERE ended_at IS NULL"
     assert await storage.rows(open_now) == [(conversation_id, ACCOUNT, "agent-1")]
     await storage.store.append(await storage.store.load(conversation_id), [failed("b")])
     await storage.follow(ALL)
@@ -192,4 +192,4 @@ async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(storage:
         )
     assert await contents(storage) == [[], [], []]
     await storage.follow(ALL)
-    assert [len(table) for table in await contents(storage)] == [1, 2, 0]
+    assert [len(table) for table in await contents(storage)] == [1, 2, 1]

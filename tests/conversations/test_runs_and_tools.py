@@ -130,4 +130,4 @@ async def test_of_an_erased_conversation_only_what_it_cost_is_left(storage: Stor
     await storage.erase(thread)
     await storage.follow()
     left = {name: len(found) for name, found in (await storage.contents()).items() if found}
-    assert left == {"usage": 1}
+    assert left == {"runs": 1}

@@ -3,11 +3,13 @@
 from contracts import events, ids
 from contracts.ids import new_id
 from contracts.values import ShownMessage, Usage
+from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.queries.shown_history import Continued, digests_of, find_continued, hash_of
 from conversations.queries.unlisted import Unlisted, unlisted
 from runtime.postgres import Pool, connection
 from tests.conversations.given import AT, asked, began, failed, said, started, trace
+from tests.conversations.read_models import follow
 
 
 def _replied(text: str, word: str = "a") -> events.MessageSaved:
@@ -106,8 +108,9 @@ async def test_the_old_are_those_of_which_nothing_was_stored_for_long(
         await _begin(store, conversation_id, long_ago, "a")
     alive, new, listed = _OLD.format("fff"), ids.new_unlisted_id(), ids.new_id()
     await _begin(store, alive, now, "a")
-    await _begin(store, new, long_ago, "b")
+    await _begin(store, new, now, "b")
     await _begin(store, listed, long_ago, "a")
+    await follow(pool, Log(pool))
     assert await _found(pool, 60) == {Unlisted(each, "a") for each in old}
     everything = {Unlisted(each, "a") for each in (*old, alive)} | {Unlisted(new, "b")}
     assert await _found(pool) == everything

@@ -20,7 +20,6 @@ from conversations.event_store.cache import Cache
 from conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, open_log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.migrations import migrate
-from conversations.queries.spent_by_runs import spent_by_runs
 from runtime.postgres import DatabaseUnavailable, Pool
 from tests.conversations.given import ACCOUNT, answered, asked, began, described, said, started, turn
 from tests.conversations.library import library_datastore
@@ -320,9 +319,8 @@ async def test_many_events_are_decoded_in_a_thread_whatever_they_are_read_for(
     await store.append_stored(kept.conversation_id, kept.version, [*old, ("delta.v1", b"{")])
     readable = await log.readable_conversation(kept.conversation_id)
     newest = await log.newest_run(kept.conversation_id)
-    await spent_by_runs(pool, log, kept.conversation_id, ACCOUNT)
     assert readable.version == newest.version == kept.version + FOLDED_ON_THE_LOOP + 1
     assert readable.account_id == newest.account_id == ACCOUNT
     assert readable.title == newest.title == f"title {FOLDED_ON_THE_LOOP - 1}"
-    assert len(threads) == 3 * FOLDED_ON_THE_LOOP
+    assert len(threads) == 2 * FOLDED_ON_THE_LOOP
     assert threading.get_ident() not in threads

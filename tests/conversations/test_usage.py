@@ -11,10 +11,9 @@ from contracts.values import Usage
 from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import fail
 from conversations.event_store.store import ConversationStore
-from conversations.projections import usage_table
-from conversations.projections.usage_table import UsageLine, lines_of
+from conversations.projections import runs_table
+from conversations.projections.runs_table import UsageLine, usage_of_month
 from conversations.queries.account_figures import account_figures
-from runtime.postgres import connection
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")
@@ -30,7 +29,7 @@ def ago(seconds: float) -> str:
 
 
 MONTH = ago(0)[:7]
-USAGE = "SELECT * FROM usage ORDER BY trace_id"
+USAGE = "SELECT * FROM runs ORDER BY trace_id"
 
 
 def run(tokens: int, end: str = "completed", *, agent: str = "a", model: str = "m", at: str | None = None):  # type: ignore[no-untyped-def]
@@ -57,7 +56,7 @@ async def told(store: ConversationStore, *stored: events.Event, account: str = A
     return await store.append(Conversation(conversation_id=new_id()), [began, *stored])
 
 
-ONLY = [usage_table.PROJECTION]
+ONLY = [runs_table.PROJECTION]
 
 
 async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -> None:
@@ -85,30 +84,41 @@ async def test_it_is_added_up_by_account_agent_model_and_day(storage: Storage) -
     second = msgspec.structs.replace(
         first, model="n", runs=1, failed=0, cancelled=1, rounds=1, input_tokens=6, output_tokens=1
     )
-    assert await lines_of(storage.pool, "2020-02", ACCOUNT) == [first, second]
-    assert [(line.account_id, line.total) for line in await lines_of(storage.pool, "2020-02")] == [
+    assert await usage_of_month(storage.pool, "2020-02", ACCOUNT) == [first, second]
+    assert [(line.account_id, line.total) for line in await usage_of_month(storage.pool, "2020-02")] == [
         (ACCOUNT, 15),
         (ACCOUNT, 7),
         (OTHER, 20),
     ]
-    assert [line.total for line in await lines_of(storage.pool, "2020-03")] == [1]
+    assert [line.total for line in await usage_of_month(storage.pool, "2020-03")] == [1]
 
 
 async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(storage: Storage) -> None:
     conversation = await told(storage.store, *run(10), *run(5, "failed"))
-    other = await told(storage.store, *run(3, "cancelled"))
+    other = await told(storage.store, *run(3, "cancelled"), *run(7)[:3])
     await storage.follow(ONLY, batch=6, steps=1)  # the first run, and half of the second
     await storage.erase(conversation)
     await storage.follow(ONLY)
-    live = await storage.rows(USAGE)
     assert (await account_figures(storage.pool, ACCOUNT)).month_tokens == 18
-    async with connection(storage.pool) as conn:
-        await conn.execute("DELETE FROM projection_positions")
-    await storage.follow(ONLY)
-    assert await storage.rows(USAGE) == live
     await storage.erase(other)
     await storage.follow(ONLY)
+    assert (await account_figures(storage.pool, ACCOUNT)).month_tokens == 18
+    assert await storage.rows("SELECT conversation_id FROM runs") == [(None,)] * 3
+
+
+async def test_a_rebuild_keeps_what_runs_of_erased_conversations_cost(storage: Storage) -> None:
+    gone, kept = await told(storage.store, *run(10)), await told(storage.store, *run(3))
+    await storage.follow(ONLY)
+    await storage.erase(gone)
+    await storage.follow(ONLY)
+    await storage.rows("SELECT delete_erased_events(%s, 0)", gone.conversation_id)
+    live = await storage.rows(USAGE)
+    await storage.rows("UPDATE runs SET rounds = 9 WHERE conversation_id IS NOT NULL RETURNING 1")
+    assert [each.ok for each in await storage.verify(ONLY)] == [False]
+    await storage.rebuild(ONLY)
     assert await storage.rows(USAGE) == live
+    assert [each.ok for each in await storage.verify(ONLY)] == [True]
+    assert kept.version == 5
 
 
 async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:

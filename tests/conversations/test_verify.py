@@ -84,9 +84,9 @@ async def test_the_commands(storage: Storage) -> None:
         return await asyncio.to_thread(replay, storage.url, *arguments)
 
     await storage.many(2)
-    code, _, said = await command("verify", "usage")
+    code, _, said = await command("verify", "tools")
     assert code == 1
-    assert "agentchat replay rebuild usage" in said
+    assert "agentchat replay rebuild tools" in said
     code, out, said = await command("rebuild")
     assert code == 0
     assert said == ""

@@ -16,7 +16,7 @@ from contracts import ids, messages
 from contracts.values import Usage
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
-from conversations.projections import usage_table
+from conversations.projections import runs_table
 from conversations.projections.follower import Follower
 from directory.caller import Caller
 from gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
@@ -112,7 +112,7 @@ async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
     async with open_store(gateways.database_url) as store:
         await stored.write(store, request, *end)
     async with open_pool(gateways.database_url) as pool:
-        follower = Follower(pool, Log(pool), [usage_table.PROJECTION])
+        follower = Follower(pool, Log(pool), [runs_table.PROJECTION])
         while await follower.step():
             pass
 

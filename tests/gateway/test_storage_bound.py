@@ -9,7 +9,7 @@ from contracts import ids, subjects
 from contracts.messages import DescribeAnswered, DescribeConversation, EraseAnswered, EraseConversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import storage_table
+from conversations.projections import conversations_table
 from conversations.projections.follower import Follower
 from conversations.queries.account_figures import AccountFigures
 from directory.caller import Caller
@@ -36,7 +36,7 @@ async def stored_for(store: ConversationStore, pool: Pool, account: Account, rep
 
 
 async def follow(pool: Pool) -> None:
-    follower = Follower(pool, Log(pool), [storage_table.PROJECTION])
+    follower = Follower(pool, Log(pool), [conversations_table.PROJECTION])
     while await follower.step():
         pass
 
@@ -80,7 +80,7 @@ async def test_within_the_bound_an_answer_says_how_much_is_left(
         await put_plan(pool, SMALL)
         account = await make_account(pool, SMALL.name)
         conversation_id = await stored_for(store, pool, account, "x" * 500)
-        taken = (await storage_table.stored_of(pool, account.account_id)).bytes
+        taken = (await conversations_table.stored_by_account(pool))[account.account_id].bytes
     client = Client(http, gateway.url, account.key, account.agent)
     asking = asyncio.create_task(client.post("/v1/chat", content=b'{"message":"room"}'))
     await (await worker.next("room")).answer()

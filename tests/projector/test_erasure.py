@@ -10,9 +10,11 @@ from nats.aio.msg import Msg
 from bus.bus import Bus
 from contracts import frames
 from contracts.ids import new_id
+from conversations import erasures
 from conversations.aggregate.conversation import Conversation
 from conversations.erasures import due_erasures
-from projector.erasure import EVENTS_AT_ONCE, ErasureStep
+from conversations.projections.read_models import PROJECTIONS
+from projector.erasure import ROWS_AT_ONCE, ErasureStep
 from projector.feed_publisher import FeedPublisher
 from runtime.postgres import connection
 from tests.bus.nats_server import NatsServer
@@ -26,6 +28,12 @@ async def tell(world: World, word: str, text: str = "a-canary") -> Conversation:
     open_ = f"{word}-open"
     told = [*turn(word, text, text), asked(open_), started(open_), compacted(7, open_, text)]
     return await world.told(*told)
+
+
+async def followed(world: World, feed: FeedPublisher | None = None) -> None:
+    """EVENTS and the read models are at the end of the log."""
+    await world.feed_all(feed)
+    await world.follow((*PROJECTIONS, erasures.PROJECTION))
 
 
 async def make_due(world: World) -> None:
@@ -44,40 +52,38 @@ async def names_in(world: World, conversation_id: str) -> list[str]:
 
 async def test_its_events_leave_the_feed_and_the_others_stay(world: World) -> None:
     threads = [await tell(world, f"w{number}", f"text-{number}") for number in range(3)]
-    await world.feed_all()
+    await followed(world)
     gone = await world.store.append(threads[1], [ERASED])
     assert await ErasureStep(world.bus, world.pool).step() == 0  # EVENTS has not come to it
-    await world.feed_all()
+    await followed(world)
     assert await ErasureStep(world.bus, world.pool).step() == 1
     assert await names_in(world, gone.conversation_id) == ["ConversationErased"]
     for thread in (threads[0], threads[2]):
         assert len(await names_in(world, thread.conversation_id)) == thread.version
     assert not any(b"text-1" in each.data for each in await world.streams.contents("EVENTS"))
     await tell(world, "later")
-    await world.feed_all()
+    await followed(world)
     positions = [int(each.headers["Chat-Log-Position"]) for each in await world.streams.contents("EVENTS")]
     assert positions == [entry.position for entry in await world.log.read(0, 100)]
 
 
 async def test_what_was_never_fed_needs_no_removal(world: World) -> None:
     gone = await world.store.append(await tell(world, "a"), [ERASED])
-    await world.feed_all()
+    await followed(world)
     assert await ErasureStep(world.bus, world.pool).step() == 1
     assert await names_in(world, gone.conversation_id) == ["ConversationErased"]
 
 
 async def test_an_emptied_stream_does_not_hold_it_up(world: World) -> None:
     await world.store.append(await tell(world, "a"), [ERASED])
-    feed = world.publisher()
-    while await feed.step():
-        pass
+    await followed(world)
     await world.streams.purge("EVENTS")
     assert await ErasureStep(world.bus, world.pool).step() == 1
 
 
 async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
     await world.store.append(await tell(world, "a"), [ERASED])
-    await world.feed_all()
+    await followed(world)
     erasing = ErasureStep(world.bus, world.pool)
     await world.bus.traces.publish_frame(trace("a"), SAID)
     assert [await erasing.step(), await erasing.step()] == [1, 0]
@@ -93,13 +99,13 @@ async def test_a_second_pass_removes_what_was_said_late(world: World) -> None:
 async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(world: World) -> None:
     dice = random.Random(7)
     threads = [await tell(world, f"w{number}") for number in range(12)]
-    await world.feed_all()
+    await followed(world)
     for thread in threads:
         await world.bus.traces.publish_frame(trace(f"w{threads.index(thread)}"), SAID)
         await world.store.append(thread, [ERASED])
-    await world.feed_all()
+    await followed(world)
     patience = 0.05  # more and more, so that it comes to an end where all is slow
-    while await due_erasures(world.pool, limit=1):
+    while await due_erasures(world.pool, 10**9, limit=1):
         steps = [asyncio.create_task(ErasureStep(world.bus, world.pool).step()) for _ in range(2)]
         _, late = await asyncio.wait(steps, timeout=dice.uniform(0.001, patience))
         patience *= 1.05
@@ -116,20 +122,19 @@ async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwh
 ) -> None:
     told = [event for number in range(40) for event in turn(f"w{number}", "a-canary", "a-canary")]
     long = await world.store.append(Conversation(conversation_id=new_id()), [began(), *told])
-    assert EVENTS_AT_ONCE < long.version <= 2 * EVENTS_AT_ONCE
+    assert ROWS_AT_ONCE < long.version <= 2 * ROWS_AT_ONCE
     short = await tell(world, "short")
     async with Bus.connect(nats_server.url, name="test") as bus:
         await tell(world, "kept", "kept")
-        await world.feed_all(FeedPublisher(bus, world.log, world.pool))
+        await followed(world, FeedPublisher(bus, world.log, world.pool))
         await world.store.append(long, [ERASED])
-        await world.feed_all(FeedPublisher(bus, world.log, world.pool))
+        await followed(world, FeedPublisher(bus, world.log, world.pool))
         erasing = ErasureStep(bus, world.pool)
         assert await erasing.step() == 1
         await world.store.append(short, [ERASED])
-        await world.feed_all(FeedPublisher(bus, world.log, world.pool))
-        (part, whole) = await due_erasures(world.pool, limit=2)
-        assert (part.conversation_id, part.forgotten) == (long.conversation_id, EVENTS_AT_ONCE)
-        assert (whole.conversation_id, whole.forgotten) == (short.conversation_id, 0)
+        await followed(world, FeedPublisher(bus, world.log, world.pool))
+        due = await due_erasures(world.pool, 10**9, limit=2)
+        assert [each.conversation_id for each in due] == [long.conversation_id, short.conversation_id]
         assert [await erasing.step(), await erasing.step()] == [2, 0]
     await nats_server.kill()
     stored = b"".join(each.read_bytes() for each in nats_server.folder.rglob("*.blk"))
@@ -142,7 +147,7 @@ async def test_the_dead_letters_are_read_through_once_for_many_erasures(
 ) -> None:
     for number in range(5):
         await world.store.append(await tell(world, f"w{number}"), [ERASED])
-    await world.feed_all()
+    await followed(world)
     reads: Counter[str] = Counter()
 
     async def count(message: Msg) -> None:

@@ -20,7 +20,7 @@ from conversations.event_store.log import Log
 from conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
 from conversations.leases.availability import note_available
 from conversations.leases.leases import Leases
-from conversations.projections import approvals_table, open_runs_table
+from conversations.projections import approvals_table, runs_table
 from conversations.projections.rebuilding import rebuild
 from projector.sweeper import Sweeper
 from runtime.postgres import connection, open_pool
@@ -46,7 +46,7 @@ async def begin_run(
 
 
 async def project(world: World) -> None:
-    await world.follow([open_runs_table.PROJECTION])
+    await world.follow([runs_table.PROJECTION])
 
 
 def requested(published: Published) -> ChatRequested:
@@ -171,7 +171,7 @@ async def test_a_rebuilt_read_model_does_not_set_the_count_back(world: World) ->
     await begin_run(world)
     await project(world)
     await Sweeper(world.bus, world.log, world.pool).sweep()
-    await rebuild(world.pool, world.log, [open_runs_table.PROJECTION])
+    await rebuild(world.pool, world.log, [runs_table.PROJECTION])
     await make_due(world)
     await Sweeper(world.bus, world.log, world.pool).sweep()
     assert [requested(each).attempt for each in await world.streams.contents("REQUESTS")] == [2, 3]
@@ -219,7 +219,7 @@ async def test_nothing_is_claimed_while_nats_is_away(world: World) -> None:
 async def test_a_run_that_waits_for_a_person_is_left_alone_until_its_time_is_over(world: World) -> None:
     begun = await begin_run(world)
     await world.store.append(begun, [*called("cancel_order"), returned("c1"), question()])
-    await world.follow([open_runs_table.PROJECTION, approvals_table.PROJECTION])
+    await world.follow([runs_table.PROJECTION, approvals_table.PROJECTION])
     async with connection(world.pool) as conn:
         await conn.execute("UPDATE approvals SET expires_at = '9999-01-01T00:00:00.000000Z'")
     assert await Sweeper(world.bus, world.log, world.pool).sweep() == 0

@@ -118,8 +118,7 @@ def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster:
         ).fetchall()
     assert dict(rows) == {
         "append_events": [role_of("orchestrator")],
-        "erase_piece": [role_of("projector")],
-        "delete_old_tombstones": [role_of("projector")],
+        "delete_erased_events": [role_of("projector")],
         "run_is_open": [role_of("tool_runner")],
         "settled_position": sorted(map(role_of, table_rights.READERS)),
     }

@@ -238,7 +238,7 @@ SELECT coalesce(ran.version, shared.version), share, coalesce(runs, 0), coalesce
           FROM runs, LATERAL (SELECT avg(score) AS rating FROM feedback
                                WHERE feedback.trace_id = runs.trace_id) AS given
          WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
-           AND ended_at IS NOT NULL AND agent_version > 0
+           AND ended_at IS NOT NULL AND agent_version > 0 AND conversation_id IS NOT NULL
          GROUP BY agent_version) AS ran
   FULL JOIN (SELECT key::integer AS version, value::text::integer AS share
                FROM agents, json_each(canary) WHERE agent_id = %(agent)s) AS shared

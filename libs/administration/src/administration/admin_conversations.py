@@ -26,7 +26,7 @@ from administration.parameters import (
 )
 from bus.commands import erase_conversation
 from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
-from conversations.erased_rows import UnfinishedErasure, unfinished_erasures
+from conversations.erasures import UnfinishedErasure, unfinished_erasures
 from conversations.event_store.log import Log
 from conversations.projections.conversations_table import ConversationRow, conversations_of, is_behind
 from conversations.projections.feedback_table import RATINGS

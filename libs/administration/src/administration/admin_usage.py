@@ -9,8 +9,8 @@ from administration import admin_accounts, admin_plans
 from administration.admin import Admin, outcomes
 from administration.parameters import Month
 from contracts.admin_errors import Invalid, NotFound
-from conversations.projections.storage_table import NOTHING, AccountStorage, stored_by_account, stored_of
-from conversations.projections.usage_table import UsageLine, lines_of
+from conversations.projections.conversations_table import NOTHING, AccountStorage, stored_by_account
+from conversations.projections.runs_table import UsageLine, usage_of_month
 from conversations.queries import month_usage
 from directory.plans import Plan
 
@@ -46,8 +46,8 @@ async def of_month(admin: Admin, account_id: str, month: Month | None = None) ->
     account = await admin_accounts.get(admin, account_id)
     with outcomes():
         month = _checked(month) or await month_usage.this_month(admin.pool)
-        lines = await lines_of(admin.pool, month, account.id)
-        stored = await stored_of(admin.pool, account.id)
+        lines = await usage_of_month(admin.pool, month, account.id)
+        stored = (await stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
     return _added_up(account.id, month, lines, stored, await _plan(admin, account.id), listed=True)
 
 
@@ -60,7 +60,7 @@ async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthU
     """
     with outcomes():
         month = _checked(month) or await month_usage.this_month(admin.pool)
-        lines = await lines_of(admin.pool, month)
+        lines = await usage_of_month(admin.pool, month)
         stored = await stored_by_account(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
     plans = await admin_plans.by_account(admin)

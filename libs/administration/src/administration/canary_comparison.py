@@ -241,7 +241,7 @@ WITH answered AS (
     SELECT agent_version, min(requested_at) AS first, max(requested_at) AS last, count(*) AS number
       FROM runs
      WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
-       AND ended_at IS NOT NULL AND agent_version = ANY (%(versions)s)
+       AND ended_at IS NOT NULL AND agent_version = ANY (%(versions)s) AND conversation_id IS NOT NULL
      GROUP BY agent_version
 ), conversation AS (
     SELECT agent_version AS version,

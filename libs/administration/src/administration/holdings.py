@@ -3,7 +3,7 @@
 from administration.admin import Admin, outcomes
 from contracts.admin_errors import Use
 from conversations.projections.conversations_table import conversations_with, count_conversations
-from conversations.projections.open_runs_table import open_runs_of
+from conversations.projections.runs_table import open_runs_of
 from conversations.queries.unlisted import unlisted as all_unlisted
 from runtime.postgres import Connection
 

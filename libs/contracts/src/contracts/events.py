@@ -19,7 +19,6 @@ from contracts.values import (
     OnExpiry,
     OnNewMessage,
     Role,
-    RunSpent,
     ShownMessage,
     Source,
     Usage,
@@ -336,13 +335,9 @@ class FeedbackWithdrawn(Fact, frozen=True, kw_only=True, tag="feedback_withdrawn
 
 
 class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_erased.v1"):
-    """All earlier events of the conversation were removed on the account's request.
-
-    `spent` keeps what its runs cost: to delete a conversation gives no tokens back.
-    """
+    """All earlier events of the conversation were removed on the account's request."""
 
     account_id: str
-    spent: tuple[RunSpent, ...] = ()
 
 
 RunEnd = RunCompleted | RunFailed | RunCancelled

@@ -1,7 +1,7 @@
 """One example of everything on EVENTS and DEAD, and the ids that documentation shows."""
 
 from contracts import events, messages
-from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, Usage
+from contracts.values import Decider, Message, ShownMessage, Source, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -23,15 +23,6 @@ SOURCE = Source(
     source_type="document",
     score=0.83,
     snippet="You may return an order within 30 days.",
-)
-_SPENT = RunSpent(
-    trace_id=TRACE,
-    agent_id=AGENT,
-    model="demo-shop-1",
-    state="completed",
-    ended_at=AT,
-    rounds=1,
-    usage=_USAGE,
 )
 MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
@@ -152,7 +143,7 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         by=Decider(kind="account", id=KEY),
         on_behalf_of="ada@shop.example",
     ),
-    events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT, spent=(_SPENT,)),
+    events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT),
 )
 
 FEED_EXAMPLES: tuple[messages.EventTooLarge | messages.DeadLettered, ...] = (

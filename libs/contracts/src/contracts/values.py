@@ -64,23 +64,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RunSpent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run that has ended cost; nothing of its content.
-
-    Of a conversation with many runs, one for all `runs` of an agent, a model and a state that ended on the
-    same day (UTC): with the trace and the end of the last of them.
-    """
-
-    trace_id: str
-    agent_id: str
-    model: str
-    state: Literal["completed", "failed", "cancelled"]
-    ended_at: str
-    rounds: int
-    usage: Usage
-    runs: int = 1
-
-
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A passage that retrieval found (interface specification, section 2)."""
 

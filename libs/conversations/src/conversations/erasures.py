@@ -1,127 +1,167 @@
-"""What becomes of a conversation's events once it is erased, and what is left to remove elsewhere.
+"""Erase a conversation: hide its events at once, then delete them, and their copies elsewhere, in chunks.
 
-To append ConversationErased is to erase: no reader sees the conversation's earlier events from then on, and
-their rows go with it or soon after (`erased_rows`), which writes down in `erasures` whose copies are still to
-be removed. `append_events` stores nothing after an erasure, so that a worker who was only paused cannot bring
-content back.
+To append ConversationErased is to erase: from then on the view `readable_conversation_events` has no other
+event of the conversation, and `append_events` stores none, so that a worker who was only paused cannot bring
+content back. The projector's read model `erasures` lists what is left to do. For each, one loop removes the
+newest events that are left: first their copies in NATS, then the rows. Whatever is interrupted is done again:
+the rows that are left are what is to do. A second pass, a minute later, removes what a paused worker has sent
+meanwhile. The tombstone itself is deleted after TOMBSTONE_DAYS.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import msgspec
-from psycopg import sql
 
+from contracts import events
+from conversations.database import statements
+from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from runtime.postgres import Pool, connection
 
 LATE_SECONDS = 60
-"""So long after the first pass a second one removes what a worker that was paused has said meanwhile."""
+"""Seconds from the first pass to the second."""
 
+TOMBSTONES_AT_ONCE = 500
+
+# TOMBSTONE_DAYS = 35: a tombstone outlives the copy of each event in EVENTS, and so a redelivery, which may
+# come for 30 days.
 TABLES = """
 CREATE TABLE erasures (
     conversation_id text PRIMARY KEY,
     position bigint NOT NULL,
-    positions bigint[] NOT NULL,
-    trace_ids text[] NOT NULL,
+    trace_ids text[] NOT NULL DEFAULT '{}',
     passes integer NOT NULL DEFAULT 0,
-    due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    forgotten integer NOT NULL DEFAULT 0
+    due_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX erasures_due_idx ON erasures (due_at);
-GRANT SELECT, UPDATE, DELETE ON erasures TO agentchat_service;
+GRANT SELECT, INSERT, UPDATE, DELETE ON erasures TO agentchat_service;
+
+CREATE VIEW readable_conversation_events AS
+SELECT * FROM conversation_events AS event
+ WHERE topic = 'conversation_erased.v1'
+    OR (SELECT true FROM conversation_events AS erased
+         WHERE erased.originator_id = event.originator_id AND erased.topic = 'conversation_erased.v1'
+         LIMIT 1) IS NULL;
+GRANT SELECT ON readable_conversation_events TO agentchat_service;
+
+CREATE FUNCTION delete_erased_events(conversation text, from_version bigint) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    DELETE FROM conversation_events
+     WHERE originator_id = conversation AND originator_version >= from_version
+       AND EXISTS (SELECT FROM conversation_events AS erased
+                    WHERE erased.originator_id = conversation AND erased.topic = 'conversation_erased.v1')
+       AND (topic <> 'conversation_erased.v1'
+            OR at < clock_timestamp() - interval '35 days'
+               AND NOT EXISTS (SELECT FROM erasures WHERE conversation_id = conversation));
+END;
+REVOKE ALL ON FUNCTION delete_erased_events(text, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO agentchat_service;
 """
+
+_SQL = statements(__file__)
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """An erased conversation whose copies are to be removed: ids and places, no content.
-
-    `position` is that of its ConversationErased in the log, `positions` are those of the events it had, or of
-    those in a `piece` of them: 0 is what went with the tombstone (`erased_rows`). The first `forgotten` of
-    these have left EVENTS in the pass under way, before which there were `passes`.
-    """
+    """An erased conversation with something left to remove. `trace_ids` are those of its newest runs."""
 
     conversation_id: str
-    position: int
-    positions: list[int]
     trace_ids: list[str]
     passes: int
-    forgotten: int = 0
-    piece: int = 0
 
 
-async def due_erasures(pool: Pool, *, limit: int) -> list[Erasure]:
-    """The oldest that a pass is due for. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
-        return [Erasure(*row) for row in await (await conn.execute(_DUE, {"limit": limit})).fetchall()]
+class ErasureChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest events that are left of an erased conversation, from `from_version` on."""
+
+    erasure: Erasure
+    positions: list[int]
+    trace_ids: list[str]
+    from_version: int
+    is_last: bool
 
 
-async def forget_rows(pool: Pool, erasure: Erasure) -> None:
-    """Delete what this package's tables hold of the conversation in addition to log and read models.
+class UnfinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
+    """An erased conversation of which the log still has rows, which no reader sees."""
 
-    Its idempotency keys stay, so that none of its requests runs again. Raises DatabaseUnavailable.
+    conversation_id: str
+    rows_left: int
+
+
+async def due_erasures(pool: Pool, fed: int, *, limit: int) -> list[Erasure]:
+    """Return the oldest erasures that are due, and which EVENTS (`fed`) and the ledger of runs have come to.
+
+    Raises DatabaseUnavailable.
     """
-    conversation_id = erasure.conversation_id
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_SQL["due"], {"fed": fed, "limit": limit})).fetchall()
+    return [Erasure(*row) for row in rows]
+
+
+async def load_chunk(pool: Pool, erasure: Erasure, limit: int) -> ErasureChunk:
+    """Load up to `limit` of the newest events that are left. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_SQL["newest"], [erasure.conversation_id, limit])).fetchall()
+    found = {trace_id for _, _, trace_id in rows if trace_id is not None}
+    return ErasureChunk(
+        erasure=erasure,
+        positions=sorted(position for position, _, _ in rows),
+        trace_ids=sorted(found) or erasure.trace_ids,
+        from_version=min((version for _, version, _ in rows), default=0),
+        is_last=len(rows) < limit,
+    )
+
+
+async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
+    """Delete the rows of a chunk, and what other tables have of its runs and its conversation.
+
+    The idempotency keys stay, so that none of its requests runs again. Raises DatabaseUnavailable.
+    """
+    erasure = chunk.erasure
+    named = {
+        "id": erasure.conversation_id,
+        "traces": chunk.trace_ids,
+        "passes": erasure.passes,
+        "seconds": LATE_SECONDS,
+        "from_version": chunk.from_version,
+    }
+    last = "end" if erasure.passes else "again"
     async with connection(pool) as conn, conn.transaction():
-        for statement in _BY_TRACE:
-            await conn.execute(statement, [erasure.trace_ids])
-        for statement in _BY_CONVERSATION:
-            await conn.execute(statement, [conversation_id])
+        for name in ("leases", "requests", "waiters", "parked", "what_if", "rows"):
+            await conn.execute(_SQL[name], named)
+        await conn.execute(_SQL[last if chunk.is_last else "progress"], named)
 
 
-async def note_progress(pool: Pool, erasure: Erasure, forgotten: int) -> None:
-    """So many of its positions are done in this pass; whatever else is due comes before the others.
-
-    Raises DatabaseUnavailable.
-    """
-    named = {"forgotten": forgotten, "passes": erasure.passes}
-    await _execute(pool, erasure, _PROGRESS, named)
-
-
-async def end_pass(pool: Pool, erasure: Erasure) -> None:
-    """After the first pass another is due in a minute; after that one the erasure is done.
-
-    A later piece has one pass: a run that a paused worker may go on with has events in the newest piece.
-    Raises DatabaseUnavailable.
-    """
-    if erasure.passes == 0 and erasure.piece == 0:
-        await _execute(pool, erasure, _AGAIN, {"seconds": LATE_SECONDS})
-    else:
-        await _execute(pool, erasure, _END, {})
-
-
-async def _execute(pool: Pool, erasure: Erasure, statement: sql.SQL, named: Mapping[str, object]) -> None:
-    table, place = ("erasures", "") if erasure.piece == 0 else ("erasure_pieces", " AND piece = %(piece)s")
-    query = statement.format(table=sql.Identifier(table), piece=sql.SQL(place))
+async def unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
+    """Return those with rows left, the most first. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
-        await conn.execute(query, {"id": erasure.conversation_id, "piece": erasure.piece, **named})
+        rows = await (await conn.execute(_SQL["unfinished"], [limit])).fetchall()
+    return [UnfinishedErasure(conversation_id=id_, rows_left=rows_left) for id_, rows_left in rows]
 
 
-# An earlier release works off `erasures` alone, by conversation: so later pieces are in a table of their own.
-_DUE = """
-SELECT conversation_id, position, positions, trace_ids, passes, forgotten, piece FROM (
-    (SELECT *, 0 AS piece FROM erasures WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT %(limit)s)
-     UNION ALL
-    (SELECT conversation_id, position, positions, trace_ids, passes, due_at, forgotten, piece
-       FROM erasure_pieces WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT %(limit)s)
-) AS due ORDER BY due_at LIMIT %(limit)s
-"""
+async def delete_old_tombstones(pool: Pool, *, most: int = TOMBSTONES_AT_ONCE) -> int:
+    """Delete tombstones that are weeks old and return how many; fewer than `most` are all for now.
 
-_PROGRESS = sql.SQL("""
-UPDATE {table} SET forgotten = %(forgotten)s, due_at = clock_timestamp()
- WHERE conversation_id = %(id)s AND passes = %(passes)s{piece}
-""")
+    The newest row of the log stays: it says where the log ends. Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
+        return (await conn.execute(_SQL["old_tombstones"], [most])).rowcount
 
-_AGAIN = sql.SQL("""
-UPDATE {table}
-   SET passes = passes + 1, forgotten = 0, due_at = clock_timestamp() + make_interval(secs => %(seconds)s)
- WHERE conversation_id = %(id)s{piece}
-""")
 
-_END = sql.SQL("DELETE FROM {table} WHERE conversation_id = %(id)s{piece}")
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+    erased = [
+        {"conversation_id": fact.conversation_id, "position": fact.position}
+        for fact in facts
+        if isinstance(fact.event, events.ConversationErased)
+    ]
+    return put(_INSERT, erased)
 
-_BY_TRACE = (
-    "DELETE FROM run_leases WHERE trace_id = ANY(%s)",
-    "DELETE FROM run_requests WHERE trace_id = ANY(%s)",
-    "DELETE FROM waiting_line WHERE trace_id = ANY(%s)",
+
+PROJECTION = Projection(
+    name="erasures",
+    tables=TABLES,
+    takes=frozenset({events.ConversationErased}),
+    keeps_erased=True,
+    changes=_changes,
 )
+"""Followed with the read models, and neither rebuilt nor verified: its rows go when they are done."""
 
-_BY_CONVERSATION = ("DELETE FROM parked_events WHERE conversation_id = %s",)
+_INSERT = insert("erasures", "conversation_id text, position bigint", "DO NOTHING")

@@ -1,7 +1,7 @@
 """What each service may do in the database, table by table; granted after every migration.
 
-Nobody here may change or remove a stored event: the one way is to append ConversationErased. Its trigger and
-`erase_piece` remove what was before it, `delete_old_tombstones` itself after weeks, and nothing else.
+Nobody here may change or remove a stored event: the one way is to append ConversationErased. Then
+`delete_erased_events` removes what was before it, and itself after weeks, and nothing else.
 """
 
 from typing import LiteralString
@@ -30,13 +30,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _READ,
         "projector": _READ,
     },
-    "erasures": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
-    "erasure_pieces": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
-    "unfinished_erasures": {
-        "gateway": _READ,
-        "orchestrator": _READ,
-        "projector": _READ,
-    },
+    "erasures": {"gateway": _READ, "projector": "SELECT, INSERT, UPDATE, DELETE"},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
     "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
@@ -47,14 +41,11 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     # Read models, and how far they are.
     "conversations": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "messages": {"gateway": _READ, "projector": _REFILL},
-    "open_runs": {"gateway": _READ, "projector": _REFILL},
     "runs": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "tools": {"gateway": _READ, "projector": _REFILL},
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "search": {"gateway": _READ, "projector": _REFILL},
     "feedback": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
-    "storage": {"gateway": _READ, "projector": _REFILL},
-    "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
     "parked_events": {"projector": _WRITE, "console": _READ},
     "feed_days": {"projector": _APPEND},
@@ -70,7 +61,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     },
     "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
     "console_sessions": {"console": _WRITE},
-    "what_if_runs": {"console": _WRITE},
+    "what_if_runs": {"console": _WRITE, "projector": "SELECT, DELETE"},
     "audit_log": {"gateway": "SELECT, INSERT (actor, action, kind, subject, before, after)"},
     # Webhooks.
     "webhook_endpoints": {
@@ -125,7 +116,7 @@ async def grant(database_url: str) -> None:
         await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", role_of("orchestrator"))
         await _run(
             conn,
-            "GRANT EXECUTE ON FUNCTION erase_piece(), delete_old_tombstones(integer) TO {}",
+            "GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO {}",
             role_of("projector"),
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))

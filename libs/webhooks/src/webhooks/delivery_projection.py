@@ -161,7 +161,7 @@ def _notices(entries: Sequence[LogEntry]) -> list[tuple[str, Notice]]:
     """Return the events of a page that endpoints can be sent, with their accounts."""
     notices = []
     for entry in entries:
-        if entry.topic not in WANTED:
+        if entry.topic not in WANTED or entry.erased:
             continue
         try:
             notice = notice_of(entry.position, entry.conversation_id, entry.version, entry.event)

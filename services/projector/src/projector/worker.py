@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from bus import users
 from bus.bus import Bus
+from conversations import erasures
 from conversations.database import EVENTS_TABLE
-from conversations.erased_rows import TOMBSTONES_AT_ONCE
 from conversations.event_store.shared_log import SharedLog
 from conversations.leases.waiting_line import count_waiters
 from conversations.projections.follower import Follower
@@ -72,21 +72,18 @@ class Projector:
         database_url = settings.database_url
         self._log = log = SharedLog(pool)
         self._pool = pool
-        self._follower = Follower(pool, log, PROJECTIONS)
+        self._follower = Follower(pool, log, (*PROJECTIONS, erasures.PROJECTION))
         self._erasing = LogFollower(
             "erasures",
             erasure.ErasureStep(bus, pool).step,
             erasure.BATCH,
             poll_seconds=erasure.POLL_SECONDS,
         )
-        self._erasing_rows = LogFollower(
-            "erased rows", partial(erasure.erase_rows, pool), 1, poll_seconds=erasure.POLL_SECONDS
-        )
         self._tidying = (
             LogFollower(
                 "old tombstones",
                 partial(erasure.delete_tombstones, pool),
-                TOMBSTONES_AT_ONCE,
+                erasures.TOMBSTONES_AT_ONCE,
                 poll_seconds=erasure.TOMBSTONES_POLL_SECONDS,
             ),
             LogFollower(
@@ -96,7 +93,7 @@ class Projector:
                 poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
             ),
         )
-        self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erased)
+        self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erasing.wake)
         self._sender = DeliverySender(pool, settings.sealer(), settings.webhook_guard(), name)
         self._deliveries = delivery_projection.DeliveryProjection(
             pool, log, on_inserted=self._sender.wake, on_erased=self._sender.forget
@@ -122,7 +119,7 @@ class Projector:
         self._deliveries.begin_again()
         self._feed.begin_again()
         async with asyncio.TaskGroup() as tasks:
-            others = (self._erasing, self._erasing_rows, *self._tidying)
+            others = (self._erasing, *self._tidying)
             for following in (*self._followings, *others):
                 tasks.create_task(following.run())
             tasks.create_task(self._sweeper.run())
@@ -155,10 +152,6 @@ class Projector:
         self._log.appended()
         for following in self._followings:
             following.wake()
-
-    def _erased(self) -> None:
-        self._erasing.wake()
-        self._erasing_rows.wake()
 
     async def _check(self) -> None:
         """Raises LogLag if a reader of the log has been behind for too long."""

@@ -37,11 +37,14 @@ class FeedReader:
         self._log = log
 
     async def read(self, after: int, limit: int) -> list[FeedEvent]:
-        """Up to `limit` events after position `after`, as stored, but for what ConversationSeeded holds.
+        """Read up to `limit` events after position `after`, as stored, but for what ConversationSeeded holds.
 
         Raises DatabaseUnavailable.
         """
-        entries = await self._log.read(after, limit)
+        kept: list[LogEntry] = []
+        while not kept and (entries := await self._log.read(after, limit)):
+            kept = [entry for entry in entries if not entry.erased]
+            after = entries[-1].position
         return [
             FeedEvent(
                 position=entry.position,
@@ -50,7 +53,7 @@ class FeedReader:
                 name=event_name(entry.topic),
                 data=_data_of(entry),
             )
-            for entry in entries
+            for entry in kept
         ]
 
 

@@ -39,6 +39,7 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
     """One stored event; `state` is its JSON as stored, `topic` its tag.
 
     `account_id` is the conversation's account. It is None if the conversation's beginning could not be read.
+    `erased`: its conversation is erased, and the row not deleted yet. Only `Log.read` gives such entries.
     """
 
     position: int
@@ -47,6 +48,7 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
     topic: str
     state: bytes
     account_id: str | None = None
+    erased: bool = False
 
     @functools.cached_property
     def event(self) -> events.Event:
@@ -69,6 +71,9 @@ class Log:
         self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
     ) -> list[LogEntry]:
         """Read up to `limit` entries after position `after`, in order; fewer if they hold many bytes.
+
+        Entries of erased conversations are among them while their rows are there: the ledger of runs counts
+        what their runs cost. Whoever publishes entries leaves out those that are `erased`.
 
         Entries with a topic in `without` have an empty state. The page ends at the settled position, or at
         `until`, a position that was settled before.

@@ -52,11 +52,12 @@ async def forget_old_requests(pool: Pool) -> None:
 
 _CLAIM = sql.SQL("""
 WITH due AS (
-    SELECT run.trace_id, run.conversation_id, run.started_at
-      FROM open_runs run
+    SELECT run.trace_id, run.conversation_id, run.requested_at
+      FROM runs run
       LEFT JOIN run_leases lease ON lease.trace_id = run.trace_id AND lease.expires_at > clock_timestamp()
       LEFT JOIN run_requests request ON request.trace_id = run.trace_id
-     WHERE run.started_at < clock_timestamp() - make_interval(secs => %s)
+     WHERE run.ended_at IS NULL
+       AND run.requested_at::timestamptz < clock_timestamp() - make_interval(secs => %s)
        AND lease.trace_id IS NULL
        AND (request.next_at IS NULL OR request.next_at <= clock_timestamp())
        AND NOT EXISTS (
@@ -64,7 +65,7 @@ WITH due AS (
             WHERE asked.trace_id = run.trace_id AND asked.status = 'pending'
               AND asked.expires_at::timestamptz > clock_timestamp())
        AND {steady}
-     ORDER BY run.started_at LIMIT %s
+     ORDER BY run.requested_at LIMIT %s
 ), claimed AS (
     INSERT INTO run_requests AS earlier (trace_id, attempt, next_at)
     SELECT trace_id, 2, clock_timestamp() + make_interval(secs => %s) FROM due
@@ -75,11 +76,11 @@ WITH due AS (
     RETURNING trace_id, attempt
 )
 SELECT due.trace_id, due.conversation_id, claimed.attempt
-  FROM due JOIN claimed USING (trace_id) ORDER BY due.started_at
+  FROM due JOIN claimed USING (trace_id) ORDER BY due.requested_at
 """).format(steady=steady_for(LEASE_SECONDS))
 
 _FORGET = """
 DELETE FROM run_requests request
  WHERE next_at < clock_timestamp() - interval '1 hour'
-   AND NOT EXISTS (SELECT 1 FROM open_runs run WHERE run.trace_id = request.trace_id)
+   AND NOT EXISTS (SELECT FROM runs run WHERE run.trace_id = request.trace_id AND ended_at IS NULL)
 """

@@ -1,7 +1,6 @@
 """Read facts from the log, and apply them to the tables of read models; park what cannot be applied."""
 
-import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import psycopg
@@ -15,10 +14,6 @@ from runtime.postgres import Connection
 
 Placed = LogEntry | LoggedFact
 
-LONG = 1000
-"""What an erased conversation of more events has in the tables is deleted in pieces."""
-
-_ERASED = events.tag_of(events.ConversationErased)
 _TAGS: Mapping[str, type[events.Fact]] = {events.tag_of(each): each for each in events.EVENTS}
 
 
@@ -36,13 +31,6 @@ class FactBatch(msgspec.Struct):
         )
 
 
-class LongErasure(msgspec.Struct, frozen=True):
-    """An erased conversation that had many events. `merged`: its runs are counted together from now on."""
-
-    conversation_id: str
-    merged: bool
-
-
 class LogPage(msgspec.Struct, frozen=True):
     """A stretch of the log after `start` up to `end`: how many entries, and the facts for each, by name."""
 
@@ -50,7 +38,6 @@ class LogPage(msgspec.Struct, frozen=True):
     size: int
     end: int
     batches: dict[str, FactBatch]
-    erased: tuple[LongErasure, ...] = ()
 
 
 class FactReader:
@@ -77,7 +64,6 @@ class FactReader:
         if not entries:
             return None
         batches = {each.name: FactBatch() for each in self._projections}
-        erased: list[LongErasure] = []
         for entry in entries:
             # A tag of before an upcast, or an unknown one, may be of any type.
             takers = self._takers.get(entry.topic, self._projections)
@@ -85,16 +71,7 @@ class FactReader:
                 takers = tuple(each for each in takers if each.name in names)
             if takers:
                 _hand_out(batches, takers, entry, entry.account_id)
-                erased.extend(_long_erasure(entry))
-        return LogPage(after, len(entries), entries[-1].position, batches, tuple(erased))
-
-
-def _long_erasure(entry: LogEntry) -> Iterator[LongErasure]:
-    if entry.topic == _ERASED and entry.version > LONG:
-        with contextlib.suppress(UnreadableEvent):
-            event = entry.event
-            merged = isinstance(event, events.ConversationErased) and any(s.runs > 1 for s in event.spent)
-            yield LongErasure(entry.conversation_id, merged)
+        return LogPage(after, len(entries), entries[-1].position, batches)
 
 
 class RefusedEvent(msgspec.Struct, frozen=True):

@@ -1,4 +1,8 @@
-"""The read model `conversations`: one row a thread, for lists; none for one that is unlisted."""
+"""The read model `conversations`: one row a thread, for lists, and what each takes in the log.
+
+Lists leave out those that are not `listed` (`ids.is_unlisted`). `bytes` are added up by account on request,
+so that an erasure takes out exactly what was counted; no index holds what changes often.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,11 +14,13 @@ from psycopg.types.json import Jsonb
 
 from contracts import events, ids
 from conversations.aggregate.conversation import ForkedFrom
+from conversations.database import unbounded
 from conversations.projections.feedback_table import WITH_RATING, Rating
 from conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
 from runtime.postgres import Connection, Pool, connection
 
 TITLE_LENGTH = 80
+_SUM_SECONDS = 60.0
 
 _TABLES = """
 CREATE TABLE conversations (
@@ -28,11 +34,17 @@ CREATE TABLE conversations (
     given_title text,
     metadata jsonb NOT NULL DEFAULT '{}',
     source_id text,
-    source_version bigint
-);
-CREATE INDEX conversations_account_idx ON conversations (account_id, created_at DESC, conversation_id DESC);
+    source_version bigint,
+    listed boolean NOT NULL,
+    events bigint NOT NULL,
+    bytes bigint NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX conversations_account_idx ON conversations (account_id, created_at DESC, conversation_id DESC)
+    WHERE listed;
 CREATE INDEX conversations_agent_idx
     ON conversations (account_id, agent_id, created_at DESC, conversation_id DESC);
+CREATE INDEX conversations_owner_idx ON conversations (account_id);
+CREATE INDEX conversations_unlisted_idx ON conversations (conversation_id) WHERE NOT listed;
 CREATE INDEX conversations_metadata_idx ON conversations USING gin (metadata jsonb_path_ops)
     WHERE metadata <> '{}';
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
@@ -124,13 +136,35 @@ async def count_conversations(conn: Connection, account_id: str) -> int:
     return int(row[0]) if row else 0
 
 
+class AccountStorage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log has of an account: `bytes` are those of its events' JSON, of copies in forks too."""
+
+    conversations: int
+    events: int
+    bytes: int
+
+
+NOTHING = AccountStorage(conversations=0, events=0, bytes=0)
+
+
+async def stored_by_account(pool: Pool, account_id: str | None = None) -> dict[str, AccountStorage]:
+    """Add up what one account or each has stored, as far as the projector has read the log.
+
+    That takes a second for some 2,000,000 conversations. Raises DatabaseUnavailable.
+    """
+    async with connection(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
+        await unbounded(conn)
+        rows = await (await conn.execute(_STORED, {"account": account_id})).fetchall()
+    return {
+        account: AccountStorage(conversations=conversations, events=stored_events, bytes=stored_bytes)
+        for account, conversations, stored_events, stored_bytes in rows
+    }
+
+
 async def conversations_with(
     conn: Connection, account_id: str, agent_id: str, *, limit: int
 ) -> tuple[int, tuple[str, ...]]:
-    """How many threads of an account have this agent's as their last message, and the ids of the newest.
-
-    Of those that are unlisted: all that it has answered.
-    """
+    """Count an account's threads whose last message is this agent's, and return the ids of the newest."""
     named = {"account": account_id, "agent": agent_id, "limit": limit}
     cursor = await conn.execute(_WITH_AGENT, named)
     rows = await cursor.fetchall()
@@ -153,9 +187,12 @@ class _Change(msgspec.Struct):
     account_id: str
     created_at: str
     updated_at: str
+    listed: bool
     title: str | None = None
     agent_id: str | None = None
     message_count: int = 0
+    events: int = 0
+    bytes: int = 0
 
 
 class _Fork(msgspec.Struct):
@@ -179,20 +216,20 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     described: dict[str, _Description] = {}
     forks: dict[str, _Fork] = {}
     for fact in facts:
-        if ids.is_unlisted(fact.conversation_id):
-            continue
+        change = changes.get(fact.conversation_id)
+        if change is None:
+            at, listed = fact.event.at, not ids.is_unlisted(fact.conversation_id)
+            change = _Change(fact.conversation_id, fact.account_id, at, at, listed)
+            changes[fact.conversation_id] = change
+        change.events += 1
+        change.bytes += fact.size
         if isinstance(fact.event, events.ConversationForked):
             source_id, source_version = fact.event.source_id, fact.event.source_version
             forks[fact.conversation_id] = _Fork(fact.conversation_id, source_id, source_version)
         elif isinstance(fact.event, events.ConversationDescribed):
             title, metadata = fact.event.title, fact.event.metadata
             described[fact.conversation_id] = _Description(fact.conversation_id, title, metadata)
-        elif isinstance(fact.event, events.ConversationStarted | events.MessageSaved):
-            change = changes.get(fact.conversation_id)
-            if change is None:
-                at = fact.event.at
-                change = _Change(fact.conversation_id, fact.account_id, at, at)
-                changes[fact.conversation_id] = change
+        elif isinstance(fact.event, events.MessageSaved):
             _add(change, fact.event)
     return [
         *put(_UPSERT, list(changes.values())),
@@ -201,27 +238,18 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     ]
 
 
-def _add(change: _Change, event: events.ConversationStarted | events.MessageSaved) -> None:
-    change.updated_at = event.at
-    if isinstance(event, events.MessageSaved):
-        change.message_count += 1
-        change.agent_id = event.agent_id
-        if change.title is None and event.role == "user":
-            change.title = event.content[:TITLE_LENGTH]
+def _add(change: _Change, message: events.MessageSaved) -> None:
+    change.updated_at = message.at
+    change.message_count += 1
+    change.agent_id = message.agent_id
+    if change.title is None and message.role == "user":
+        change.title = message.content[:TITLE_LENGTH]
 
 
 PROJECTION = Projection(
     name="conversations",
     tables=_TABLES,
-    takes=frozenset(
-        {
-            events.ConversationStarted,
-            events.ConversationForked,
-            events.MessageSaved,
-            events.ConversationDescribed,
-            events.ConversationErased,
-        }
-    ),
+    takes=frozenset(events.EVENTS),
     takes_inherited=True,
     changes=_changes,
 )
@@ -229,12 +257,14 @@ PROJECTION = Projection(
 _UPSERT = insert(
     "conversations",
     "conversation_id text, account_id text, title text, agent_id text, message_count integer, "
-    "created_at text, updated_at text",
+    "created_at text, updated_at text, listed boolean, events bigint, bytes bigint",
     """(conversation_id) DO UPDATE
    SET title = coalesce(kept.title, excluded.title),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
        message_count = kept.message_count + excluded.message_count,
-       updated_at = excluded.updated_at""",
+       updated_at = CASE WHEN excluded.message_count > 0 THEN excluded.updated_at ELSE kept.updated_at END,
+       events = kept.events + excluded.events,
+       bytes = kept.bytes + excluded.bytes""",
 )
 
 # After the row's beginning, which is in the log before it.
@@ -263,7 +293,7 @@ _SELECT = sql.SQL("""
 SELECT conversation_id, coalesce(given_title, title) AS title, agent_id, message_count, created_at,
        updated_at, metadata, source_id, source_version
   FROM conversations
- WHERE account_id = %s AND (created_at, conversation_id) < (%s, %s) AND {}
+ WHERE account_id = %s AND listed AND (created_at, conversation_id) < (%s, %s) AND {}
 """).format(_NOT_ERASED)
 
 _ORDER = sql.SQL(" ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
@@ -281,16 +311,18 @@ _WITH_TITLE = sql.SQL("""
 
 _WITH_RATING = sql.SQL(" AND " + WITH_RATING.format(conversation="conversations", rating="%s"))
 
-# Of those that are not listed here the read model of runs knows. Ids sort by time.
+# Ids sort by time.
 _WITH_AGENT = sql.SQL("""
-SELECT count(*) OVER (), conversation_id
-  FROM (SELECT conversation_id FROM conversations
-         WHERE account_id = %(account)s AND agent_id = %(agent)s AND {}
-        UNION
-        SELECT conversation_id FROM runs
-         WHERE account_id = %(account)s AND agent_id = %(agent)s AND substr(conversation_id, 15, 1) = '8'
-       ) AS found
+SELECT count(*) OVER (), conversation_id FROM conversations
+ WHERE account_id = %(account)s AND agent_id = %(agent)s AND {}
  ORDER BY conversation_id DESC LIMIT %(limit)s
 """).format(_NOT_ERASED)
 
-_COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND {}").format(_NOT_ERASED)
+_COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND listed AND {}").format(
+    _NOT_ERASED
+)
+
+_STORED = """
+SELECT account_id, count(*), sum(events)::bigint, sum(bytes)::bigint FROM conversations
+ WHERE %(account)s::text IS NULL OR account_id = %(account)s GROUP BY account_id
+"""

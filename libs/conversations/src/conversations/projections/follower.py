@@ -9,16 +9,12 @@ following its own table.
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-from psycopg import sql
-
 from conversations.event_store.log import Log
-from conversations.projections import runs_table, usage_table
 from conversations.projections.applying import (
     REFUSALS,
     FactBatch,
     FactReader,
     LogPage,
-    LongErasure,
     apply_batch,
     park,
 )
@@ -28,8 +24,6 @@ from runtime.logs import get_logger
 from runtime.postgres import Connection, Pool, connection
 
 BATCH = 500
-PIECE = 2000
-"""Rows of an erased conversation that one transaction deletes."""
 _BATCH_SECONDS = 10.0
 
 TABLES = """
@@ -109,8 +103,6 @@ class Follower:
             if later is None:
                 return 0
             page = LogPage(start, 0, later, {name: FactBatch() for name in names})
-        for erasure in page.erased:
-            await _clear(self._pool, erasure, group)
         async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
                 await _apply_together(conn, group, page)
@@ -158,30 +150,6 @@ async def _apply_together(conn: Connection, group: Sequence[Projection], page: L
             raise _PositionMoved
 
 
-async def _clear(pool: Pool, erasure: LongErasure, projections: Sequence[Projection]) -> None:
-    """Delete the rows of a long conversation in pieces, before its ConversationErased is taken, which deletes
-    the rest: no transaction is long, and after a kill it is done again. It is not listed meanwhile.
-
-    What its runs cost stays, unless its ConversationErased has it merged: then it goes with the runs' rows.
-    Raises DatabaseUnavailable.
-    """
-    merged = erasure.merged and {usage_table.PROJECTION.name, runs_table.PROJECTION.name} <= {
-        p.name for p in projections
-    }
-    for each in projections:
-        if each.name == usage_table.PROJECTION.name:
-            continue
-        with_usage = merged and each.name == runs_table.PROJECTION.name
-        statement = (_DELETE_WITH_USAGE if with_usage else _DELETE).format(sql.Identifier(each.name))
-        while await _deleted(pool, statement, erasure.conversation_id) == PIECE:
-            pass
-
-
-async def _deleted(pool: Pool, statement: sql.Composed, conversation_id: str) -> int:
-    async with connection(pool) as conn:
-        return (await conn.execute(statement, {"id": conversation_id, "most": PIECE})).rowcount
-
-
 @contextlib.asynccontextmanager
 async def _page_transaction(conn: Connection) -> AsyncIterator[None]:
     async with conn.transaction():
@@ -197,16 +165,3 @@ SELECT unnest(%s::text[]), 0 ON CONFLICT (name) DO NOTHING
 _POSITIONS = "SELECT name, position FROM projection_positions WHERE name = ANY(%s)"
 
 _MOVE = "UPDATE projection_positions SET position = %s WHERE name = ANY(%s) AND position = %s"
-
-_DELETE = sql.SQL(
-    "DELETE FROM {0}"
-    " WHERE ctid = ANY (ARRAY(SELECT ctid FROM {0} WHERE conversation_id = %(id)s LIMIT %(most)s))"
-)
-_DELETE_WITH_USAGE = sql.SQL(
-    "WITH gone AS ("
-    "  DELETE FROM {0}"
-    "   WHERE ctid = ANY (ARRAY(SELECT ctid FROM {0} WHERE conversation_id = %(id)s LIMIT %(most)s))"
-    "  RETURNING trace_id),"
-    " costs AS (DELETE FROM usage USING gone WHERE usage.trace_id = gone.trace_id)"
-    " SELECT FROM gone"
-)

@@ -3,7 +3,8 @@
 The read models are built in temporary tables of one session, in pages of the log, while services continue.
 The end is one transaction, which brings a temporary table to the position of the live one: `verify` compares
 both in one snapshot, `rebuild` holds the live position and replaces the rows that differ. A command that is
-killed leaves nothing behind.
+killed leaves nothing behind. Both leave rows without a conversation alone: these outlive the log
+(`runs_table`).
 """
 
 import contextlib
@@ -301,23 +302,28 @@ SELECT attname FROM pg_index
  WHERE indrelid = to_regclass(%s) AND indisprimary ORDER BY array_position(indkey::int2[], attnum)
 """
 
-_COUNT: LiteralString = "SELECT count(*) FROM {live} WHERE conversation_id <> ALL (%(erased)s)"
+_COUNT: LiteralString = """
+SELECT count(*) FROM {live} WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s)
+"""
 
 _FIRST: LiteralString = """
 SELECT ARRAY[{key_texts}] FROM (
     (SELECT {columns} FROM {live} EXCEPT SELECT {columns} FROM {rebuilt})
      UNION ALL
     (SELECT {columns} FROM {rebuilt} EXCEPT SELECT {columns} FROM {live})
-) AS different WHERE conversation_id <> ALL (%(erased)s) ORDER BY {key_texts} LIMIT 1
+) AS different
+ WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s) ORDER BY {key_texts} LIMIT 1
 """
 
 _ROW: LiteralString = "SELECT ARRAY[{texts}] FROM {table} WHERE ARRAY[{key_texts}] = %s::text[]"
 
 _DELETE_DIFFERENT: LiteralString = """
 DELETE FROM {live} WHERE ({key}) IN (
-    SELECT {key} FROM (SELECT {columns} FROM {live} EXCEPT SELECT {columns} FROM {rebuilt}) AS different)
+    SELECT {key} FROM (SELECT {columns} FROM {live} EXCEPT SELECT {columns} FROM {rebuilt}) AS different
+     WHERE conversation_id IS NOT NULL)
 """
 
 _INSERT_DIFFERENT: LiteralString = """
-INSERT INTO {live} ({columns}) SELECT {columns} FROM {rebuilt} EXCEPT SELECT {columns} FROM {live}
+INSERT INTO {live} ({columns})
+SELECT {columns} FROM {rebuilt} WHERE conversation_id IS NOT NULL EXCEPT SELECT {columns} FROM {live}
 """

@@ -29,8 +29,8 @@ async def account_figures(pool: Pool, account_id: str) -> AccountFigures:
 
 _FIGURES = """
 SELECT (SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)
-          FROM usage
+          FROM runs
          WHERE account_id = %(account_id)s
            AND ended_at >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'))::bigint,
-       (SELECT coalesce(sum(bytes), 0) FROM storage WHERE account_id = %(account_id)s)::bigint
+       (SELECT coalesce(sum(bytes), 0) FROM conversations WHERE account_id = %(account_id)s)::bigint
 """

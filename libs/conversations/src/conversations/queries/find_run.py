@@ -18,9 +18,8 @@ CREATE FUNCTION run_is_open(trace_id text) RETURNS boolean LANGUAGE sql STABLE S
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT EXISTS (
-               SELECT FROM conversation_events AS started
-                WHERE topic = 'run_started.v1' AND started.trace_id = run_is_open.trace_id
-                  AND originator_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_erasures)))
+               SELECT FROM readable_conversation_events AS started
+                WHERE topic = 'run_started.v1' AND started.trace_id = run_is_open.trace_id)
        AND NOT EXISTS (
                SELECT FROM conversation_events AS ended
                 WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')

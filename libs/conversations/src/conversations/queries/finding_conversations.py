@@ -151,7 +151,7 @@ _COLUMNS = sql.SQL("""c.conversation_id, c.account_id, coalesce(c.given_title, c
 # The read model may not have an erasure yet.
 _LISTED = sql.SQL("""
 SELECT {columns} FROM conversations AS c
- WHERE NOT EXISTS (SELECT FROM conversation_events
+ WHERE listed AND NOT EXISTS (SELECT FROM conversation_events
                     WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1'){wanted}
  ORDER BY c.conversation_id DESC LIMIT %(limit)s
 """)
@@ -159,7 +159,7 @@ SELECT {columns} FROM conversations AS c
 _WALKED = sql.SQL("""
 SELECT {columns}
   FROM (SELECT * FROM conversations AS c
-         WHERE NOT EXISTS (SELECT FROM conversation_events
+         WHERE listed AND NOT EXISTS (SELECT FROM conversation_events
                             WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1')
          {wanted}
          ORDER BY c.conversation_id DESC LIMIT %(newest)s) AS c
@@ -170,7 +170,7 @@ SELECT {columns}
 
 # Whether there are conversations that were not looked through.
 _IS_MORE = sql.SQL("""
-SELECT FROM conversations AS c WHERE true{wanted} OFFSET %(newest)s LIMIT 1
+SELECT FROM conversations AS c WHERE listed{wanted} OFFSET %(newest)s LIMIT 1
 """)
 
 # OFFSET keeps the order of the joins: few are found, and the first of them that match are enough.
@@ -182,7 +182,7 @@ SELECT {columns}
          ORDER BY conversation_id DESC OFFSET 0) AS hit,
        LATERAL (
        SELECT * FROM conversations AS c
-        WHERE c.conversation_id = hit.conversation_id
+        WHERE c.conversation_id = hit.conversation_id AND listed
           AND NOT EXISTS (SELECT FROM conversation_events
                            WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1')
           {wanted}

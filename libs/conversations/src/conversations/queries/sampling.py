@@ -69,7 +69,7 @@ async def sample_conversations(
 
 _SAMPLE: LiteralString = """
 SELECT conversation_id FROM runs
- WHERE account_id = %(account)s AND state = ANY(%(ends)s)
+ WHERE account_id = %(account)s AND state = ANY(%(ends)s) AND conversation_id IS NOT NULL
    AND (%(agent)s::text IS NULL OR agent_id = %(agent)s)
    AND (%(since)s::text IS NULL OR requested_at >= %(since)s)
    AND (%(until)s::text IS NULL OR requested_at < %(until)s)

@@ -91,8 +91,9 @@ SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
 """
 
 _UNDER_WAY = """
-SELECT (SELECT count(*) FROM open_runs),
-       coalesce((SELECT extract(epoch FROM clock_timestamp() - min(started_at)) FROM open_runs), 0)::float8,
+SELECT (SELECT count(*) FROM runs WHERE ended_at IS NULL),
+       coalesce((SELECT extract(epoch FROM clock_timestamp() - min(requested_at)::timestamptz)
+                   FROM runs WHERE ended_at IS NULL), 0)::float8,
        (SELECT count(*) FROM approvals WHERE status = 'pending'),
        (SELECT count(*) FROM waiting_line WHERE place > 0 AND expires_at > clock_timestamp())
 """
@@ -105,19 +106,17 @@ SELECT name, position, (SELECT count(*) FROM parked_events WHERE projection = na
 # What depends on each run is looked up for those of the page alone.
 _OPEN_RUNS = """
 WITH newest AS (
-     SELECT trace_id, conversation_id, account_id, agent_id, started_at, count(*) OVER () AS total
-       FROM open_runs
-      WHERE (%(account)s::text IS NULL OR account_id = %(account)s)
+     SELECT *, count(*) OVER () AS total
+       FROM runs
+      WHERE ended_at IS NULL AND (%(account)s::text IS NULL OR account_id = %(account)s)
         AND (%(agent)s::text IS NULL OR agent_id = %(agent)s)
-      ORDER BY started_at DESC, trace_id LIMIT %(limit)s)
-SELECT newest.trace_id, newest.conversation_id, newest.account_id, newest.agent_id,
-       extract(epoch FROM clock_timestamp() - newest.started_at)::float8,
-       run.model, coalesce(run.attempts, 0), coalesce(run.rounds, 0),
+      ORDER BY requested_at DESC, trace_id LIMIT %(limit)s)
+SELECT trace_id, conversation_id, account_id, agent_id,
+       extract(epoch FROM clock_timestamp() - requested_at::timestamptz)::float8, model, attempts, rounds,
        (SELECT name FROM tools
          WHERE tools.trace_id = newest.trace_id AND is_error IS NULL ORDER BY called_at DESC LIMIT 1),
        (SELECT name FROM approvals
          WHERE approvals.trace_id = newest.trace_id AND status = 'pending' LIMIT 1),
-       newest.total
-  FROM newest LEFT JOIN runs AS run ON run.trace_id = newest.trace_id
- ORDER BY newest.started_at DESC, newest.trace_id
+       total
+  FROM newest ORDER BY requested_at DESC, trace_id
 """

@@ -1,7 +1,8 @@
 """What-if questions of the console and their answers, one row for each recorded run.
 
-The rows of a conversation are deleted in the transaction that erases it (`erased_rows`). A page that shows a
-what-if claims a row, asks an orchestrator, and stores the answer; a claim that was not answered expires.
+The rows of an erased conversation are not found, and are deleted by the projector (`erasures`). A page that
+shows a what-if claims a row, asks an orchestrator, and stores the answer; a claim that was not answered
+expires.
 """
 
 from collections.abc import Sequence
@@ -156,7 +157,13 @@ VALUES (%(id)s, %(place)s, %(conversation)s, %(trace)s, %(account_id)s, %(agent_
         %(model)s, %(system_prompt)s, %(actor)s)
 """
 
-_FIND = f"SELECT {_COLUMNS} FROM what_if_runs WHERE what_if_id = %s ORDER BY place"  # noqa: S608 - a constant
+_FIND = f"""
+SELECT {_COLUMNS} FROM what_if_runs
+ WHERE what_if_id = %s AND NOT EXISTS (
+       SELECT FROM conversation_events
+        WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
+ ORDER BY place
+"""  # noqa: S608 - a constant
 
 _NEWEST = """
 SELECT what_if_id, min(agent_id), min(agent_version), min(actor), min(created_at), count(*), count(result)

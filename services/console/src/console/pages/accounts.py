@@ -25,7 +25,7 @@ from console.frame.forms import BodyForm, RefusedForm
 from console.frame.rendering import page
 from console.frame.roles import Role
 from contracts.admin_errors import AdminError, Invalid
-from conversations.projections.usage_table import UsageLine
+from conversations.projections.runs_table import UsageLine
 
 _NEW = BodyForm(NewAccount, leave_out=("id",))
 _EDIT = BodyForm(AccountChanges)

@@ -2,7 +2,7 @@
 
 A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
 whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused. Of the
-conversation only its newest run is loaded, and what all of them cost.
+conversation only its newest run is loaded.
 """
 
 import asyncio
@@ -14,11 +14,9 @@ from bus.errors import BusUnavailable
 from contracts import events
 from contracts.messages import CancelRequested, EraseConversation
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
-from conversations.aggregate.run_usage import merged, spent_of
 from conversations.aggregate.turn import cancel
 from conversations.database import server_now
 from conversations.errors import VersionConflict
-from conversations.queries.spent_by_runs import spent_by_runs
 from conversations.queries.unlisted import unlisted
 from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import publish_end
@@ -87,18 +85,11 @@ async def _end_and_erase(parts: Parts, command: EraseConversation, conversation:
     """Raises VersionConflict where a run has gone on meanwhile."""
     now = await server_now(parts.pool)
     run = conversation.active
-    ended = evolve_all(conversation, cancel(run, now) if run is not None else ())
-    stored = await spent_by_runs(parts.pool, parts.log, command.conversation_id, command.account_id)
-    known = {each.trace_id for each in stored}
-    cancelled = [each for each in spent_of(ended) if run is not None and each.trace_id not in known]
-    erasure = events.ConversationErased(
-        trace_id=command.trace_id,
-        at=now,
-        account_id=command.account_id,
-        spent=merged([*stored, *cancelled]),
-    )
-    await parts.store.append(conversation, [erasure])
+    end = cancel(run, now) if run is not None else ()
+    erasure = events.ConversationErased(trace_id=command.trace_id, at=now, account_id=command.account_id)
+    await parts.store.append(conversation, [*end, erasure])
     if run is not None:
+        ended = evolve_all(conversation, end)
         await publish_end(parts, command.account_id, run_of(ended, run.trace_id))
 
 

@@ -1,0 +1,60 @@
+-- name: due
+SELECT conversation_id, trace_ids, passes FROM erasures
+ WHERE due_at <= clock_timestamp() AND position <= %(fed)s
+   AND position <= (SELECT position FROM projection_positions WHERE name = 'runs')
+ ORDER BY due_at LIMIT %(limit)s
+
+-- name: newest
+SELECT notification_id, originator_version, trace_id FROM conversation_events
+ WHERE originator_id = %s AND topic <> 'conversation_erased.v1'
+ ORDER BY originator_version DESC LIMIT %s
+
+-- name: leases
+DELETE FROM run_leases WHERE trace_id = ANY(%(traces)s)
+
+-- name: requests
+DELETE FROM run_requests WHERE trace_id = ANY(%(traces)s)
+
+-- name: waiters
+DELETE FROM waiting_line WHERE trace_id = ANY(%(traces)s)
+
+-- name: parked
+DELETE FROM parked_events WHERE conversation_id = %(id)s
+
+-- name: what_if
+DELETE FROM what_if_runs WHERE conversation_id = %(id)s
+
+-- name: rows
+SELECT delete_erased_events(%(id)s, %(from_version)s)
+
+-- name: progress
+-- Those that are due come before it. A run that a paused worker may go on with is in the first chunk.
+UPDATE erasures
+   SET due_at = clock_timestamp(),
+       trace_ids = CASE WHEN trace_ids = '{}' THEN %(traces)s ELSE trace_ids END
+ WHERE conversation_id = %(id)s AND passes = %(passes)s
+
+-- name: again
+UPDATE erasures
+   SET passes = passes + 1, due_at = clock_timestamp() + make_interval(secs => %(seconds)s),
+       trace_ids = CASE WHEN trace_ids = '{}' THEN %(traces)s ELSE trace_ids END
+ WHERE conversation_id = %(id)s AND passes = %(passes)s
+
+-- name: end
+DELETE FROM erasures WHERE conversation_id = %(id)s AND passes = %(passes)s
+
+-- name: unfinished
+SELECT conversation_id, rows_left
+  FROM erasures, LATERAL (
+       SELECT count(*) AS rows_left FROM conversation_events
+        WHERE originator_id = conversation_id AND topic <> 'conversation_erased.v1') AS left_over
+ WHERE passes = 0 AND rows_left > 0 ORDER BY rows_left DESC, conversation_id LIMIT %s
+
+-- name: old_tombstones
+SELECT delete_erased_events(originator_id, 0)
+  FROM (SELECT originator_id FROM conversation_events
+         WHERE topic = 'conversation_erased.v1' AND at < clock_timestamp() - interval '35 days'
+           AND notification_id < (SELECT max(notification_id) FROM conversation_events)
+           AND originator_id NOT IN (SELECT conversation_id FROM erasures)
+           AND originator_id NOT IN (SELECT conversation_id FROM parked_events)
+         LIMIT %s) AS old
