@@ -42,15 +42,20 @@ class QuietReport(Report):
 
 
 def tail(log: Path, offset: int = 0) -> list[str]:
-    """The last lines of a log, from `offset` bytes on at the earliest, made readable."""
+    """Return the last lines of a log, from `offset` bytes on at the earliest, made readable."""
+    lines = read_end(log, _TAIL_BYTES, offset)
+    return [readable(line) for line in lines if line.strip()][-_TAIL_LINES:]
+
+
+def read_end(log: Path, most_bytes: int, offset: int = 0) -> list[str]:
+    """Return the lines in the last bytes of a log, from `offset` on; none if it cannot be read."""
     try:
         with open(log, "rb") as file:
             size = file.seek(0, 2)
-            file.seek(max(offset, size - _TAIL_BYTES, 0))
-            text = file.read().decode(errors="replace")
+            file.seek(max(offset, size - most_bytes, 0))
+            return file.read().decode(errors="replace").splitlines()
     except OSError:
         return []
-    return [readable(line) for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
 
 
 def readable(line: str) -> str:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
-import msgspec
-
 from administration import Admin
 from bus.errors import BusUnavailable
 from bus.users import OPERATOR, PROVISIONER, user_of
@@ -18,12 +16,12 @@ from directory.secrets import sealer_of
 from knowledge.embedding.configured import embedder_of
 from knowledge.embedding.vectors import usable
 from knowledge.settings import EmbedderSettings
-from ops import environment
+from ops import environment, folder_secrets
 from ops.admin.api import ADMIN_URL, actor
 from ops.connections import DATABASE_URL, connected, failures_in_one_line, reached
 from ops.environment import Environment, given
 from ops.errors import NotRunningError, RefusedError, SetupError, StoppedError
-from ops.folder_secrets import Secrets
+from ops.folder import RunFolder
 from ops.servers import nats
 from runtime.postgres import open_pool
 from runtime.settings import SettingsError, load
@@ -68,65 +66,49 @@ def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no", stopped: st
 
 
 def find(environ: Mapping[str, str]) -> ServerAddresses:
-    """The environment has priority; the running stack completes it, if its database is the same.
+    """Return the addresses and keys of the environment, completed by the running stack's.
 
-    So the servers of one system are never mixed with another's. Raises SetupError, NotRunningError.
+    Only a stack on the same database completes them, so that the servers of two systems are never mixed.
+
+    Raises:
+        SetupError, NotRunningError
     """
     own = given(environ, DATABASE_URL)
     if own is None and given(environ, ADMIN_URL) is not None:
         raise SetupError(f"this works on the database itself: set {DATABASE_URL}")
-    stack = _stack(environ, own)
-    secret_key, previous = _keys(environ, stack)
+    folder = environment.run_folder(environ)
+    stack = _find_stack(folder, own)
+    secrets = folder_secrets.keep(folder.secrets) if stack else None
+    secret_key = given(environ, SECRET_KEY)
+    if secret_key is not None:
+        previous = tuple(filter(None, map(str.strip, environ.get(PREVIOUS_KEYS, "").split(","))))
+    elif secrets is not None:
+        secret_key, previous = secrets.secret_key, secrets.previous_secret_keys
+    else:
+        raise SetupError(f"{SECRET_KEY} is not set: give the one that the services have")
     nats_url = given(environ, NATS_URL) or (stack.nats_url if stack else None)
-    provisioner_url = given(environ, PROVISIONER_URL)
+    provisioner_url = given(environ, PROVISIONER_URL) or nats_url
+    if provisioner_url and secrets and user_of(provisioner_url) == OPERATOR:  # of the embedded NATS
+        port = urlsplit(provisioner_url).port or 0
+        provisioner_url = nats.url(port, secrets.servers_key, PROVISIONER)
     return ServerAddresses(
         database_url=own or (stack.database_url if stack else ""),
         nats_url=nats_url,
-        provisioner_url=provisioner_url or (_provisioner(environ, nats_url) if stack else nats_url),
+        provisioner_url=provisioner_url,
         secret_key=secret_key,
         previous_secret_keys=previous,
     )
 
 
-def _stack(environ: Mapping[str, str], database_url: str | None) -> Environment | None:
-    """The running stack; None where it is on another database than the environment names, if any."""
+def _find_stack(folder: RunFolder, database_url: str | None) -> Environment | None:
+    """Return the running stack; None if it is on another database than `database_url`, if that is given."""
     try:
-        stack = environment.load(
-            environment.run_folder(environ), elsewhere=f"; for another system set {DATABASE_URL}"
-        )
+        stack = environment.load(folder, elsewhere=f"; for another system set {DATABASE_URL}")
     except NotRunningError:
         if database_url is None:
             raise
         return None
     return stack if database_url in (None, stack.database_url) else None
-
-
-def _keys(environ: Mapping[str, str], stack: Environment | None) -> tuple[str, tuple[str, ...]]:
-    key = given(environ, SECRET_KEY)
-    if key is not None:
-        previous = environ.get(PREVIOUS_KEYS, "").split(",")
-        return key, tuple(each.strip() for each in previous if each.strip())
-    if stack is None:
-        raise SetupError(f"{SECRET_KEY} is not set: give the one that the services have")
-    stored = _stored(environ, SECRET_KEY)
-    return stored.secret_key, stored.previous_secret_keys
-
-
-def _provisioner(environ: Mapping[str, str], nats_url: str | None) -> str | None:
-    """The running stack's, where its NATS is an embedded one."""
-    if nats_url is None or user_of(nats_url) != OPERATOR:
-        return nats_url
-    port = urlsplit(nats_url).port or 0
-    return nats.url(port, _stored(environ, PROVISIONER_URL).servers_key, PROVISIONER)
-
-
-def _stored(environ: Mapping[str, str], variable: str) -> Secrets:
-    """The running stack's secrets. Raises SetupError, which names `variable`."""
-    path = environment.run_folder(environ).secrets
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Secrets)
-    except (OSError, msgspec.DecodeError) as error:
-        raise SetupError(f"{path} cannot be read ({error}); set {variable}") from None
 
 
 async def _run(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:

@@ -5,7 +5,6 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 import psycopg
@@ -20,7 +19,7 @@ from ops.connections import connected, failures_in_one_line, reached
 from ops.environment import Environment
 from ops.errors import StackError
 from ops.folder import RunFolder
-from ops.stack_report import readable
+from ops.stack_report import read_end, readable
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from webhooks import delivery_queue
 from webhooks.delivery_queue import EndpointFigures
@@ -65,33 +64,41 @@ class SystemFigures(msgspec.Struct, kw_only=True):
 
 
 async def gather(environment: Environment, away: Collection[str]) -> SystemFigures:
-    """What can be read within a few seconds. The servers `away` are down, and not asked."""
+    """Read what can be read within a few seconds. The servers `away` are down, and not asked."""
     figures = SystemFigures(unknown=[f"{server} is down" for server in away])
-    head: int | None = None
-    if "postgres" not in away:
-        with _noted(figures, "postgres"), failures_in_one_line():
-            async with asyncio.timeout(_SECONDS):
-                await reached(environment.database_url)
-                async with open_pool(environment.database_url) as pool:
-                    head = await _ask_database(pool, figures)
-    if "nats" not in away:
-        with _noted(figures, "nats"):
-            async with asyncio.timeout(_SECONDS), connected(environment.nats_url, "agentchat status") as bus:
-                await _ask_bus(bus, figures, head)
+    async with contextlib.AsyncExitStack() as opened:
+        pool = bus = None
+        if "postgres" not in away:
+            with _noted(figures, "postgres"), failures_in_one_line():
+                async with asyncio.timeout(_SECONDS):
+                    await reached(environment.database_url)
+                pool = await opened.enter_async_context(open_pool(environment.database_url))
+        if "nats" not in away:
+            with _noted(figures, "nats"):
+                async with asyncio.timeout(_SECONDS):
+                    bus = await opened.enter_async_context(
+                        connected(environment.nats_url, "agentchat status")
+                    )
+        await _gather(figures, pool, bus)
     return figures
 
 
 async def gather_from(pool: Pool, bus: Bus) -> SystemFigures:
-    """The same of a process that is connected."""
+    """Read the same with the connections of a running process."""
     figures = SystemFigures()
-    head: int | None = None
-    with _noted(figures, "postgres"):
-        async with asyncio.timeout(_SECONDS):
-            head = await _ask_database(pool, figures)
-    with _noted(figures, "nats"):
-        async with asyncio.timeout(_SECONDS):
-            await _ask_bus(bus, figures, head)
+    await _gather(figures, pool, bus)
     return figures
+
+
+async def _gather(figures: SystemFigures, pool: Pool | None, bus: Bus | None) -> None:
+    if pool is not None:
+        with _noted(figures, "postgres"):
+            async with asyncio.timeout(_SECONDS):
+                await _ask_database(pool, figures)
+    if bus is not None:
+        with _noted(figures, "nats"):
+            async with asyncio.timeout(_SECONDS):
+                await _ask_bus(bus, figures)
 
 
 @contextlib.contextmanager
@@ -103,8 +110,8 @@ def _noted(figures: SystemFigures, server: str) -> Iterator[None]:
         figures.unknown.append(f"{server}: {reason}")
 
 
-async def _ask_database(pool: Pool, figures: SystemFigures) -> int:
-    """Returns the last position of the log, read before those of the followers."""
+async def _ask_database(pool: Pool, figures: SystemFigures) -> None:
+    """Read the last position of the log before those of the followers."""
     head = await Log(pool).head()
     figures.runs = await under_way(pool)
     figures.lags = [
@@ -114,18 +121,17 @@ async def _ask_database(pool: Pool, figures: SystemFigures) -> int:
     figures.projector = await leading_projector(pool)
     figures.webhooks = await delivery_queue.figures(pool)
     figures.log_end = head
-    return head
 
 
-async def _ask_bus(bus: Bus, figures: SystemFigures, head: int | None) -> None:
+async def _ask_bus(bus: Bus, figures: SystemFigures) -> None:
     figures.queues = [
         QueueStatus(name=name, waiting=found.waiting, oldest_seconds=round(found.oldest_seconds, 1))
         for name in _QUEUES
         if (found := await bus.queues.backlog(name))
     ]
-    if head is not None:
+    if figures.log_end is not None:
         end = await bus.feed.end()
-        figures.lags.append(Lag(name="EVENTS", behind=max(0, head - end.position)))
+        figures.lags.append(Lag(name="EVENTS", behind=max(0, figures.log_end - end.position)))
 
 
 _TAIL_BYTES = 262_144
@@ -158,7 +164,7 @@ def last_errors(folder: RunFolder, limit: int) -> list[LoggedError]:
     found = [
         problem
         for log in folder.logs.glob("*.log")
-        for line in _tail(log)
+        for line in read_end(log, _TAIL_BYTES)
         if (problem := _problem(log.stem, line))
     ]
     return sorted(found, key=lambda each: each.at)[-limit:]
@@ -178,13 +184,3 @@ def _problem(service: str, line: str) -> LoggedError | None:
         return None
     at = datetime.fromisoformat(found["at"].replace("/", "-")).replace(tzinfo=UTC)
     return LoggedError(at=at.isoformat().replace("+00:00", "Z"), service=service, text=found["text"])
-
-
-def _tail(log: Path) -> list[str]:
-    try:
-        with log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            return file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return []
