@@ -31,13 +31,13 @@ def test_the_language_of_a_text_is_found_where_it_has_one(text: str, language: s
 
 
 def test_short_questions_have_their_language_and_seldom_another_one() -> None:
-    """Of 25 each in ten languages; another one is worse than none, since it makes a slice of its own."""
+    """Of ten each in ten languages; another one is worse than none, since it makes a slice of its own."""
     found = Counter[str]()
     for line in (Path(__file__).parent / "short_questions.txt").read_text().splitlines():
         language, _, text = line.partition(" ")
         code = language_of(text)
         found["right" if code == language else "none" if code == UNDETERMINED else "wrong"] += 1
-    assert found["right"] >= 210, found
+    assert found["right"] >= 70, found
     assert found["wrong"] <= 2, found
 
 
