@@ -1,5 +1,6 @@
 """An administrator for tests that need accounts, plans and keys, and are about something else."""
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from administration import Admin, admin_plans
 from administration.admin_values import NewPlan, PlanChanges
 from contracts.admin_errors import Conflict
+from directory.caller import Callers, Found
 from directory.plans import Plan
 from directory.secrets import Sealer
 from runtime.postgres import Pool
@@ -37,3 +39,8 @@ async def put_plan(pool: Pool, plan: Plan) -> None:
         await admin_plans.create(administrator(pool), NewPlan(**numbers))
     except Conflict:
         await admin_plans.change(administrator(pool), numbers.pop("name"), PlanChanges(**numbers))
+
+
+async def resolve(pool: Pool, key: str, agent: str | None) -> Found | None:
+    async with contextlib.aclosing(Callers(pool)) as callers:
+        return await callers.resolve(key, agent)

@@ -12,12 +12,12 @@ from administration.admin_versions import change_agent, create_agent
 from contracts.admin_errors import Conflict, Invalid, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import Retrieval
-from directory.caller import Callers, LastUsed, resolve
+from directory.caller import Callers, LastUsed
 from directory.migrations import migrate
 from directory.plans import Plan
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool
-from tests.administrator import plan_with, put_plan
+from tests.administrator import plan_with, put_plan, resolve
 
 SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")

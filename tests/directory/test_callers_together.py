@@ -12,9 +12,10 @@ from administration import Admin, admin_keys
 from administration.admin_values import NewKey
 from administration.admin_versions import change_agent, create_agent
 from directory.agent_draft import AgentChanges, AgentDraft
-from directory.caller import Callers, Found, resolve
+from directory.caller import Callers, Found
 from directory.secrets import Sealer
 from runtime.postgres import CALL_SECONDS, Connection, DatabaseUnavailable, Pool, connection, open_pool
+from tests.administrator import resolve
 
 SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")

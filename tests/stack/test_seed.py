@@ -9,14 +9,13 @@ from administration import Admin, admin_keys
 from administration.admin_versions import change_agent
 from directory.agent_draft import AgentChanges
 from directory.agents import AgentConfig, load_agent, provider_key
-from directory.caller import resolve
 from directory.secrets import Sealer
 from ops import demo
 from ops.demo import Demo
 from ops.folder_secrets import Secrets
 from ops.seed import seed
 from runtime.postgres import connection, open_pool
-from tests.administrator import administrator
+from tests.administrator import administrator, resolve
 
 _SECRETS = Secrets()
 _SEALER = Sealer.from_setting(_SECRETS.secret_key)

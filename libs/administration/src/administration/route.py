@@ -50,11 +50,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         """The whole path, with its parts in braces."""
         return PREFIX + self.path
 
-    @property
-    def name(self) -> str:
-        """How the table calls it, such as `GET /accounts/{account_id}`."""
-        return f"{self.method} {self.path}"
-
 
 def route(
     method: str,

@@ -122,18 +122,6 @@ def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[Found | None]:
     return [_found(found[place]) if place in found else None for place in range(len(batch))]
 
 
-async def resolve(pool: Pool, api_key: str, agent_id: str | None) -> Found | None:
-    """What is found of `api_key` and `agent_id`, in a round trip of its own.
-
-    None for a key that is unknown, revoked or disabled, or whose account is disabled. Raises
-    DatabaseUnavailable within 3 s.
-    """
-    asked = [_Asked(hash_key(api_key), _uuid(agent_id))]
-    async with connection(pool) as conn:
-        cursor = await conn.execute(_RESOLVE, _parameters(asked))
-        return _results(asked, await cursor.fetchall())[0]
-
-
 def _uuid(agent_id: str | None) -> str | None:
     agent = agent_id.lower() if agent_id is not None else ""
     return agent if is_uuid(agent) else None
