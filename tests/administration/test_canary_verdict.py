@@ -86,18 +86,6 @@ def test_the_interval_covers_the_true_difference_of_95_in_100_samples(
     assert 0.92 <= covered / tries <= 0.99
 
 
-def test_counting_runs_instead_of_conversations_would_be_too_sure() -> None:
-    """That is why a conversation counts once; here with six runs as alike as can be."""
-    rng, tries, covered = np.random.default_rng(153), 300, Counter[str]()
-    for _ in range(tries):
-        for unit, times in (("conversations", 1), ("runs", _RUNS)):
-            one, other = (np.repeat((rng.random(each) < 0.8).astype(float), times) for each in (800, 80))
-            found = _found(_compared("completed", one, other), "completed")
-            covered[unit] += _covers(found, 0.0)
-    assert covered["conversations"] >= 0.92 * tries
-    assert covered["runs"] <= 0.75 * tries
-
-
 def _canary(rng: np.random.Generator, *, completed: float = 0.95, tokens: float = 1_000.0) -> VersionVerdict:
     """Compare 3,000 conversations before with 300 after, by figures of each kind."""
 

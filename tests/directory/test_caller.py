@@ -4,12 +4,11 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from msgspec.structs import replace
 
 from administration import Admin, admin_accounts, admin_keys, admin_plans
 from administration.admin_values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
 from administration.admin_versions import change_agent, create_agent
-from contracts.admin_errors import Conflict, Invalid, NotFound
+from contracts.admin_errors import Conflict, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import Retrieval
 from directory.caller import Callers, LastUsed
@@ -118,18 +117,13 @@ async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_
     assert await resolve(pool, disabled.key, None) is not None
 
 
-async def test_a_disabled_key_stays_so_when_it_is_rotated_and_a_revoked_one_is_never_enabled(
-    pool: Pool, admin: Admin, account: str
-) -> None:
+async def test_a_disabled_key_stays_so_when_it_is_rotated(pool: Pool, admin: Admin, account: str) -> None:
     key = await admin_keys.create(admin, account, NewKey())
     await admin_keys.change(admin, key.id, KeyChanges(disabled=True))
     fresh = await admin_keys.rotate(admin, key.id)
     assert await resolve(pool, fresh.key, None) is None
-    assert (await admin_keys.change(admin, key.id, KeyChanges(disabled=False))).disabled is False
+    await admin_keys.change(admin, key.id, KeyChanges(disabled=False))
     assert await resolve(pool, fresh.key, None) is not None
-    await admin_keys.revoke(admin, key.id)
-    with pytest.raises(Conflict):
-        await admin_keys.change(admin, key.id, KeyChanges(disabled=False))
 
 
 async def test_a_revoked_key_cannot_be_rotated_back_to_life(admin: Admin, account: str) -> None:
@@ -166,19 +160,7 @@ async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admi
     assert changed.concurrent_runs == 3
 
 
-async def test_a_plan_takes_only_numbers_that_can_be_kept(admin: Admin) -> None:
-    for changes in ({"concurrent_runs": 0}, {"concurrent_runs": "2"}, {"requests_per_minute": 2**40}):
-        with pytest.raises(Invalid):
-            await admin_plans.change(admin, "Starter", PlanChanges(**changes))
-    with pytest.raises(NotFound):
-        await admin_plans.change(admin, "Gold", PlanChanges())
-
-
-async def test_accounts_need_a_plan_and_keys_an_account(admin: Admin, account: str) -> None:
-    with pytest.raises(Invalid, match="there is no such plan; there are Enterprise"):
-        await admin_accounts.create(admin, NewAccount(name="A", plan="Gold"))
-    with pytest.raises(Conflict, match="account exists already"):
-        await admin_accounts.create(admin, NewAccount(name="A", plan="Pro", id=account))
+async def test_a_key_needs_an_account_and_is_one_accounts(admin: Admin, account: str) -> None:
     with pytest.raises(NotFound, match="no such account"):
         await admin_keys.create(admin, "nobody", NewKey())
     key = await admin_keys.create(admin, account, NewKey())
@@ -186,22 +168,7 @@ async def test_accounts_need_a_plan_and_keys_an_account(admin: Admin, account: s
         await admin_keys.add(admin, account, key.key, name="")
 
 
-async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(
-    conn: Connection, admin: Admin
-) -> None:
-    account = await admin_accounts.create(
-        replace(admin, actor="ada"), NewAccount(name="Audited", plan="Starter")
-    )
-    await admin_accounts.change(replace(admin, actor="bob"), account.id, AccountChanges(plan="Pro"))
-    cursor = await conn.execute(
-        "SELECT actor, action, kind, before->>'plan', after->>'plan' FROM audit_log "
-        "WHERE subject = %s ORDER BY id",
-        [account.id],
-    )
-    assert await cursor.fetchall() == [
-        ("ada", "create", "account", None, "Starter"),
-        ("bob", "change", "account", "Starter", "Pro"),
-    ]
+async def test_no_service_removes_audit_rows(conn: Connection) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         await conn.execute("DELETE FROM audit_log")
 
