@@ -107,19 +107,6 @@ async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsSer
         assert await bus.feed.end() == FeedEnd(sequence=2, position=12)
 
 
-async def test_an_event_whose_acknowledgement_was_lost_may_be_repeated(nats_server: NatsServer) -> None:
-    async with Bus.connect(nats_server.url, name="test") as bus:
-        assert await _append(bus, position=11, after=0) == 1
-        assert await _append(bus, position=11, after=0) == 1
-        assert await bus.feed.end() == FeedEnd(sequence=1, position=11)
-
-
-async def test_many_events_may_be_under_way_in_order(nats_server: NatsServer) -> None:
-    async with Bus.connect(nats_server.url, name="test") as bus:
-        appended = await asyncio.gather(*(_append(bus, position=n, after=n) for n in range(200)))
-        assert appended == list(range(1, 201))
-
-
 def _event(position: int, size: int = 5) -> FeedEvent:
     stored = {"type": "delta.v1", "trace_id": examples.TRACE, "at": examples.AT, "text": "x" * size}
     return FeedEvent(

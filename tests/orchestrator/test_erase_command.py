@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -11,18 +10,13 @@ from bus.commands import erase_conversation
 from contracts import events, frames
 from contracts.events import AgentFacts
 from contracts.ids import new_id, new_unlisted_id
-from contracts.messages import EraseConversation
 from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import Begin, fail, open_turn
 from conversations.errors import VersionConflict
-from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
-from orchestrator.orchestrator_services import DEFAULT, Timings
-from orchestrator.rpc.erasing import erase as erase_at_once
-from orchestrator.worker import _parts
+from orchestrator.orchestrator_services import Timings
 from runtime.postgres import open_pool
-from tests.conversations.given import AT, described
 from tests.conversations.read_models import follow
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import breaks, says
@@ -149,34 +143,6 @@ async def test_a_run_that_begins_all_the_same_is_cancelled_too(working: World) -
             case _:
                 raise AssertionError(last)
     await left(working, first)
-
-
-class CountedLog(Log):
-    """Counts how often a conversation's newest run is read."""
-
-    reads = 0
-
-    async def newest_run(self, conversation_id: str) -> Conversation:
-        self.reads += 1
-        return await super().newest_run(conversation_id)
-
-
-async def test_without_a_run_under_way_it_is_read_once_however_often_it_was_described(world: World) -> None:
-    request = world.request(await world.agent())
-    begun = await world.begun(request)
-    run = begun.run(request.trace_id)
-    assert run is not None
-    async with _parts(world.settings, "eraser", asyncio.Event(), DEFAULT) as opened:
-        await opened.store.append(begun, [*fail(run, "internal_error", "", AT), *described(1000)])
-        parts = replace(opened, log=(log := CountedLog(opened.pool)))
-        command = EraseConversation(
-            trace_id=os.urandom(16).hex(),
-            account_id=world.account_id,
-            conversation_id=request.conversation_id,
-        )
-        assert await erase_at_once(parts, command)
-        assert log.reads == 1
-        assert await erase_at_once(parts, command)
 
 
 async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(world: World) -> None:

@@ -19,7 +19,7 @@ from orchestrator.run.channel import Fence, TraceChannel
 from orchestrator.run.interruption import Interrupted
 from runtime.postgres import connection, open_pool
 from tests.bus.queue_state import until_nobody_pulls
-from tests.conversations.outages import away, there_for_long
+from tests.conversations.outages import there_for_long
 from tests.orchestrator.given import SECONDS, World, until_logged
 from tests.orchestrator.scripted import Exchange, holds, says
 from tests.support.proxy import proxied
@@ -210,18 +210,6 @@ async def _taken_by_another(world: World, trace_id: str) -> None:
                 if (await conn.execute(f"{take} WHERE trace_id = %s".encode(), [trace_id])).rowcount:
                     return
             await asyncio.sleep(0.02)
-
-
-async def test_a_lease_that_expired_in_an_outage_is_looked_at_soon_behind_it(world: World) -> None:
-    world.will(says("Hello."))
-    request = world.request(await world.agent("demo-shop-1"))
-    async with open_pool(world.settings.database_url, role=None) as pool:
-        assert await Leases(pool, "killed").acquire(request.trace_id)
-        await away(pool, 12.0)
-    async with world.worker():
-        caller = await world.listen(request)
-        await world.bus.queues.request_chat(request)
-        await caller.until(frames.Completed)  # in a lease's length, and not 15 s after it
 
 
 async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(world: World) -> None:

@@ -42,10 +42,6 @@ def write(folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-def _as_text(value: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-
-
 def _schema(cls: type[msgspec.Struct]) -> JSON:
     (reference,), schemas = msgspec.json.schema_components([cls], ref_template="#/$defs/{name}")
     own = schemas.pop(reference["$ref"].removeprefix("#/$defs/"))
