@@ -174,13 +174,13 @@ async def conn(pool: Pool) -> AsyncIterator[Connection]:
         yield taken
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
     async with open_store(migrated_database_url) as opened:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def log(migrated_database_url: str) -> AsyncIterator[Log]:
     async with open_log(migrated_database_url) as opened:
         yield opened
