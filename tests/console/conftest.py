@@ -13,7 +13,7 @@ from conversations.event_store.store import ConversationStore
 from ops.services import Servers
 from runtime.postgres import Pool
 from tests.console.pages import Browser
-from tests.console.process import GUARDED, ConsoleProcess, console_process
+from tests.console.process import GUARDED, ConsoleProcess
 from tests.conversations.read_models import Storage
 from tests.harness import embedded_nats, new_database
 
@@ -43,7 +43,7 @@ def environ(migrated_database_url: str, fresh_nats_url: str) -> dict[str, str]:
 @pytest.fixture(scope="session")
 async def console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
     with tempfile.TemporaryDirectory() as folder:
-        async with console_process(Path(folder), environ) as process:
+        async with ConsoleProcess(Path(folder), environ) as process:
             yield process
 
 
@@ -51,7 +51,7 @@ async def console(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
 async def guarded(environ: dict[str, str]) -> AsyncIterator[ConsoleProcess]:
     """A console that people sign in to by the administrator's token."""
     with tempfile.TemporaryDirectory() as folder:
-        async with console_process(Path(folder), environ | GUARDED) as process:
+        async with ConsoleProcess(Path(folder), environ | GUARDED) as process:
             yield process
 
 

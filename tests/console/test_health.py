@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from tests.console.pages import Browser, text_of
-from tests.console.process import console_process
+from tests.console.process import ConsoleProcess
 from tests.support.proxy import proxied
 
 
@@ -27,7 +27,7 @@ async def test_a_database_that_is_away_is_said_on_each_page_and_the_pages_come_b
     async with proxied(migrated_database_url) as (proxy, url):
         own = environ | {"AGENTCHAT_DATABASE_URL": url}
         with tempfile.TemporaryDirectory() as folder:
-            async with console_process(Path(folder), own) as process, Browser(process.url) as browser:
+            async with ConsoleProcess(Path(folder), own) as process, Browser(process.url) as browser:
                 await browser.page("/now")
                 await proxy.set_mode("refuse")
                 health = await browser.get("/health")

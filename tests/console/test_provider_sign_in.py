@@ -20,7 +20,7 @@ from console.frame.sessions import ProviderUnavailable, SignInRefused
 from console.sign_in_settings import SignInSettings
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
 from tests.console.pages import text_of
-from tests.console.process import URL, ConsoleProcess, console_process
+from tests.console.process import URL, ConsoleProcess
 from tests.ports import free_port
 
 _addresses = itertools.count(2)
@@ -46,7 +46,7 @@ async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIte
     own = {f"AGENTCHAT_CONSOLE_OIDC_{name}": value for name, value in named.items()}
     own |= {"AGENTCHAT_CONSOLE_URL": URL, "AGENTCHAT_ADMIN_TOKEN": "is not taken here"}
     with tempfile.TemporaryDirectory() as folder:
-        async with console_process(Path(folder), environ | own) as process:
+        async with ConsoleProcess(Path(folder), environ | own) as process:
             yield process
 
 

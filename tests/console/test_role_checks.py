@@ -12,7 +12,7 @@ import pytest
 from console.frame.sessions import GRACE_SECONDS
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
 from tests.console.pages import text_of
-from tests.console.process import URL, ConsoleProcess, console_process
+from tests.console.process import URL, ConsoleProcess
 from tests.console.test_provider_sign_in import Person
 
 _ROLES = "staff=viewer,ops=operator"
@@ -44,7 +44,7 @@ def settings_of(environ: dict[str, str], provider: OpenIdProvider, minutes: str)
 @pytest.fixture(scope="module")
 async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
     with tempfile.TemporaryDirectory() as folder:
-        async with console_process(Path(folder), settings_of(environ, provider, _NOW)) as process:
+        async with ConsoleProcess(Path(folder), settings_of(environ, provider, _NOW)) as process:
             yield process
 
 
@@ -52,7 +52,7 @@ async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIte
 async def other(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIterator[ConsoleProcess]:
     """A second console of the same system."""
     with tempfile.TemporaryDirectory() as folder:
-        async with console_process(Path(folder), settings_of(environ, provider, _NOW)) as process:
+        async with ConsoleProcess(Path(folder), settings_of(environ, provider, _NOW)) as process:
             yield process
 
 
@@ -190,7 +190,7 @@ async def test_a_role_that_is_fresh_is_asked_for_nowhere(
     environ: dict[str, str], provider: OpenIdProvider
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with console_process(Path(folder), settings_of(environ, provider, "5")) as process:
+        async with ConsoleProcess(Path(folder), settings_of(environ, provider, "5")) as process:
             found = Person(process)
             await found.sign_in()
             for _ in range(3):

@@ -23,7 +23,7 @@ from tests.administrator import SEALER, administrator, plan_with, put_plan
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
 from tests.gateway.embedded import EmbeddedGateway, embedded_gateway
-from tests.gateway.process import GatewayProcess, gateway_process
+from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
 
 
@@ -107,7 +107,7 @@ async def start_process(environ: dict[str, str], tmp_path: Path) -> AsyncIterato
 
         async def start(**own: str) -> GatewayProcess:
             folder = Path(tempfile.mkdtemp(dir=tmp_path))
-            return await running.enter_async_context(gateway_process(folder, environ | own))
+            return await running.enter_async_context(GatewayProcess(folder, environ | own))
 
         yield start
 
@@ -123,7 +123,7 @@ async def gateway_as_a_process(
     environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[GatewayProcess]:
     """For modules that look at its log, its files, or how it ends."""
-    async with gateway_process(tmp_path_factory.mktemp("gateway"), environ) as process:
+    async with GatewayProcess(tmp_path_factory.mktemp("gateway"), environ) as process:
         yield process
 
 

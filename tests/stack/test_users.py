@@ -18,6 +18,8 @@ from ops.stack_report import QuietReport
 from ops.supervisor import Supervisor
 from tests.stack.processes import running_for, wait_none_running
 
+pytestmark = pytest.mark.slow
+
 _TREE = Path(__file__).parents[2]
 _NOBODY = 65534
 _AS_NOBODY = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
@@ -66,7 +68,6 @@ def _user_ids(folder: RunFolder) -> list[int]:
     ]
 
 
-@pytest.mark.slow
 @_only_root
 def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
     started = _start(nobodys, (*_AS_NOBODY, _python_of_nobody()))
