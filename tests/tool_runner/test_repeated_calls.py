@@ -40,6 +40,7 @@ def asked(finished: ToolFinished) -> str:
     return finished.input_requests[0].elicitation.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newest", [True, False], ids=["2026-07-28", "2025-11-25"])
 async def test_a_call_goes_on_at_another_runner_once_the_first_was_killed(
     newest: bool, fresh_nats_url: str, migrated_database_url: str, calls: Calls
