@@ -46,6 +46,7 @@ from tests.conversations.given import (
 from tests.conversations.read_models import Storage, follow
 
 _TOMBSTONE = "conversation_erased.v1"
+_IS_OPEN = "SELECT EXISTS (SELECT FROM open_run_traces WHERE trace_id = %s)"
 
 
 async def erasure_of(storage: Storage, conversation_id: str) -> Erasure | None:
@@ -71,12 +72,12 @@ async def test_no_reader_sees_an_event_of_it(storage: Storage) -> None:
     assert await find_approval(storage.pool, "approval-p-call") is not None
     thread = await storage.store.append(thread, [*answered("Hi", "p"), asked("r"), started("r")])
     assert await find_continued(storage.pool, shown, "Hi", "Hello") is not None
-    assert await storage.rows("SELECT run_is_open(%s)", trace("r")) == [(True,)]
+    assert await storage.rows(_IS_OPEN, trace("r")) == [(True,)]
     erased = await storage.store.append(thread, [ERASED])
     assert len(await rows_of(storage, id_)) == erased.version, "nothing is deleted yet"
     assert await find_approval(storage.pool, "approval-p-call") is None
     assert await find_continued(storage.pool, shown, "Hi", "Hello") is None
-    assert await storage.rows("SELECT run_is_open(%s)", trace("r")) == [(False,)]
+    assert await storage.rows(_IS_OPEN, trace("r")) == [(False,)]
     assert await find_thread(storage.pool, id_) is None
     page = await messages_of(storage.pool, id_, after=0, until=10**6, limit=10, max_bytes=10**6)
     assert page.messages == ()

@@ -129,5 +129,5 @@ async def test_a_tool_runner_is_told_whether_a_run_is_open(
     tool_runner = acting_as(migrated_database_url, "tool_runner")
     async with open_pool(tool_runner) as pool, connection(pool) as conn:
         for word in (*ended, unknown, erased, open_):
-            found = await conn.execute("SELECT run_is_open(%s)", [trace(word)])
-            assert await found.fetchone() == (word == open_,)
+            found = await conn.execute("SELECT 1 FROM open_run_traces WHERE trace_id = %s", [trace(word)])
+            assert (await found.fetchone() is not None) == (word == open_)

@@ -119,7 +119,6 @@ def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster:
     assert dict(rows) == {
         "append_events": [role_of("orchestrator")],
         "delete_erased_events": [role_of("projector")],
-        "run_is_open": [role_of("tool_runner")],
         "settled_position": sorted(map(role_of, table_rights.READERS)),
     }
 

@@ -11,7 +11,7 @@ from administration.parameters import Month
 from contracts.admin_errors import Invalid, NotFound
 from conversations.projections.conversations_table import NOTHING, AccountStorage, stored_by_account
 from conversations.projections.runs_table import UsageLine, usage_of_month
-from conversations.queries import month_usage
+from conversations.queries.account_figures import this_month
 from directory.plans import Plan
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
@@ -45,7 +45,7 @@ async def of_month(admin: Admin, account_id: str, month: Month | None = None) ->
     """
     account = await admin_accounts.get(admin, account_id)
     with outcomes():
-        month = _checked(month) or await month_usage.this_month(admin.pool)
+        month = _checked(month) or await this_month(admin.pool)
         lines = await usage_of_month(admin.pool, month, account.id)
         stored = (await stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
     return _added_up(account.id, month, lines, stored, await _plan(admin, account.id), listed=True)
@@ -59,7 +59,7 @@ async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthU
     Accounts that were deleted since are among them. Raises Invalid, Unavailable.
     """
     with outcomes():
-        month = _checked(month) or await month_usage.this_month(admin.pool)
+        month = _checked(month) or await this_month(admin.pool)
         lines = await usage_of_month(admin.pool, month)
         stored = await stored_by_account(admin.pool)
     spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}

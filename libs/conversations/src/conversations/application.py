@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from eventsourcing.application import AggregateNotFoundError, Application
+from eventsourcing.application import Application
 from eventsourcing.persistence import (
     AggregateRecorder,
     ApplicationRecorder,
@@ -84,16 +84,6 @@ class ConversationLog(Application[str]):
 
     def construct_mapper(self) -> Mapper[str]:
         return self.factory.mapper(EventTranscoder(), mapper_class=ConversationMapper)
-
-    def load_conversation(self, conversation_id: str, version: int | None = None) -> Conversation:
-        """Load a conversation as it is, or as it was at a version; its version is 0 if it did not exist.
-
-        Raises UnreadableEvent.
-        """
-        try:
-            return self.repository.get(conversation_id, version=version, projector_func=project)
-        except AggregateNotFoundError:
-            return Conversation(conversation_id=conversation_id)
 
     def load_past(self, conversation_id: str, place: VersionOrTime | None = None) -> Past:
         """Load the conversation at a place, or now. A place after its end is its end.

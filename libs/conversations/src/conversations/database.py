@@ -30,10 +30,6 @@ DatabaseError = psycopg.Error
 """What Postgres refuses or breaks off, for those who use a session and not psycopg."""
 
 
-class NoSession(Exception):  # noqa: N818 - a state, reported by a health check
-    """Postgres has not answered for too long."""
-
-
 NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 """SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""
 

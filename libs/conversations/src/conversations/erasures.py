@@ -43,6 +43,15 @@ SELECT * FROM conversation_events AS event
          LIMIT 1) IS NULL;
 GRANT SELECT ON readable_conversation_events TO agentchat_service;
 
+-- The traces of the runs that are begun and have no end, for tool-runners, which may not read the log.
+CREATE VIEW open_run_traces AS
+SELECT trace_id FROM readable_conversation_events AS started
+ WHERE topic = 'run_started.v1' AND NOT EXISTS (
+       SELECT FROM conversation_events AS ended
+        WHERE ended.trace_id = started.trace_id
+          AND ended.topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1'));
+GRANT SELECT ON open_run_traces TO agentchat_service;
+
 CREATE FUNCTION delete_erased_events(conversation text, from_version bigint) RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC

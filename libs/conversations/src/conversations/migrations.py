@@ -11,23 +11,9 @@ from conversations import erasures
 from conversations.claims import idempotency
 from conversations.event_store import feed_reader
 from conversations.leases import abandoned_runs
-from conversations.projections import (
-    approvals_table,
-    conversations_table,
-    feedback_table,
-    follower,
-    messages_table,
-    runs_table,
-    search_table,
-    tools_table,
-)
-from conversations.queries import (
-    find_run,
-    finding_approvals,
-    finding_feedback,
-    shown_history,
-    what_if_runs,
-)
+from conversations.projections import follower
+from conversations.projections.read_models import PROJECTIONS
+from conversations.queries import what_if_runs
 from runtime import migrations
 
 _SCHEMA = (Path(__file__).parent / "event_store" / "schema.sql").read_text()
@@ -38,20 +24,10 @@ BASELINE = "\n".join(
         abandoned_runs.TABLES,
         erasures.TABLES,
         what_if_runs.TABLES,
-        find_run.TABLES,
-        shown_history.TABLES,
-        finding_approvals.TABLES,
-        finding_feedback.INDEX,
         idempotency.TABLES,
         feed_reader.TABLES,
         follower.TABLES,
-        conversations_table.PROJECTION.tables,
-        messages_table.PROJECTION.tables,
-        runs_table.PROJECTION.tables,
-        tools_table.PROJECTION.tables,
-        approvals_table.PROJECTION.tables,
-        search_table.PROJECTION.tables,
-        feedback_table.PROJECTION.tables,
+        *(each.tables for each in PROJECTIONS),
     )
 )
 

@@ -206,12 +206,12 @@ WHERE g.agent_id = %(agent)s AND g.account_id = %(account)s
   AND (%(version)s::integer IS NOT NULL OR g.disabled_at IS NULL)
 """
 
-# Whether a run is open is the log's to say, by a function of the library `conversations`.
+# Whether a run is open is the log's to say, by a view of the library `conversations`.
 _VERSION: LiteralString = _ROW.format(authorizations="NULL", wanted="true")
 _UNSEALED: LiteralString = _ROW.format(
     authorizations="(SELECT json_object_agg(a.server, a.authorization_id) "
     "FROM mcp_authorizations a WHERE a.agent_id = g.agent_id)",
-    wanted="%(run)s::text IS NULL OR run_is_open(%(run)s)",
+    wanted="%(run)s::text IS NULL OR EXISTS (SELECT FROM open_run_traces WHERE trace_id = %(run)s)",
 )
 
 UNCHANGED: LiteralString = "agents_unchanged(%b::text[], %b::text[], %b::integer[], %b::text[], %b::bytea[])"

@@ -25,6 +25,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _READ,
         "projector": _READ,
     },
+    "open_run_traces": {"tool_runner": _READ},  # a view
     "readable_conversation_events": {  # a view: without the rows of erased conversations
         "gateway": _READ,
         "orchestrator": _READ,
@@ -119,7 +120,6 @@ async def grant(database_url: str) -> None:
             "GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO {}",
             role_of("projector"),
         )
-        await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))
         for each in READERS:
             await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", role_of(each))
         # Commands build read models again in temporary tables.

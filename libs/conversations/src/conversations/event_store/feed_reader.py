@@ -5,7 +5,6 @@ within the days that it keeps. For that, `feed_days` notes the position at which
 """
 
 import contextlib
-from datetime import date
 
 from msgspec.structs import replace
 
@@ -77,17 +76,6 @@ async def kept_from(pool: Pool) -> int:
     return await _position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
 
 
-async def fed_before(pool: Pool, day: date, *, until: int) -> tuple[int, int]:
-    """The log positions that the feed had come to when a day began, and when the next one did.
-
-    `until` in the place of the second while no later day has begun. Raises DatabaseUnavailable.
-    """
-    async with connection(pool) as conn:
-        row = await (await conn.execute(_FED_BEFORE, {"day": day, "name": _NAME, "until": until})).fetchone()
-    assert row is not None, "SELECT without FROM gives one row"
-    return row[0], max(row)
-
-
 async def remember_fed(pool: Pool, position: int) -> None:
     """Everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
@@ -109,16 +97,6 @@ SELECT coalesce(
       WHERE day >= (clock_timestamp() AT TIME ZONE 'UTC')::date - %s ORDER BY day LIMIT 1),
     (SELECT position FROM projection_positions WHERE name = %s AND EXISTS (SELECT FROM feed_days)),
     0)
-"""
-
-# A day that nothing was fed on begins where the next one does, or where the feed is.
-_FED_BEFORE = """
-SELECT coalesce(
-           (SELECT position FROM feed_days WHERE day >= %(day)s ORDER BY day LIMIT 1),
-           (SELECT position FROM projection_positions
-             WHERE name = %(name)s AND EXISTS (SELECT FROM feed_days)),
-           0),
-       coalesce((SELECT position FROM feed_days WHERE day > %(day)s ORDER BY day LIMIT 1), %(until)s)
 """
 
 # What is fed on a day comes after the position that was remembered last before.

@@ -160,10 +160,6 @@ class Log:
         fold = functools.partial(_folded_on, Conversation(conversation_id=conversation_id), decode=_readable)
         return await self._with_account(await in_thread_if_large(fold, rows))
 
-    async def version_at(self, conversation_id: str, position: int) -> int:
-        """Return the version that a conversation had come to at a log position, 0 before its beginning."""
-        return int(await self._value(_SQL["version_at"], (conversation_id, position)) or 0)
-
     async def head(self) -> int:
         """Return the last position, 0 for an empty log. See `settled`."""
         return int(await self._value(_SQL["head"], ()) or 0)

@@ -76,11 +76,6 @@ SELECT notification_id, originator_id, originator_version, topic, state, account
   FROM unnest(%s::text[], %s::bigint[]) AS wanted (id, version)
   JOIN readable_conversation_events ON originator_id = wanted.id AND originator_version = wanted.version
 
--- name: version_at
-SELECT originator_version FROM readable_conversation_events
- WHERE originator_id = %s AND notification_id <= %s
- ORDER BY originator_version DESC LIMIT 1
-
 -- name: head
 SELECT max(notification_id) FROM conversation_events
 

@@ -26,6 +26,15 @@ CREATE UNIQUE INDEX conversation_events_notification_id_idx ON conversation_even
 -- A run by its trace: where it starts and where it ends.
 CREATE INDEX conversation_events_runs_idx ON conversation_events (trace_id)
  WHERE topic IN ('run_started.v1', 'run_completed.v1', 'run_failed.v1', 'run_cancelled.v1');
+-- A field of an event's JSON, for the indexes of runs by what was shown and of approvals by their ids.
+CREATE FUNCTION event_field(state bytea, field text) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> field; END $$;
+CREATE INDEX conversation_events_shown_idx ON conversation_events (event_field(state, 'shown_sha256'), notification_id)
+ WHERE topic = 'run_started.v1' AND event_field(state, 'shown_sha256') IS NOT NULL;
+CREATE INDEX conversation_events_decision_idx ON conversation_events (event_field(state, 'approval_id'))
+ WHERE topic IN ('approval_requested.v1', 'elicitation_requested.v1');
+CREATE INDEX conversation_events_feedback_idx ON conversation_events (originator_id, originator_version)
+ WHERE topic IN ('feedback_given.v1', 'feedback_withdrawn.v1');
 CREATE INDEX conversation_events_erased_idx ON conversation_events (originator_id)
  WHERE topic = 'conversation_erased.v1';
 GRANT SELECT ON conversation_events TO agentchat_service;

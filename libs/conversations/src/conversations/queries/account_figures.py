@@ -2,7 +2,7 @@
 
 import msgspec
 
-from conversations.database import unbounded
+from conversations.database import server_now, unbounded
 from runtime.postgres import Pool, connection
 
 _SECONDS = 60.0
@@ -25,6 +25,11 @@ async def account_figures(pool: Pool, account_id: str) -> AccountFigures:
         row = await (await conn.execute(_FIGURES, {"account_id": account_id})).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
     return AccountFigures(month_tokens=row[0], stored_bytes=row[1])
+
+
+async def this_month(pool: Pool) -> str:
+    """Return the current month by Postgres' clock, in UTC: "2026-11". Raises DatabaseUnavailable."""
+    return (await server_now(pool))[:7]
 
 
 _FIGURES = """

@@ -13,23 +13,6 @@ from runtime.postgres import Pool, connection
 _PAGE = 500
 _COUNT_SECONDS = 30.0
 
-TABLES = """
-CREATE FUNCTION run_is_open(trace_id text) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT EXISTS (
-               SELECT FROM readable_conversation_events AS started
-                WHERE topic = 'run_started.v1' AND started.trace_id = run_is_open.trace_id)
-       AND NOT EXISTS (
-               SELECT FROM conversation_events AS ended
-                WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')
-                  AND ended.trace_id = run_is_open.trace_id);
-END;
-REVOKE ALL ON FUNCTION run_is_open(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION run_is_open(text) TO agentchat_service;
-"""
-"""`run_is_open` tells tool-runners, which may not read the log, whether it has a run and no end of it."""
-
 BEGUN = sql.SQL("""EXISTS (
     SELECT FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = {}
 )""")

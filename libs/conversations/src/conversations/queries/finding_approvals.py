@@ -14,13 +14,6 @@ from conversations.queries.find_run import load_run
 from runtime.logs import get_logger
 from runtime.postgres import Pool, connection
 
-TABLES = """
-CREATE FUNCTION approval_of_event(state bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
-    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> 'approval_id'; END $$;
-CREATE INDEX conversation_events_decision_idx ON conversation_events (approval_of_event(state))
- WHERE topic IN ('approval_requested.v1', 'elicitation_requested.v1');
-"""
-
 _IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_requested.v1')"
 
 
@@ -131,7 +124,7 @@ _COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "ex
 
 _FIND: LiteralString = f"""
 SELECT trace_id FROM readable_conversation_events
- WHERE {_IS_REQUEST} AND approval_of_event(state) = %s
+ WHERE {_IS_REQUEST} AND event_field(state, 'approval_id') = %s
 """  # noqa: S608 - a constant
 
 _FIND_LISTED = "SELECT trace_id FROM approvals WHERE approval_id = %s"
@@ -145,7 +138,7 @@ SELECT input, requested.topic, requested.state, decided, name, server, approval_
   FROM approvals
   LEFT JOIN LATERAL (
        SELECT topic, state FROM readable_conversation_events
-        WHERE {_IS_REQUEST} AND approval_of_event(state) = approval_id LIMIT 1
+        WHERE {_IS_REQUEST} AND event_field(state, 'approval_id') = approval_id LIMIT 1
        ) AS requested ON call_id LIKE '%%#%%'
  WHERE approval_id IS NOT NULL
    AND (%(account)s::text IS NULL OR account_id = %(account)s)

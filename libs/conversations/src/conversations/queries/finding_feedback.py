@@ -9,11 +9,6 @@ from contracts.values import MAX_FEEDBACK
 from conversations.event_store import mapper
 from runtime.postgres import Pool, connection
 
-INDEX = """
-CREATE INDEX conversation_events_feedback_idx ON conversation_events (originator_id, originator_version)
- WHERE topic IN ('feedback_given.v1', 'feedback_withdrawn.v1');
-"""
-
 
 class ReplyFeedback(msgspec.Struct, frozen=True, kw_only=True):
     """Feedback on one reply: from how many, the mean of their scores, and the newest of it first."""

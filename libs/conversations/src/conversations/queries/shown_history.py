@@ -28,13 +28,6 @@ _EVENTS = 15
 _HALF = 32  # hexadecimal digits
 _BEYOND = "g"  # every hexadecimal digit
 
-TABLES = """
-CREATE FUNCTION shown_with_event(state bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
-    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> 'shown_sha256'; END $$;
-CREATE INDEX conversation_events_shown_idx ON conversation_events (shown_with_event(state), notification_id)
- WHERE topic = 'run_started.v1' AND shown_with_event(state) IS NOT NULL;
-"""
-
 _PAGE = 200
 _PAGE_BYTES = 2 * 1024 * 1024
 
@@ -143,7 +136,8 @@ def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
 
 _NEWEST = """
 SELECT trace_id FROM readable_conversation_events
- WHERE topic = 'run_started.v1' AND shown_with_event(state) > %s AND shown_with_event(state) < %s
+ WHERE topic = 'run_started.v1'
+   AND event_field(state, 'shown_sha256') > %s AND event_field(state, 'shown_sha256') < %s
  ORDER BY notification_id DESC LIMIT 1
 """
 
@@ -151,7 +145,7 @@ SELECT trace_id FROM readable_conversation_events
 _BEHIND = """
 SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
   FROM (SELECT originator_id, originator_version, trace_id FROM readable_conversation_events
-         WHERE topic = 'run_started.v1' AND shown_with_event(state) = %s
+         WHERE topic = 'run_started.v1' AND event_field(state, 'shown_sha256') = %s
          ORDER BY notification_id DESC LIMIT %s) AS begun,
        LATERAL (
          SELECT array_agg(topic ORDER BY originator_version) AS topics,
