@@ -5,7 +5,7 @@ time, first from TRACES, then from the log.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from bus.errors import BusUnavailable
@@ -60,7 +60,6 @@ class FollowedRun:
         self._log = run_reader
         self._order = CallOrder() if key.kind.outputs else None
         self._clock = asyncio.get_running_loop()
-        self._closed = False
         self._repairing: asyncio.Task[None] | None = None
         self._look_again = False  # something went missing during a repair
         began = self._clock.time()
@@ -74,8 +73,8 @@ class FollowedRun:
         """Begin to follow the run: what is published from now on is seen. Raises BusUnavailable."""
         self._subscription = await self._traces.follow_trace(self.key.trace_id, self.deliver)
         if isinstance(self.updates, UpdateHistory):
-            self._begin(self._read_back())
-            self._catching_up = asyncio.create_task(self._until_repaired())
+            self._look(from_beginning=True)
+            self._catching_up = self._repairing
 
     @property
     def can_be_joined(self) -> bool:
@@ -127,15 +126,11 @@ class FollowedRun:
         self._look()
 
     async def close(self) -> None:
-        self._closed = True
         if self._subscription is not None:
             await self._subscription.close()
-        tasks = (self._catching_up, self._repairing)
-        running = [task for task in tasks if task is not None and not task.done()]
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        if self._repairing is not None:
+            self._repairing.cancel()
+            await asyncio.wait([self._repairing])
 
     def _put(self, updates: list[Update]) -> None:
         if self._awaits_text_since is not None and any(isinstance(each, Text) for each in updates):
@@ -148,41 +143,44 @@ class FollowedRun:
             for follower in tuple(self.followers):
                 follower.nudge()
 
-    def _look(self, *, silent: bool = False) -> None:
+    def _look(self, *, silent: bool = False, from_beginning: bool = False) -> None:
         """Look for what is missing, unless that is under way; after a silence, look everywhere."""
         if self._repairing is not None:
             self._look_again = self._look_again or not silent
         elif not self.view.ended:
-            self._begin(self._repair(silent))
+            self._repairing = asyncio.create_task(self._repair(silent, from_beginning))
 
-    def _begin(self, repair: Coroutine[None, None, None]) -> None:
-        self._repairing = asyncio.create_task(repair)
-        self._repairing.add_done_callback(self._repaired)
-
-    async def _until_repaired(self) -> None:
-        while (repairing := self._repairing) is not None:
-            await asyncio.wait([repairing])
-            await asyncio.sleep(0)  # `_repaired` comes next
-
-    async def _read_back(self) -> None:
-        """A run that has ended, or waits, is in the log; of one under way TRACES has more."""
-        found_all = await self._look_in_log(ended=True)
-        if not self.view.ended:
-            found_all = await self._look_in_traces() and found_all
-        if not self.view.ended and (self.view.wants_log or not self.view.started):
-            found_all = await self._look_in_log() and found_all
-        if self.view.misses_text or not found_all:
+    async def _repair(self, silent: bool, from_beginning: bool) -> None:
+        """Look until nothing more has gone missing meanwhile."""
+        try:
+            await self._look_once(silent=silent, from_beginning=from_beginning)
+            while self._look_again and not self.view.ended:
+                self._look_again = False
+                await self._look_once()
+        except Exception:  # noqa: BLE001 - the outermost frame of a repair: there will be another
             self._look_at = self._clock.time() + _SOON_SECONDS
+            logs.get_logger("gateway").exception("repair_failed", trace_id=self.key.trace_id)
+        finally:
+            self._repairing, self._look_again = None, False
 
-    async def _repair(self, silent: bool) -> None:
+    async def _look_once(self, *, silent: bool = False, from_beginning: bool = False) -> None:
+        """Look in TRACES, and then in the log, as far as either is needed.
+
+        A run that has ended, or waits, is in the log; of one under way TRACES has more. But TRACES may lack
+        what came while it had no leader: who hears nothing further looks in the log too.
+        """
         view, found_all = self.view, True
-        if view.wants_repair or (silent and not view.misses_text):
-            found_all = await self._look_in_traces()
-        if not view.ended and (view.wants_log or silent or not found_all):
+        if from_beginning:
+            found_all = await self._look_in_log(ended=True)
+        if not view.ended and (from_beginning or view.wants_repair or (silent and not view.misses_text)):
+            found_all = await self._look_in_traces() and found_all
+        needs_log = view.wants_log or silent or not found_all or (from_beginning and not view.started)
+        if not view.ended and needs_log:
             found_all = await self._look_in_log() and found_all
-        # TRACES may lack what came while it had no leader: who hears nothing further looks in the log too.
-        soon = view.misses_text or not found_all or not silent
-        self._look_at = self._clock.time() + (_SOON_SECONDS if soon else _SILENT_AGAIN_SECONDS)
+        if view.misses_text or not found_all or not (silent or from_beginning):
+            self._look_at = self._clock.time() + _SOON_SECONDS
+        elif silent:
+            self._look_at = self._clock.time() + _SILENT_AGAIN_SECONDS
 
     async def _look_in_traces(self) -> bool:
         """Take what TRACES has; False if it does not answer."""
@@ -213,15 +211,6 @@ class FollowedRun:
             if self.view.phase is Phase.PAUSED and not self._log.is_readable:
                 self.interrupt(_ELSEWHERE)  # another gateway may be able to read what it waits for
         return True
-
-    def _repaired(self, task: "asyncio.Task[None]") -> None:
-        self._repairing = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._look_at = self._clock.time() + _SOON_SECONDS
-            logs.get_logger("gateway").error("repair_failed", trace_id=self.key.trace_id, exc_info=error)
-        elif self._look_again and not self._closed:
-            self._look_again = False
-            self._look()
 
 
 class RunFollower:
