@@ -8,7 +8,7 @@ import pytest
 
 from contracts.updates import Broken, Finished, NextRound, Started, Text, ToolEnded, ToolStarted, Update
 from contracts.values import Message
-from gateway.runs.call_order import CallOrder
+from gateway.runs.progress import CallOrder
 
 FINISHED = Finished(Message(id="m", conversation_id="c", content="", token_count=1, created_at=""), ())
 

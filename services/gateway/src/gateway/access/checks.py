@@ -5,12 +5,13 @@ Put them on handlers: those of a Router apply to Litestar's automatic OPTIONS to
 """
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request
 from litestar.exceptions import InternalServerException
 from litestar.handlers.base import BaseRouteHandler
+from litestar.params import PathParameter
 
 from contracts.ids import is_uuid
 from directory.caller import Caller
@@ -24,6 +25,9 @@ from gateway.http.request_context import Connection, context_of
 
 BODY_SECONDS = 7.0
 """Within the time that a stopping process has."""
+
+AgentName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
+"""Of addresses that name the agent: `/…/agents/{agent}/…`; `may_chat_with_agent` reads it."""
 
 _FORM_HEADER = "X-Stream-Form"
 

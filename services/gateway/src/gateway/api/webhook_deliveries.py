@@ -5,11 +5,11 @@ from typing import Annotated
 
 import msgspec
 from litestar import get, post
-from litestar.params import JSONBody, QueryParameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest
 from gateway.access.checks import may_act, may_read
-from gateway.api.webhook_input import DeliveryId, EndpointId
+from gateway.api.webhook_endpoints import EndpointId
 from gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
 from gateway.http.json_request import JsonRequest
 from gateway.services import services_of
@@ -19,6 +19,14 @@ TEST_SECONDS = 20.0
 """A test's answer is waited for so long: longer than an attempt may take."""
 
 _LOOK_SECONDS = 0.1
+
+
+DeliveryId = Annotated[
+    str,
+    PathParameter(
+        description="The `webhook-id` of a delivery, such as msg_0a1b2c3d4e5f60718293a4b5c6d7e8f9."
+    ),
+]
 
 
 class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,16 +5,24 @@ from typing import Annotated
 import msgspec
 from litestar import delete, get, patch, post
 from litestar.openapi.spec import Example
-from litestar.params import BodyKwarg, JSONBody
+from litestar.params import BodyKwarg, JSONBody, PathParameter
 
+from contracts import http
 from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
+from directory.secrets import Sealer
 from gateway.access.checks import may_act
-from gateway.api.webhook_input import EndpointId, check_address, sealer_of
 from gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
 from gateway.http.json_request import JsonRequest
+from gateway.http.refusals import Refusal
 from gateway.services import services_of
+from net_guard import AddressRefused
 from webhooks import endpoints
+from webhooks.endpoints import check_url
 
+EndpointId = Annotated[
+    str,
+    PathParameter(description="One of the account's endpoints.", schema_extra={"format": "uuid"}),
+]
 _NEW = {"url": "https://hooks.example.com/agents", "events": ["run.completed", "run.failed"]}
 NewEndpointData = Annotated[
     NewEndpoint, BodyKwarg(examples=[Example(summary="An endpoint for runs", value=_NEW)])
@@ -99,6 +107,24 @@ async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoin
     """For a day each delivery is signed with both, so that receivers can be changed meanwhile."""
     pool, account_id = services_of(request).pool, request.auth.account_id
     return await endpoints.rotate_secret(pool, sealer_of(request), account_id, endpoint_id)
+
+
+async def check_address(request: JsonRequest, url: str) -> None:
+    """Raises Refusal where the address is none, or may not be called."""
+    try:
+        await check_url(services_of(request).webhooks.guard, url, request.auth.account_id)
+    except AddressRefused as error:
+        reason = f"{error}; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
+        field = http.FieldError(field="url", message=f"This may not be called: {reason}.")
+        raise Refusal("address_refused", f"url: {field.message}", fields=[field]) from None
+
+
+def sealer_of(request: JsonRequest) -> Sealer:
+    """Raises Refusal where this service has no key to seal secrets with."""
+    sealer = services_of(request).webhooks.sealer
+    if sealer is None:
+        raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which webhooks need.")
+    return sealer
 
 
 HANDLERS = (create, list_of_account, get_one, update, remove, rotate)

@@ -16,7 +16,7 @@ from contracts.cursors import Cursor
 from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from contracts.updates import Broken, Text, Update
 from gateway.runs.after_pause import AfterPause
-from gateway.runs.call_order import CallOrder
+from gateway.runs.progress import CallOrder
 from gateway.runs.run_reader import RunReader
 from gateway.runs.run_request import ViewKind
 from gateway.runs.run_updates import ReadPosition, UpdateHistory, UpdateQueue

@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from contracts.http import DecisionBody
 from conversations.queries import shown_history
-from gateway.access.checks import admitted_of, may_chat_with_agent
+from gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
 from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from gateway.protocols.agent_address import AgentName
 from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
 from gateway.protocols.client_history import (
     MAX_NAME,

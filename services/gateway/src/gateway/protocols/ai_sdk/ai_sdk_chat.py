@@ -11,10 +11,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from conversations.queries import shown_history
-from gateway.access.checks import admitted_of, may_chat_with_agent
+from gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
 from gateway.http.json_request import JsonRequest
 from gateway.http.refusals import invalid
-from gateway.protocols.agent_address import AgentName
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
 from gateway.protocols.client_history import (

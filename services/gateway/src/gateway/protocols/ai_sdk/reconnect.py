@@ -8,9 +8,8 @@ from litestar.params import PathParameter
 
 from conversations.queries import shown_history
 from gateway.access.access_services import access_of
-from gateway.access.checks import may_follow_agent
+from gateway.access.checks import AgentName, may_follow_agent
 from gateway.http.json_request import JsonRequest
-from gateway.protocols.agent_address import AgentName
 from gateway.protocols.ai_sdk.ai_sdk_chat import add_stream_headers
 from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.protocols.client_history import check_name
