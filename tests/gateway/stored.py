@@ -4,7 +4,11 @@ from typing import Protocol
 
 from contracts import events, frames, ids, messages
 from contracts.values import Message, Usage
+from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
+from conversations.projections.follower import Follower
+from conversations.projections.projection import Projection
+from runtime.postgres import Pool
 from tests.gateway.worker import Turn
 
 AT = "2026-11-21T09:30:00.123456Z"
@@ -111,3 +115,10 @@ async def complete(store: ConversationStore, turn: Turn) -> Message:
         frames.Completed(seq=turn.number(), attempt=turn.attempt, message=run.reply, tool_calls=calls)
     )
     return run.reply
+
+
+async def project(pool: Pool, *projections: Projection) -> None:
+    """Bring these read models up to date."""
+    follower = Follower(pool, Log(pool), projections)
+    while await follower.step():
+        pass

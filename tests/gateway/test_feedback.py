@@ -1,6 +1,6 @@
 """Feedback on a reply over HTTP, with an orchestrator that the test plays by the rules of the aggregate."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,11 +9,8 @@ from contracts import events, ids, subjects
 from contracts.messages import FeedbackAnswered, GiveFeedback
 from contracts.values import MAX_COMMENT, MAX_LABEL
 from conversations.aggregate import giving_feedback
-from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations_table, feedback_table, messages_table
-from conversations.projections.follower import Follower
-from conversations.projections.projection import Projection
 from runtime.postgres import Pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
@@ -21,12 +18,6 @@ from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Worker
 
 READ_MODELS = (messages_table.PROJECTION, feedback_table.PROJECTION, conversations_table.PROJECTION)
-
-
-async def project(pool: Pool, projections: Sequence[Projection] = READ_MODELS) -> None:
-    follower = Follower(pool, Log(pool), projections)
-    while await follower.step():
-        pass
 
 
 @pytest.fixture
@@ -51,7 +42,7 @@ async def reply(store: ConversationStore, accounts: Accounts, pool: Pool) -> eve
     request = stored.request(accounts.free)
     ended = stored.ended(request, "It has shipped.", ids.reply_id(request.trace_id))
     await stored.write(store, request, *ended)
-    await project(pool)
+    await stored.project(pool, *READ_MODELS)
     (saved,) = (each for each in ended if isinstance(each, events.MessageSaved))
     return saved
 
@@ -91,7 +82,7 @@ async def test_it_is_given_read_replaced_and_taken_back(
     assert answer["feedback"] == {"count": 2, "mean_score": -0.25, "newest": other.json()}
     before = await messages(client, conversation_id, at="7")
     assert "feedback" not in before[1], "as it was"
-    await project(pool)
+    await stored.project(pool, *READ_MODELS)
     listed = (await client.get("/v1/conversations", rating="bad")).json()["data"]
     assert conversation_id in [each["conversation_id"] for each in listed]
     listed = (await client.get("/v1/conversations", rating="good")).json()["data"]
@@ -116,7 +107,7 @@ async def test_a_reply_that_the_read_model_does_not_know_yet_is_waited_for(
     path = f"/v1/messages/{message_id}/feedback"
     problem = check_problem(await client.send("POST", path, json={"score": 1}), 503, "overloaded")
     assert problem["detail"] == "The newest messages are not known yet."
-    await project(pool)
+    await stored.project(pool, *READ_MODELS)
     assert (await client.send("POST", path, json={"score": 1})).status_code == 200
     assert len(obeying) == 1
 

@@ -6,11 +6,11 @@ import pytest
 
 from contracts import events, ids
 from conversations.event_store.store import ConversationStore
+from conversations.projections import conversations_table
 from runtime.postgres import Pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account
-from tests.gateway.test_reading_conversations import project
 
 
 async def _thread(store: ConversationStore, account: Account, agent: str, message: str, day: int) -> str:
@@ -25,7 +25,7 @@ async def _thread(store: ConversationStore, account: Account, agent: str, messag
 
 
 async def test_conversations_are_found_by_agent_time_and_title(
-    client: Client, store: ConversationStore, pool: Pool, migrated_database_url: str
+    client: Client, store: ConversationStore, pool: Pool
 ) -> None:
     account = await make_account(pool, "Unlimited")
     mine = Client(client.http, client.url, account.key, account.agent)
@@ -36,7 +36,7 @@ async def test_conversations_are_found_by_agent_time_and_title(
         trace_id=os.urandom(16).hex(), at=stored.AT, title="Ärger", metadata={"customer": "C-77"}
     )
     await store.append(await store.load(three), [described])
-    await project(migrated_database_url)
+    await stored.project(pool, conversations_table.PROJECTION)
 
     async def found(**query: str) -> list[str]:
         page = (await mine.get("/v1/conversations", **query)).json()

@@ -13,7 +13,6 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations_table
-from conversations.projections.follower import Follower
 from runtime.postgres import open_pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
@@ -83,9 +82,7 @@ async def test_a_fork_is_a_conversation_that_says_of_which(
         theirs = (await client.get(f"/v1/conversations/{source}/messages")).json()["data"]
         assert [each["content"] for each in mine] == [each["content"] for each in theirs]
         assert {each["id"] for each in mine}.isdisjoint(each["id"] for each in theirs)
-        follower = Follower(pool, log, [conversations_table.PROJECTION])
-        while await follower.step():
-            pass
+        await stored.project(pool, conversations_table.PROJECTION)
     listed = (await client.get("/v1/conversations", forked_from=source.upper())).json()["data"]
     assert listed == [made]
     problem = check_problem(await client.get("/v1/conversations", forked_from="x"), 400, "invalid_request")

@@ -14,10 +14,8 @@ from redis.asyncio import Redis
 
 from contracts import ids, messages
 from contracts.values import Usage
-from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
 from conversations.projections import runs_table
-from conversations.projections.follower import Follower
 from directory.caller import Caller
 from gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
 from runtime.postgres import open_pool
@@ -112,9 +110,7 @@ async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
     async with open_store(gateways.database_url) as store:
         await stored.write(store, request, *end)
     async with open_pool(gateways.database_url) as pool:
-        follower = Follower(pool, Log(pool), [runs_table.PROJECTION])
-        while await follower.step():
-            pass
+        await stored.project(pool, runs_table.PROJECTION)
 
 
 def states(response: httpx.Response) -> dict[str, dict[str, int]]:

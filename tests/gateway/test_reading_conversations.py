@@ -1,11 +1,9 @@
 """Conversations read back: from the fold of the log, and in pages from the read model."""
 
 from contracts import events, ids
-from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations_table
-from conversations.projections.follower import Follower
-from runtime.postgres import open_pool
+from runtime.postgres import Pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
@@ -18,13 +16,6 @@ async def exchange(store: ConversationStore, account: Account, conversation_id: 
     asked = stored.request(account, conversation_id, message=MESSAGE)
     await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
     return asked.conversation_id
-
-
-async def project(database_url: str) -> None:
-    async with open_pool(database_url) as pool:
-        follower = Follower(pool, Log(pool), [conversations_table.PROJECTION])
-        while await follower.step():
-            pass
 
 
 async def test_a_conversation_and_its_messages_are_there_at_once(
@@ -80,12 +71,12 @@ async def test_messages_come_in_pages(client: Client, store: ConversationStore, 
 
 
 async def test_conversations_come_in_pages_the_newest_first(
-    client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
+    client: Client, store: ConversationStore, accounts: Accounts, pool: Pool
 ) -> None:
     account = accounts.other
     mine = Client(client.http, client.url, account.key, account.agent)
     made = [await exchange(store, account) for _ in range(5)]
-    await project(migrated_database_url)
+    await stored.project(pool, conversations_table.PROJECTION)
     whole = (await mine.get("/v1/conversations")).json()
     assert whole["next_cursor"] is None
     assert [row["conversation_id"] for row in whole["data"]] == made[::-1]

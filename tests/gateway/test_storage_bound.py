@@ -7,10 +7,8 @@ import httpx
 
 from contracts import ids, subjects
 from contracts.messages import DescribeAnswered, DescribeConversation, EraseAnswered, EraseConversation
-from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations_table
-from conversations.projections.follower import Follower
 from conversations.queries.account_figures import AccountFigures
 from directory.caller import Caller
 from gateway.access.account_figures import CACHED_SECONDS, FigureCache
@@ -31,14 +29,8 @@ async def stored_for(store: ConversationStore, pool: Pool, account: Account, rep
     """A conversation with this reply, which is counted."""
     asked = stored.request(account)
     await stored.write(store, asked, *stored.ended(asked, reply, ids.new_id()))
-    await follow(pool)
+    await stored.project(pool, conversations_table.PROJECTION)
     return asked.conversation_id
-
-
-async def follow(pool: Pool) -> None:
-    follower = Follower(pool, Log(pool), [conversations_table.PROJECTION])
-    while await follower.step():
-        pass
 
 
 async def test_beyond_the_bound_messages_forks_and_descriptions_are_refused_and_deleting_is_not(
