@@ -25,13 +25,9 @@ async def test_the_call_goes_there_with_the_agents_key(world: World, name: str, 
     assert replied.provider == name
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["https://127.0.0.1", "https://localhost", "http://127.0.0.1:1", "https://[::1]", "https://256.1.1.1"],
-)
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-async def test_a_refused_address_is_not_called(working: World, url: str, name: str) -> None:
-    agent = await working.agent(provider=name, base_url=url)
+async def test_a_refused_address_is_not_called(working: World, name: str) -> None:
+    agent = await working.agent(provider=name, base_url="https://localhost")
     asked = await working.ask(agent, "Hi")
     failed = await asked.until(frames.Failed)
     assert failed.code == "provider_error"

@@ -68,28 +68,17 @@ def _forking(depth: int) -> tuple[dict[str, Any], Any]:
 
 
 _FORKING_SCHEMA, _FORKING_VALUE = _forking(40)
-_MANY_WORDS = [f"word-{number}" for number in range(5000)]
 HOSTILE: list[tuple[str, dict[str, Any], Any]] = [
     ("nested repetition", BOMB, {"code": "a" * 60 + "!"}),
-    ("nested repetition before a back-reference", {"items": {"pattern": r"^(a+)+\1$"}}, ["a" * 60 + "!"]),
-    ("a long alternation", {"items": {"pattern": "(a|aa|aaa|aaaa)*$"}}, ["a" * 60 + "!"]),
-    ("nested bounds", {"items": {"pattern": "^(((a{1,100}){1,100}){1,100})$"}}, ["a" * 5000 + "!"]),
-    ("a text of a megabyte", {"items": {"pattern": "^(.*)*$"}}, ["a" * 1_000_000 + "\n"]),
     ("references that double", _doubling(60), {"code": 1}),
     ("a reference to itself", {"allOf": [{"$ref": "#"}]}, {}),
     ("a recursion that forks", _FORKING_SCHEMA, _FORKING_VALUE),
-    ("many rules for many values", {"items": {"allOf": [{"minimum": 0}] * 3000}}, [1] * 100_000),
     (
         "a large enum for many values",
         {"items": {"enum": [{"a": n} for n in range(4000)]}},
         [{"a": -1}] * 10_000,
     ),
     ("unique items without an order", {"uniqueItems": True}, [{"a": number} for number in range(20_000)]),
-    (
-        "names that are checked by many patterns",
-        {"patternProperties": {word: {} for word in _MANY_WORDS}},
-        {"a": 1},
-    ),
 ]
 
 
@@ -133,7 +122,6 @@ async def test_a_reference_to_elsewhere_is_not_fetched(checks: SchemaChecks, ref
         await server.wait_closed()
 
 
-@pytest.mark.parametrize("of_a_decision", [True, False])
 @pytest.mark.parametrize(
     ("schema", "text", "wrong"),
     [
@@ -149,12 +137,10 @@ async def test_a_pattern_is_one_of_ecma_262(
     schema: dict[str, Any],
     text: dict[str, Any],
     wrong: dict[str, Any],
-    of_a_decision: bool,
 ) -> None:
-    agent = _agent("a", 0, {"type": "object"} if of_a_decision else schema)
-    given = schema if of_a_decision else None
-    assert await checks.problem(agent, json.dumps(text), schema=given) == ""
-    problem = await checks.problem(agent, json.dumps(wrong), schema=given)
+    agent = _agent("a", 0, schema)
+    assert await checks.problem(agent, json.dumps(text)) == ""
+    problem = await checks.problem(agent, json.dumps(wrong))
     assert "does not satisfy" in problem
     if pattern := schema.get("properties", {}).get("id", {}).get("pattern"):
         assert problem.endswith(json.dumps(pattern)), "as its author wrote it"
