@@ -4,6 +4,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from types import TracebackType
+from typing import Any
 
 import httpx
 
@@ -11,14 +12,14 @@ import httpx
 class Browser:
     """Closed at the end of its block. It sends cookies that are for TLS alone too."""
 
-    def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, url: str, headers: dict[str, str] | None = None, **options: Any) -> None:
         self.url = url
         self.cookies: dict[str, str] = {}
         self.http = httpx.AsyncClient(
             base_url=url,
             timeout=30,
-            follow_redirects=True,
             headers=headers,
+            **{"follow_redirects": True} | options,
             event_hooks={"request": [self._send_cookies], "response": [self._keep_cookies]},
         )
 

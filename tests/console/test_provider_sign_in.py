@@ -19,7 +19,7 @@ from console.frame.roles import Role
 from console.frame.sessions import ProviderUnavailable, SignInRefused
 from console.sign_in_settings import SignInSettings
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
-from tests.console.pages import text_of
+from tests.console.pages import Browser, text_of
 from tests.console.process import URL, ConsoleProcess
 from tests.ports import free_port
 
@@ -50,22 +50,13 @@ async def console(environ: dict[str, str], provider: OpenIdProvider) -> AsyncIte
             yield process
 
 
-class Person:
-    """Somebody's browser at an address of its own. It sends cookies that are for TLS alone too."""
+class Person(Browser):
+    """Somebody's browser at an address of its own. It follows no redirect by itself."""
 
     def __init__(self, console: ConsoleProcess) -> None:
         transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{next(_addresses)}")
         headers = {"host": "console.example"}
-        self.http = httpx.AsyncClient(base_url=console.url, headers=headers, timeout=30, transport=transport)
-        self.cookies: dict[str, str] = {}
-
-    async def get(self, path: str) -> httpx.Response:
-        sent = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        answer = await self.http.get(path, headers={"cookie": sent})
-        for each in answer.headers.get_list("set-cookie"):
-            name, _, value = each.partition(";")[0].partition("=")
-            self.cookies[name] = value.strip('"')
-        return answer
+        super().__init__(console.url, headers, transport=transport, follow_redirects=False)
 
     async def sign_in(self, following: str = "/health") -> httpx.Response:
         """By way of the provider; what the console says when it is back."""
