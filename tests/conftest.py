@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import certifi
 import hypothesis
@@ -17,6 +18,7 @@ import psycopg
 import pytest
 import structlog
 from psycopg.conninfo import make_conninfo
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from conversations.event_store.log import Log, open_log
 from conversations.event_store.store import ConversationStore, open_store
@@ -31,9 +33,19 @@ from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
 _TEMPLATE = "migrated_template"
-_STACK = "stack"
-_ONE_PROCESS = ("console", "mcp_demo")
-"""Folders whose tests share servers for the whole session."""
+_SHARING = {
+    "tests/system/": "stack",
+    "tests/admin_cli/test_cli_of_a_stack.py": "stack",
+    "tests/client/test_system.py": "stack",
+    "tests/consumers/": "stack",
+    "tests/stack/test_metrics.py": "stack",
+    "tests/stack/test_running_stack.py": "stack",
+    "tests/stack/test_status.py": "stack",
+    "tests/terminal/test_plain.py": "stack",
+    "tests/console/": "console",
+    "tests/mcp_demo/": "mcp-demo",
+}
+"""By the beginning of a test's id, servers that it shares with others for the whole session."""
 
 # How long an example takes says only what else the machine does.
 hypothesis.settings.register_profile(
@@ -62,21 +74,24 @@ repair_wait_for()  # as a process does
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class SchedulingByServers(LoadFileScheduling):  # type: ignore[misc]  # of an untyped module
+    """Gives each process of `pytest -n` whole files, and all files that share servers to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _servers_of(nodeid) or str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SchedulingByServers:
+    return SchedulingByServers(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests run in one process of `pytest -n`: those of a file, and all that share servers.
-
-    Those of the stack come first, as they take longest.
-    """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: _group(item) != _STACK)
+    """Begin with the tests of the stack, which take longest."""
+    items.sort(key=lambda item: _servers_of(item.nodeid) != "stack")
 
 
-def _group(item: pytest.Item) -> str:
-    folder = item.path.parent.name
-    if _STACK in getattr(item, "fixturenames", ()):
-        return _STACK
-    return folder if folder in _ONE_PROCESS else f"{folder}.{item.path.stem}"
+def _servers_of(nodeid: str) -> str | None:
+    return next((servers for start, servers in _SHARING.items() if nodeid.startswith(start)), None)
 
 
 def pytest_collection_finish() -> None:

@@ -27,7 +27,7 @@ async def test_models_are_the_accounts_agents_by_name_or_id(
 
 
 async def test_an_agent_is_listed_by_what_finds_it(talk_to: TalkTo, make_agent: MakeAgent) -> None:
-    first = await make_agent("demo-echo")
+    first, _of_the_same_name = [await make_agent("demo-echo") for _ in range(2)]
     names = ("Sales/EMEA", "..", first.headers["X-Agent-Id"], "Café 100% #1?")
     made = [await make_agent("demo-echo", name=name) for name in names]
     talk = talk_to(first)
