@@ -23,12 +23,9 @@ _READ_MODELS = {
     "conversations",
     "feedback",
     "messages",
-    "open_runs",
     "runs",
     "search",
-    "storage",
     "tools",
-    "usage",
 }
 
 

@@ -6,11 +6,13 @@ A page costs what it shows, however long the conversation is, and is as new as t
 from datetime import datetime
 
 import msgspec
-from psycopg import sql
 
 from contracts import events
+from conversations.database import statements
 from conversations.event_store import mapper
 from runtime.postgres import Pool, connection
+
+_SQL = statements(__file__)
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +56,7 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
     It takes as long for one of a hundred events as for one of a hundred thousand.
     """
     async with connection(pool) as conn:
-        row = await (await conn.execute(_FIND, [conversation_id])).fetchone()
+        row = await (await conn.execute(_SQL["find"], [conversation_id])).fetchone()
     if row is None or row[0] is None:
         return None
     return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
@@ -66,7 +68,7 @@ async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:
     Raises DatabaseUnavailable.
     """
     async with connection(pool) as conn:
-        row = await (await conn.execute(_FIRST_BEHIND, [thread.conversation_id, time])).fetchone()
+        row = await (await conn.execute(_SQL["first_behind"], [thread.conversation_id, time])).fetchone()
     behind = None if row is None else row[0]
     return thread.version if behind is None else int(behind) - 1
 
@@ -81,7 +83,7 @@ async def messages_of(
     """
     parameters = [conversation_id, after, until, limit + 1, max_bytes]
     async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
-        rows = await (await cursor.execute(_MESSAGES, parameters)).fetchall()
+        rows = await (await cursor.execute(_SQL["messages"], parameters)).fetchall()
     kept = rows[:limit]
     return MessagePage(
         messages=tuple(SavedMessage(version, _message(topic, state)) for version, topic, state, _ in kept),
@@ -96,7 +98,7 @@ async def summary_of(pool: Pool, conversation_id: str, until: int) -> ThreadSumm
     """
     async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         named = {"id": conversation_id, "until": until}
-        rows = await (await cursor.execute(_SUMMARY, named)).fetchall()
+        rows = await (await cursor.execute(_SQL["summary"], named)).fetchall()
     found = [mapper.event_of(topic, state) for topic, state, _ in rows]
     messages = [event for event in found if isinstance(event, events.MessageSaved)]
     if not messages:
@@ -116,44 +118,3 @@ def _message(topic: str, state: bytes) -> events.MessageSaved:
     event = mapper.event_of(topic, state)
     assert isinstance(event, events.MessageSaved)
     return event
-
-
-_IS_MESSAGE = sql.SQL("topic LIKE 'message_saved.v%%'")
-
-_FIND = sql.SQL("""
-SELECT account_id, originator_version
-  FROM (SELECT account_id, originator_version, topic FROM conversation_events WHERE originator_id = %s
-         ORDER BY originator_version DESC LIMIT 1) AS last
- WHERE topic <> 'conversation_erased.v1'
-""")
-
-_FIRST_BEHIND = sql.SQL("""
-SELECT min(originator_version) FROM readable_conversation_events WHERE originator_id = %s AND at > %s
-""")
-
-# The size of a value that is stored out of line is known without fetching it.
-_MESSAGES = sql.SQL("""
-SELECT originator_version, topic, state, found FROM (
-  SELECT *, count(*) OVER () AS found,
-         sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before
-    FROM (SELECT originator_version, topic, state FROM readable_conversation_events
-           WHERE originator_id = %s AND {is_message} AND originator_version > %s AND originator_version <= %s
-           ORDER BY originator_version LIMIT %s) AS page
-) AS measured WHERE before < %s ORDER BY originator_version
-""").format(is_message=_IS_MESSAGE)
-
-_SUMMARY = sql.SQL("""
-WITH told AS MATERIALIZED (
-  SELECT originator_version AS version, {is_message} AS said FROM readable_conversation_events
-   WHERE originator_id = %(id)s AND ({is_message} OR topic LIKE 'conversation_described.v%%')
-     AND originator_version <= %(until)s
-)
-SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told)
-  FROM readable_conversation_events
- WHERE originator_id = %(id)s AND (
-  topic = 'conversation_forked.v1' AND originator_version = 2 OR originator_version IN (
-  (SELECT min(originator_version) FROM conversation_events WHERE originator_id = %(id)s),
-  (SELECT min(version) FILTER (WHERE said) FROM told), (SELECT max(version) FILTER (WHERE said) FROM told),
-  (SELECT max(version) FILTER (WHERE NOT said) FROM told)))
- ORDER BY originator_version
-""").format(is_message=_IS_MESSAGE)

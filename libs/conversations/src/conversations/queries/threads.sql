@@ -1,0 +1,33 @@
+-- name: find
+SELECT account_id, originator_version
+  FROM (SELECT account_id, originator_version, topic FROM conversation_events WHERE originator_id = %s
+         ORDER BY originator_version DESC LIMIT 1) AS last
+ WHERE topic <> 'conversation_erased.v1'
+
+-- name: first_behind
+SELECT min(originator_version) FROM readable_conversation_events WHERE originator_id = %s AND at > %s
+
+-- name: messages
+-- The size of a value that is stored out of line is known without fetching it.
+SELECT originator_version, topic, state, found FROM (
+  SELECT *, count(*) OVER () AS found,
+         sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before
+    FROM (SELECT originator_version, topic, state FROM readable_conversation_events
+           WHERE originator_id = %s AND topic LIKE 'message_saved.v%%' AND originator_version > %s AND originator_version <= %s
+           ORDER BY originator_version LIMIT %s) AS page
+) AS measured WHERE before < %s ORDER BY originator_version
+
+-- name: summary
+WITH told AS MATERIALIZED (
+  SELECT originator_version AS version, topic LIKE 'message_saved.v%%' AS said FROM readable_conversation_events
+   WHERE originator_id = %(id)s AND (topic LIKE 'message_saved.v%%' OR topic LIKE 'conversation_described.v%%')
+     AND originator_version <= %(until)s
+)
+SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told)
+  FROM readable_conversation_events
+ WHERE originator_id = %(id)s AND (
+  topic = 'conversation_forked.v1' AND originator_version = 2 OR originator_version IN (
+  (SELECT min(originator_version) FROM conversation_events WHERE originator_id = %(id)s),
+  (SELECT min(version) FILTER (WHERE said) FROM told), (SELECT max(version) FILTER (WHERE said) FROM told),
+  (SELECT max(version) FILTER (WHERE NOT said) FROM told)))
+ ORDER BY originator_version
