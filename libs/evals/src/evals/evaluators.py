@@ -13,13 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 from pydantic_evals.evaluators import (
-    Contains,
-    Equals,
-    EqualsExpected,
     EvaluationReason,
     Evaluator,
     EvaluatorContext,
-    LLMJudge,
 )
 
 from contracts import wire
@@ -325,7 +321,6 @@ class AtMost(RunEvaluator):
 OWN: tuple[type[RunEvaluator], ...] = (
     *(ToolCalls, Language, Phrases, Facts, CitedSources, NotContains, Regex, JsonSchema, Length, AtMost),
 )
-BUILT_IN = (Equals, EqualsExpected, Contains, LLMJudge)
 DEFAULTS: tuple[Callable[[], RunEvaluator], ...] = (ToolCalls, Language, Phrases, Facts, CitedSources)
 """Where a suite names none."""
 
