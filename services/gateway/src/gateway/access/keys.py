@@ -30,15 +30,12 @@ async def authenticate(connection: Connection, key: str, agent_id: str | None = 
     """
     access, context = access_of(connection), context_of(connection)
     wrong_keys, peer = access.wrong_keys, peer_of(connection.scope, access.trusted_proxies)
-    if wrong_keys.was_refused(key):
-        metrics.REFUSED_KEYS.labels(reason="again").inc()
-        raise Refusal("invalid_api_key")
     found = await access.callers.resolve(key, agent_id)  # in one query with all that wait
     if found is None:
         if (wait := wrong_keys.wait(peer)) is not None:
             metrics.REFUSED_KEYS.labels(reason="address").inc()
             raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
-        wrong_keys.was_wrong(peer, key)
+        wrong_keys.was_wrong(peer)
         metrics.REFUSED_KEYS.labels(reason="wrong").inc()
         raise Refusal("invalid_api_key")
     caller, agent = found

@@ -38,11 +38,11 @@ def _check_token(connection: Connection) -> None:
         raise _refused("missing")
     if len(values) == 1 and _is_token(values[0], admin_of(connection).token):
         return
-    given, peer = ", ".join(values), peer_of(connection.scope, access.trusted_proxies)
+    peer = peer_of(connection.scope, access.trusted_proxies)
     if (wait := access.wrong_keys.wait(peer)) is not None:
         metrics.REFUSED_ADMIN_TOKENS.labels(reason="address").inc()
         raise Refusal("rate_limited", "Too many wrong tokens came from this address.", retry_after=wait)
-    access.wrong_keys.was_wrong(peer, given)
+    access.wrong_keys.was_wrong(peer)
     raise _refused("wrong")
 
 

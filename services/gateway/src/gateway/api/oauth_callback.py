@@ -65,6 +65,6 @@ async def get_oauth_callback(
         subjects.TOOLS_AUTHORIZED, finish, AuthorizationFinished, timeout=AUTHORIZE_SECONDS
     )
     if not answer.ok:
-        access.wrong_keys.was_wrong(peer, finish.state)
+        access.wrong_keys.was_wrong(peer)
         raise Refusal("not_found", f"The agent was not authorised: {answer.detail}.")
     return Response(_DONE, headers=_HEADERS)
