@@ -107,7 +107,7 @@ DECIDED_LOCALLY = Counter(
 )
 REFUSED_KEYS = Counter(
     "agentchat_keys_refused_total",
-    "Refused API keys, by reason: wrong, again (wrong a moment ago), address (it has tried too many).",
+    "Refused API keys, by reason: wrong, address (it has tried too many).",
     ["reason"],
 )
 REFUSED_ADMIN_TOKENS = Counter(
