@@ -1,9 +1,11 @@
 """Check what callers give: JSON as the structs of `admin_values`, and structs that programs make."""
 
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from administration.admin_values import UUID
 from contracts.admin_errors import Invalid, NotFound
@@ -28,7 +30,7 @@ def read_json(kind: type[T], data: bytes) -> T:
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from None
+        raise _invalid(kind, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("", f"this is not valid JSON: {error}") from None
     assert isinstance(value, kind)
@@ -40,7 +42,7 @@ def converted(kind: type[T], value: Any) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from None
+        raise _invalid(kind, error) from None
 
 
 def checked(value: T) -> T:
@@ -75,8 +77,8 @@ def number_of(after: str | None, what: str, *, digits: int = 9) -> int | None:
 _MISSING_OR_UNKNOWN = re.compile(r"Object (missing required|contains unknown) field `(.*?)`", re.DOTALL)
 
 
-def _invalid(error: msgspec.ValidationError) -> Invalid:
-    """Return msgspec's error with the path of the field apart."""
+def _invalid(kind: type, error: msgspec.ValidationError) -> Invalid:
+    """Return msgspec's error with the path of the field apart, and the values that the field may have."""
     reason, _, where = str(error).partition(" - at `$")
     path = where.rstrip("`").removeprefix(".")
     if found := _MISSING_OR_UNKNOWN.fullmatch(reason):
@@ -85,4 +87,36 @@ def _invalid(error: msgspec.ValidationError) -> Invalid:
         return Invalid(f"{path}.{name}" if path else name, reason)
     if f"matching regex {UUID!r}" in reason:
         reason = "must be a UUID"
+    elif reason.startswith("Invalid enum value"):
+        reason = f"must be one of {', '.join(_allowed_values(kind, path))}"
     return Invalid(path, reason.replace("Expected", "must be", 1).replace("`", ""))
+
+
+def _allowed_values(kind: type, path: str) -> list[str]:
+    """List the texts that the field at `path` may have; `path` is msgspec's, such as `events[...]`."""
+    types = [inspect.type_info(kind)]
+    for name in re.findall(r"\[[^]]*]|[^.[]+", path):
+        types = [inner for each in types for inner in _inner_types(each, name)]
+    options = [option for each in types for option in _alternatives(each)]
+    return [str(value) for each in options if isinstance(each, inspect.LiteralType) for value in each.values]
+
+
+def _inner_types(outer: inspect.Type, name: str) -> Iterator[inspect.Type]:
+    """Yield the types of a field, or of the elements if `name` is an index."""
+    for each in _alternatives(outer):
+        if isinstance(each, inspect.StructType):
+            yield from (field.type for field in each.fields if field.encode_name == name)
+        elif isinstance(each, inspect.CollectionType):
+            yield each.item_type
+        elif isinstance(each, inspect.DictType):
+            yield each.value_type
+
+
+def _alternatives(outer: inspect.Type) -> Iterator[inspect.Type]:
+    if isinstance(outer, inspect.Metadata):
+        yield from _alternatives(outer.type)
+    elif isinstance(outer, inspect.UnionType):
+        for each in outer.types:
+            yield from _alternatives(each)
+    else:
+        yield outer

@@ -36,7 +36,9 @@ _UNSTORED_SECONDS = 4.0
 """Within an election too: another node is no worse then."""
 
 PENDING_BYTES = 2 * 1024 * 1024
-"""How much may wait to be sent, or for a connection."""
+"""While more waits to be sent, or for a connection, nothing is added."""
+LARGEST_MESSAGE_BYTES = 9 * 1024 * 1024
+"""Room in nats-py's buffer for one more message: a server takes 8 MiB (`deploy`), and some headers."""
 HEADER_BYTES = 4096
 """Left for the headers of a message, which count in the size that the server takes."""
 
@@ -117,7 +119,7 @@ class Connection:
                     reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # slept on as it is
                     ping_interval=PING_SECONDS,
                     max_outstanding_pings=PINGS_UNANSWERED,
-                    pending_size=PENDING_BYTES,
+                    pending_size=PENDING_BYTES + LARGEST_MESSAGE_BYTES,
                     flush_timeout=1.0,
                     skip_subject_validation=True,  # they are our own
                 )
@@ -186,8 +188,12 @@ class Connection:
     async def publish_now(
         self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
     ) -> bool:
-        """Publish without waiting; return False, with nothing sent, if there is no room for it."""
-        if self.client.pending_data_size + len(payload) + HEADER_BYTES > PENDING_BYTES:
+        """Publish without waiting; return False, with nothing sent, if there is no room for it.
+
+        One message may be larger than PENDING_BYTES, such as the end of a run with a long reply.
+        """
+        too_large = len(payload) + HEADER_BYTES > min(self.client.max_payload, LARGEST_MESSAGE_BYTES)
+        if too_large or self.client.pending_data_size > PENDING_BYTES:
             return False
         try:
             await self.client.publish(subject, payload, headers=dict(headers) if headers else None)
