@@ -40,4 +40,6 @@ async def test_no_rotation_leaves_a_stale_key_on_two_gateways(stack: RunningStac
             old, issued = issued, await keys.rotate(admin, issued.id)
             asked = [statuses_with(gateway, old.key, issued.key) for gateway in gateways]
             seen.update(tuple(statuses) for statuses in await asyncio.gather(*asked))
-    assert seen == {(401, 404): 2 * ROTATIONS}
+    assert seen.total() == 2 * ROTATIONS
+    # 429 once the old keys are more wrong keys than an address may try.
+    assert set(seen) <= {(401, 404), (429, 404)}
