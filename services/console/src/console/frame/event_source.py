@@ -1,6 +1,7 @@
 """Server-sent events for `hx-sse:connect`: parts of pages as they change."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -40,11 +41,12 @@ def stream(request: AnyRequest, parts: AsyncGenerator[str, None]) -> Stream:
     deadline = time.monotonic() + left
 
     async def counted() -> AsyncGenerator[bytes, None]:
-        with services.streams.counted(session.id):
-            async for event in _events(parts):
-                if time.monotonic() >= deadline:
-                    return
-                yield event
+        async with contextlib.aclosing(events_of(parts)) as events:
+            with services.streams.counted(session.id):
+                async for event in events:
+                    if time.monotonic() >= deadline:
+                        return
+                    yield event
 
     return Stream(counted(), media_type="text/event-stream", headers=_HEADERS)
 
@@ -54,8 +56,8 @@ def message(html: str) -> bytes:
     return "".join(f"data: {line}\n" for line in html.splitlines()).encode() + b"\n"
 
 
-async def _events(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
-    """Yield each part, a beat first and while there is no part, and the end."""
+async def events_of(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
+    """Yield each part, a beat first and while there is no part, and the end. Close `parts` in any case."""
     upcoming = asyncio.ensure_future(anext(parts, None))
     try:
         yield _BEAT
@@ -71,6 +73,12 @@ async def _events(parts: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, Non
             upcoming = asyncio.ensure_future(anext(parts, None))
         yield _END
     finally:
-        upcoming.cancel()
-        await asyncio.gather(upcoming, return_exceptions=True)
-        await parts.aclose()
+        # Shielded: Litestar's Stream repeats its cancellation at each await here, and would cut off what
+        # `parts` does at its end.
+        await asyncio.shield(asyncio.create_task(_close(upcoming, parts)))
+
+
+async def _close(upcoming: "asyncio.Future[str | None]", parts: AsyncGenerator[str, None]) -> None:
+    upcoming.cancel()
+    await asyncio.wait([upcoming])
+    await parts.aclose()

@@ -4,6 +4,7 @@ The runs of a what-if are rows of `what_if_runs`. The page that shows one asks t
 without an answer, some at a time, while it is open; a page that is opened later continues.
 """
 
+import contextlib
 from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -102,12 +103,14 @@ async def get_stream(request: AnyRequest, what_if_id: FromPath[str], run: str = 
     await note_read(request, what_if_id, view.agent.account_id, kind="what-if")
 
     async def parts() -> AsyncGenerator[str, None]:
-        async for problem in answer_runs(services.pool, services.bus, services.prices, what_if_id, AT_ONCE):
-            try:
-                view = await _view(request, what_if_id, run, only)
-            except NotFoundException:
-                return  # stopped before the first answer, or erased
-            yield rendered(request, "parts/what_if.html", problem=problem, **_shown(request, view))
+        answers = answer_runs(services.pool, services.bus, services.prices, what_if_id, AT_ONCE)
+        async with contextlib.aclosing(answers):
+            async for problem in answers:
+                try:
+                    view = await _view(request, what_if_id, run, only)
+                except NotFoundException:
+                    return  # stopped before the first answer, or erased
+                yield rendered(request, "parts/what_if.html", problem=problem, **_shown(request, view))
 
     return stream(request, parts())
 

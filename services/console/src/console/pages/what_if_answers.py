@@ -1,7 +1,7 @@
 """The runs of a what-if answered by the orchestrators, and what a page shows of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
@@ -82,7 +82,7 @@ async def view_of(
 
 async def answer_runs(
     pool: Pool, bus: Bus, prices: Prices, what_if_id: str, at_once: int
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """Answer the runs without an answer, `at_once` at a time; yield "" after each answer.
 
     Yields the reason, and ends, if no orchestrator answers. Runs that another page asks about are waited for.
