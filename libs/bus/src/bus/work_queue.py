@@ -15,10 +15,11 @@ from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from contracts.timings import HEARTBEAT_SECONDS
 from runtime import logs
+from runtime.cancellation import wait_first
 from runtime.readiness import ReadinessFlag
 
 PULL_SECONDS = 0.5
-"""How long one pull request waits for a message: a stop, or a lost request, is noticed within this."""
+"""Seconds that one pull request waits for a message: a stop, or a lost request, is noticed within these."""
 _HELD_SECONDS = 0.5
 """Far less than ACK_WAIT_SECONDS, after which the message would come again."""
 _TROUBLE_SECONDS = 0.25
@@ -145,23 +146,21 @@ class Consumption:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Take messages while ready until `stop` is set, then wait for the handlers that run."""
-        stopping = asyncio.create_task(stop.wait())
         heartbeats = asyncio.create_task(self._send_heartbeats())
         try:
             while not stop.is_set():
                 try:
-                    await self._take_until(stop, stopping)
+                    await self._take_until(stop)
                 except (*_AWAY, APIError) as error:
                     self._log.warning("pull_failed", reason=str(error))
                     await self._recover()
             while self._running:
                 await asyncio.wait(self._running)
         finally:
-            stopping.cancel()
             heartbeats.cancel()
             await self._acknowledgements.send()
 
-    async def _take_until(self, stop: asyncio.Event, stopping: asyncio.Task[bool]) -> None:
+    async def _take_until(self, stop: asyncio.Event) -> None:
         inbox = self._connection.client.new_inbox()
         subscription = await self._connection.client.subscribe(inbox)
         consumer = streams.CONSUMERS[self._stream]
@@ -169,7 +168,7 @@ class Consumption:
         try:
             while not stop.is_set():
                 if not self._can_take():
-                    await _first(stopping, asyncio.create_task(self._wait_until_can_take()))
+                    await wait_first(stop.wait(), self._wait_until_can_take())
                 elif message := await self._fetch(pull):
                     await self._acknowledgements.send()
                     delivery = Delivery(message, self._acknowledgements, self._room.set)
@@ -243,11 +242,3 @@ class Consumption:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             for delivery in tuple(self._running.values()):
                 await delivery.in_progress()
-
-
-async def _first(stopping: asyncio.Task[bool], waiting: asyncio.Task[None]) -> None:
-    """Return when one of the two is done; the second is cancelled."""
-    try:
-        await asyncio.wait((stopping, waiting), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()

@@ -6,7 +6,7 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from ops import record
 from ops.errors import StackError, StartError
@@ -14,6 +14,7 @@ from ops.folder import RunFolder
 from ops.probes import reason_unready, wait_ready
 from ops.process import Child, Process, Spawn, spawn
 from ops.stack_report import Report, tail
+from runtime.cancellation import wait_first
 
 _STARTS = 3
 """How often a process may die before the stack is up, until the start is given up."""
@@ -21,19 +22,6 @@ _WRONG_SETTINGS = 2
 _NOT_STARTED = 126
 _STEADY_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
-
-
-async def wait_first(*work: Awaitable[object]) -> None:
-    """Return when the first of them ends, and cancel the others. Raises the error that ended it."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Kept:

@@ -18,7 +18,8 @@ from ops.process import Spawn, spawn
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
 from ops.stack_report import Report
-from ops.supervisor import Supervisor, wait_first
+from ops.supervisor import Supervisor
+from runtime.cancellation import wait_first
 from runtime.settings import SettingsError, load
 
 _START_SECONDS = 180.0

@@ -1,9 +1,9 @@
-"""A cancelled task ends, on Python 3.11 too.
+"""Cancel tasks: the others of several when the first ends, and in `asyncio.wait_for` on Python 3.11.
 
-Its `asyncio.wait_for` returns the result where the awaited future is done in the very moment in which the
-caller is cancelled, and the cancellation is lost (CPython gh-86296, mended in 3.12). nats-py and psycopg_pool
-wait with it: a projector that went on after SIGSTOP, with the answer of NATS and the end of its session to be
-read at once, kept a task that nobody would cancel again, and never led again.
+The `asyncio.wait_for` of 3.11 returns the result where the awaited future is done in the very moment in which
+the caller is cancelled, and the cancellation is lost (CPython gh-86296, mended in 3.12). nats-py and
+psycopg_pool wait with it: a projector that went on after SIGSTOP, with the answer of NATS and the end of its
+session to be read at once, kept a task that nobody would cancel again, and never led again.
 """
 
 import asyncio
@@ -12,6 +12,19 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 _T = TypeVar("_T")
+
+
+async def wait_first(*work: Awaitable[object]) -> None:
+    """Return when the first of them ends, and cancel the others. Raises the error that ended it."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def repair_wait_for() -> None:

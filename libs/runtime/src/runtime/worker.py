@@ -52,19 +52,6 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:
     sys.exit(code)
 
 
-async def until_stopped(stop: asyncio.Event, run: Callable[[], Awaitable[None]]) -> None:
-    """Run `run` until `stop` is set, then cancel it. Raises what it raises."""
-    running = asyncio.ensure_future(run())
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not running.done():
-        running.cancel()
-        await asyncio.wait((running,))
-        return
-    await running
-
-
 async def _supervise(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

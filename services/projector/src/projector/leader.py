@@ -20,6 +20,7 @@ from conversations.database import (
     notifications,
     open_session,
 )
+from runtime.cancellation import wait_first
 from runtime.following import follow
 from runtime.logs import get_logger
 from runtime.postgres import Connection
@@ -84,15 +85,9 @@ class Leader:
     async def _lead(self, session: Connection, work: Callable[[], Coroutine[None, None, None]]) -> None:
         self._logger.info("leading")
         self.is_leading = True
-        tasks = [asyncio.ensure_future(work()), asyncio.ensure_future(self._hold(session))]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                await each
+            await wait_first(work(), self._hold(session))
         finally:
-            for each in tasks:
-                each.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             self.is_leading = False
             # The lock is free at once, and not only when the server notices that the session is gone.
             with contextlib.suppress(DatabaseError), bounded(session):

@@ -23,11 +23,11 @@ from projector.log_follower import LogFollower
 from projector.settings import Settings
 from projector.sweeper import Sweeper
 from runtime import metrics
+from runtime.cancellation import wait_first
 from runtime.following import follow
 from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
-from runtime.worker import until_stopped
 from webhooks import delivery_projection, delivery_queue
 from webhooks.sender import DeliverySender
 
@@ -49,7 +49,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
         projector = Projector(settings, name, bus, pool)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
-            await until_stopped(stop, projector.run)
+            await wait_first(stop.wait(), projector.run())
 
 
 @asynccontextmanager
