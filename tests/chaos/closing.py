@@ -143,17 +143,24 @@ async def prove_replay(rig: Rig, final: Final, *, rebuilds: int) -> None:
         final.replay[f"the same, time {number + 1}"] = await _replay(rig, "verify")
 
 
-async def _replay(rig: Rig, command: str, kill_after: float | None = None) -> bool:
-    environ = os.environ | {
-        "AGENTCHAT_DATABASE_URL": rig.environment.database_url,
-        "AGENTCHAT_RUN_DIR": str(rig.folder.path),
-    }
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.main", "replay", command),
-        env=environ,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
+async def start_command(
+    rig: Rig, *arguments: str, output: int = asyncio.subprocess.DEVNULL
+) -> asyncio.subprocess.Process:
+    """Start `agentchat` with these arguments on the rig's stack."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ops.main", *arguments),
+        env=os.environ
+        | {
+            "AGENTCHAT_DATABASE_URL": rig.environment.database_url,
+            "AGENTCHAT_RUN_DIR": str(rig.folder.path),
+        },
+        stdout=output,
+        stderr=output,
     )
+
+
+async def _replay(rig: Rig, command: str, kill_after: float | None = None) -> bool:
+    child = await start_command(rig, "replay", command)
     try:
         async with asyncio.timeout(kill_after or 120):
             return await child.wait() == 0

@@ -263,16 +263,7 @@ def _active_before_kills(history: History, held_back: float) -> set[str]:
 
 async def _repair(rig: Rig) -> set[str]:
     """Run `agentchat repair`; return the conversations that it lists. Raises TimeoutError, StackError."""
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.main", "repair", "--json"),
-        env=os.environ
-        | {
-            "AGENTCHAT_DATABASE_URL": rig.environment.database_url,
-            "AGENTCHAT_RUN_DIR": str(rig.folder.path),
-        },
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    child = await closing.start_command(rig, "repair", "--json", output=asyncio.subprocess.PIPE)
     async with asyncio.timeout(_READY_SECONDS):
         output, errors = await child.communicate()
     if child.returncode != 0:
