@@ -179,9 +179,7 @@ async def test_shutdown_leaves_the_next_message_to_others(bus: Bus) -> None:
     await second.ended()
 
 
-async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_when_it_is(
-    bus: Bus, shared_nats: NatsServer
-) -> None:
+async def test_worker_takes_messages_only_while_ready(bus: Bus, shared_nats: NatsServer) -> None:
     readiness = ReadinessFlag()
     worker = Worker(bus, readiness=readiness)
     await bus.queues.request_chat(chat())

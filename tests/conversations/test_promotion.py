@@ -116,7 +116,7 @@ def test_an_address_that_leads_to_no_primary_is_refused(given: str) -> None:
         acting_as(given, "gateway")
 
 
-async def test_repair_after_a_promotion_lists_what_was_lost_and_feeds_the_rest(pair: Pair, bus: Bus) -> None:
+async def test_repair_lists_lost_events_and_refills_the_feed(pair: Pair, bus: Bus) -> None:
     async with (
         open_store(pair.url) as store,
         open_log(pair.url) as log,

@@ -67,7 +67,7 @@ async def test_a_queued_request_has_a_longer_timeout(client: Client, worker: Wor
     assert (await waiting).json()["message"]["content"] == "at last"
 
 
-async def test_a_request_whose_queued_frame_was_lost_has_the_longer_timeout_too(
+async def test_lost_queued_frame_still_gives_the_longer_timeout(
     http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, hurry: None
 ) -> None:
     """While the request gets its place in line, its gateway has no NATS."""

@@ -53,7 +53,7 @@ class Scene:
             grant="client_credentials", issuer=self.server.origin, client_id=CLIENT, client_secret=secret
         )
 
-    async def shown(self) -> ShownAuthorization:
+    async def get_authorization(self) -> ShownAuthorization:
         return await admin_authorizations.get(self.admin, self.agent.agent_id, "shop")
 
     @asynccontextmanager
@@ -72,11 +72,11 @@ class Scene:
         answer = await AuthorizationLinks(worker, CALLBACK).begin(wire.encode(asked))
         return wire.decode_message(AuthorizationLinked, answer)
 
-    async def opened(self, worker: Authorizations) -> FinishAuthorization:
+    async def open_link(self, worker: Authorizations) -> FinishAuthorization:
         """What comes back once a person has opened the link and agreed."""
         link = await self.link(worker)
         assert link.url, link.detail
-        return await opened_in_a_browser(link.url)
+        return await follow_link(link.url)
 
     @asynccontextmanager
     async def used(self, worker: Authorizations, authorization_id: str = "1") -> AsyncIterator[ToolServer]:
@@ -91,10 +91,10 @@ class Scene:
 
     async def authorize(self, worker: Authorizations) -> None:
         await self.set(grant="authorization_code")
-        assert (await finish(worker, await self.opened(worker))).ok
+        assert (await finish(worker, await self.open_link(worker))).ok
 
 
-async def opened_in_a_browser(url: str) -> FinishAuthorization:
+async def follow_link(url: str) -> FinishAuthorization:
     """What reaches the callback, as the gateway hands it on."""
     async with httpx2.AsyncClient() as browser:
         answer = await browser.get(url)

@@ -50,7 +50,7 @@ async def test_tools_are_called_with_a_token_for_the_client_which_nobody_sees(
     assert "access-" not in first.output + second.output
     assert scene.server.issuer.grants == ["client_credentials"]
     assert set(scene.server.seen) == set(scene.server.issuer.access)
-    shown = await scene.shown()
+    shown = await scene.get_authorization()
     assert (shown.status, shown.detail) == ("authorized", "")
     assert shown.expires_at is not None
     stored = await (await conn.execute("SELECT mcp_authorizations::text FROM mcp_authorizations")).fetchall()
@@ -71,15 +71,15 @@ async def test_a_refused_client_is_an_error_of_the_tool_and_a_state_of_the_check
     assert found.detail == "Needs authorisation: the authorization server refused it: invalid_client."
     assert finished.is_error
     assert "The tool server needs authorisation by an administrator." in finished.output
-    assert (await scene.shown()).status == "needs_authorization"
+    assert (await scene.get_authorization()).status == "needs_authorization"
 
 
 async def test_a_link_authorises_once_and_its_state_is_taken_once(scene: Scene) -> None:
     await scene.set(grant="authorization_code")
     async with scene.worker() as worker, scene.worker() as another:
-        answer = await scene.opened(worker)
+        answer = await scene.open_link(worker)
         assert (await finish(another, answer)).ok, "whichever worker is asked"
-        assert (await scene.shown()).status == "authorized"
+        assert (await scene.get_authorization()).status == "authorized"
         assert (await finish(worker, answer)).detail == NO_SUCH_LINK
         assert (await scene.tokens(worker).token()) in scene.server.issuer.access
     assert scene.server.issuer.grants == ["authorization_code"]
@@ -88,7 +88,7 @@ async def test_a_link_authorises_once_and_its_state_is_taken_once(scene: Scene) 
 async def test_of_two_who_bring_one_state_one_is_heard(scene: Scene) -> None:
     await scene.set(grant="authorization_code")
     async with scene.worker() as worker, scene.worker() as another:
-        answer = await scene.opened(worker)
+        answer = await scene.open_link(worker)
         both = await asyncio.gather(finish(worker, answer), finish(another, answer))
     assert sorted(each.ok for each in both) == [False, True]
     assert scene.server.issuer.grants == ["authorization_code"]
@@ -99,20 +99,20 @@ async def test_a_link_ends_with_its_time_with_the_next_one_and_with_other_settin
 ) -> None:
     await scene.set(grant="authorization_code")
     async with scene.worker() as worker:
-        first = await scene.opened(worker)
-        second = await scene.opened(worker)
+        first = await scene.open_link(worker)
+        second = await scene.open_link(worker)
         assert (await finish(worker, first)).detail == NO_SUCH_LINK
         await conn.execute("UPDATE mcp_authorizations SET link_until = clock_timestamp()")
         assert (await finish(worker, second)).detail == NO_SUCH_LINK
-        third = await scene.opened(worker)
+        third = await scene.open_link(worker)
         await scene.set(grant="authorization_code")
         assert (await finish(worker, third)).detail == NO_SUCH_LINK
-        refused = msgspec.structs.replace(await scene.opened(worker), code=None)
+        refused = msgspec.structs.replace(await scene.open_link(worker), code=None)
         assert not (await finish(worker, refused)).ok
-        stranger = msgspec.structs.replace(await scene.opened(worker), issuer="https://other.example")
+        stranger = msgspec.structs.replace(await scene.open_link(worker), issuer="https://other.example")
         assert (await finish(worker, stranger)).detail == ANOTHER
         elsewhere = msgspec.structs.replace(
-            await scene.opened(worker), callback=callback_of("https://x.example")
+            await scene.open_link(worker), callback=callback_of("https://x.example")
         )
         assert (await finish(worker, elsewhere)).detail == ANOTHER
     assert scene.server.issuer.grants == []
@@ -176,11 +176,11 @@ async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_li
             with pytest.raises(ToolFailed) as failed:
                 await scene.tokens(worker).token()
             assert failed.value.fault.kind == "authorization"
-        shown = await scene.shown()
+        shown = await scene.get_authorization()
         assert shown.status == "needs_authorization"
         assert shown.detail == "the authorization server refused it: invalid_grant"
         scene.server.issuer.expires_in = 3600
-        assert (await finish(worker, await scene.opened(worker))).ok
+        assert (await finish(worker, await scene.open_link(worker))).ok
         assert await scene.tokens(worker).token() in scene.server.issuer.access
 
 
@@ -259,7 +259,7 @@ async def test_a_lifetime_too_long_to_store_is_cut(scene: Scene) -> None:
     await scene.set_credentials()
     async with scene.worker() as worker:
         assert await scene.tokens(worker).token() == "a"
-    assert (await scene.shown()).expires_at is not None
+    assert (await scene.get_authorization()).expires_at is not None
 
 
 @pytest.mark.parametrize("field", ["token_endpoint", "registration_endpoint"])
@@ -332,7 +332,7 @@ async def test_an_authorisation_goes_with_its_server(scene: Scene) -> None:
     await scene.set_credentials()
     await admin_mcp_servers.remove(scene.admin, scene.agent.agent_id, "shop")
     with pytest.raises(NotFound):
-        await scene.shown()
+        await scene.get_authorization()
     async with scene.worker() as worker:
         with pytest.raises(ToolFailed, match="nothing authorises"):
             await scene.tokens(worker).token()

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, RedirectResponse
 from contracts.authorizations import callback_of
 from directory.agents import McpServer
 from runtime.postgres import Pool
-from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, opened_in_a_browser
+from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, follow_link
 from tests.tool_runner.authorization_server import CLIENT, Protected, protected
 from tests.tool_runner.runner import make_agent
 
@@ -71,7 +71,7 @@ async def test_anothers_authorization_endpoint_needs_an_answer_that_names_the_is
     attack.honest.register(own)  # as one may who registers clients there
     await attack.scene.set(grant="authorization_code")
     async with attack.scene.worker(*attack.allow) as worker:
-        answer = await attack.scene.opened(worker)
+        answer = await attack.scene.open_link(worker)
         assert answer.code is not None
         assert (await finish(worker, answer)).detail == ANOTHER
     assert attack.codes == []
@@ -95,9 +95,9 @@ async def test_a_code_of_another_issuer_does_not_reach_this_one(attack: Attack, 
         attack.attacker.answers["/authorize"] = RedirectResponse(f"{honest}/authorize?{urlencode(asked)}")
         if redirect == "own":
             with pytest.raises(KeyError, match="location"):  # the honest server does not know it
-                await opened_in_a_browser(link.url)
+                await follow_link(link.url)
         else:
-            answer = await opened_in_a_browser(link.url)
+            answer = await follow_link(link.url)
             assert answer.code is not None
             assert (await finish(worker, answer)).detail == ANOTHER
     assert attack.codes == []
@@ -116,7 +116,7 @@ async def test_an_endpoint_of_another_origin_is_linked_to_where_the_answer_names
         asked = dict(parse_qsl(urlsplit(link.url).query))
         back = {"state": asked["state"], "code": "c", "iss": server.origin}
         pages.answers["/login"] = RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
-        assert (await finish(worker, await opened_in_a_browser(link.url))).ok
+        assert (await finish(worker, await follow_link(link.url))).ok
         assert await attack.scene.tokens(worker).token() == "of-the-code"
 
 

@@ -58,7 +58,7 @@ SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
         ),
     ),
 }
-"""By the table and the id of the rows that have an account and are locked."""
+"""Map each table whose rows are locked, with the column of its id, to the tables of its sealed values."""
 
 
 class Unopened(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Unopened(msgspec.Struct, frozen=True):
 
 
 class Resealed(msgspec.Struct, kw_only=True):
-    """What was looked at (`rows` of agents and endpoints, sealed `values`), sealed again, and left."""
+    """Count the rows and their sealed values, and those sealed again; list the values that do not open."""
 
     rows: int = 0
     values: int = 0
@@ -99,7 +99,7 @@ async def reseal(pool: Pool, sealer: Sealer, *, actor: str, dry_run: bool = Fals
 
 
 class _Pass:
-    """One look at all values."""
+    """Go through all sealed values once."""
 
     def __init__(self, pool: Pool, sealer: Sealer, actor: str, *, dry_run: bool) -> None:
         self.found = Resealed()

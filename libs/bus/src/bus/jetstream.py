@@ -138,7 +138,7 @@ class JetStream:
             )
 
     async def counts(self, *, seconds: float = API_SECONDS) -> tuple[int, int]:
-        """How many streams and consumers there are."""
+        """Return the numbers of streams and of consumers."""
         found = await self._ask("the account's state", self._context.account_info, seconds=seconds)
         return found.streams, found.consumers
 

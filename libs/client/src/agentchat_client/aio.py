@@ -19,7 +19,7 @@ from agentchat_client.api_calls import (
     filters,
     json_call,
     new_key,
-    present,
+    omit_none,
     segment,
     streamed,
 )
@@ -194,7 +194,7 @@ class AsyncAgentChat:
         again is no error. Raises NotFound, Conflict where another decision was made, InvalidRequest where the
         input does not match or it is too late.
         """
-        body = present({"decision": decision, "input": input, "reason": reason})
+        body = omit_none({"decision": decision, "input": input, "reason": reason})
         await self._sender.fetch(json_call("POST", f"/v1/approvals/{segment(approval_id)}/decision", body))
 
     async def give_feedback(
@@ -212,7 +212,7 @@ class AsyncAgentChat:
         no such reply.
         """
         given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
-        return await self._fetch(Feedback, json_call("POST", _feedback_path(message_id), present(given)))
+        return await self._fetch(Feedback, json_call("POST", _feedback_path(message_id), omit_none(given)))
 
     async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
         """Get all feedback on a reply, the newest first."""
@@ -221,7 +221,7 @@ class AsyncAgentChat:
 
     async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
         """Take feedback back, that for `on_behalf_of` or that without, if there is any."""
-        query = present({"on_behalf_of": on_behalf_of})
+        query = omit_none({"on_behalf_of": on_behalf_of})
         await self._sender.fetch(Call(method="DELETE", path=_feedback_path(message_id), query=query))
 
     async def _fetch(self, kind: type[T], call: Call) -> T:

@@ -96,7 +96,7 @@ class Service:
     ) -> Call:
         """POST /v1/chat. `key`: the Idempotency-Key; None generates one."""
         agent = _header("agent_id", _needed("agent_id", agent_id or self.agent_id, {}))
-        body = present({"message": message, "conversation_id": conversation_id, "prompt": prompt})
+        body = omit_none({"message": message, "conversation_id": conversation_id, "prompt": prompt})
         call = json_call("POST", "/v1/chat", body, key=new_key() if key is None else _key(key))
         return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
 
@@ -138,7 +138,7 @@ def filters(
         "title": title,
         "rating": rating,
     }
-    return present(query)
+    return omit_none(query)
 
 
 def _time(name: str, time: datetime | None) -> str | None:
@@ -177,7 +177,7 @@ def _stream_headers(form: Form | None) -> dict[str, str]:
     return headers if form is None else {**headers, "X-Stream-Form": str(form)}
 
 
-def present(fields: Mapping[str, T | None]) -> dict[str, T]:
+def omit_none(fields: Mapping[str, T | None]) -> dict[str, T]:
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -149,12 +149,12 @@ class Conversation:
 
     @cached_property
     def question(self) -> str:
-        return "\n".join(text for text in self._asked if not text.endswith(_SUMMARY_END))
+        return "\n".join(text for text in self._user_texts if not text.endswith(_SUMMARY_END))
 
     @cached_property
     def earlier(self) -> list[str]:
         """The user's messages before the question, or the summary that stands for them."""
-        summaries = [text for text in self._asked if text.endswith(_SUMMARY_END)]
+        summaries = [text for text in self._user_texts if text.endswith(_SUMMARY_END)]
         return [*(each.text for each in self.messages[: self.question_at] if each.role == "user"), *summaries]
 
     @cached_property
@@ -180,7 +180,7 @@ class Conversation:
         return "01" + base64.b32encode(digest).decode()[:22]
 
     @property
-    def _asked(self) -> list[str]:
+    def _user_texts(self) -> list[str]:
         return [each.text for each in self.messages[self.question_at].blocks if isinstance(each, Text)]
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from model_demo.replies import PlannedReply, PlannedToolCall
 from model_demo.request import Conversation, Tool
-from model_demo.shop import documents, rules, schemas, talk, wording, words
+from model_demo.shop import documents, rules, schema_values, talk, wording, words
 from model_demo.shop.talk import Memory
 
 _CLOSING = "Is there anything else I can do for you?"
@@ -58,7 +58,7 @@ def reply(conversation: Conversation) -> PlannedReply:
         return _force(conversation, [*(wish.tool for wish in plan.lacking), *conversation.tools][0].name)
     text = persona.says(small or _text(conversation, plan, question, known))
     if (schema := conversation.schema) is not None:
-        value = schemas.smallest(schema, schema, text) or {"answer": text}
+        value = schema_values.smallest(schema, schema, text) or {"answer": text}
         text = msgspec.json.encode(value).decode()
     return PlannedReply(text)
 
@@ -119,7 +119,7 @@ def _text(conversation: Conversation, plan: _Plan, question: str, known: Memory)
     """Answer from results, from documents, or from the talk so far."""
     if conversation.results:
         return _worded_results(conversation, plan)
-    passages = documents.given(conversation)
+    passages = documents.split_passages(conversation)
     if found := documents.answer(question, passages):
         return found
     if plan.lacking:

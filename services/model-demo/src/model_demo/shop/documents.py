@@ -39,8 +39,8 @@ def plain_text(text: str) -> str:
     return re.sub(r"[^\S\n]{2,}", " ", without(text)[:MOST_READ])
 
 
-def given(conversation: Conversation) -> list[Sentence]:
-    """The sentences of the passages in the system prompt, then of those of the turn that asks."""
+def split_passages(conversation: Conversation) -> list[Sentence]:
+    """Split the passages of the system prompt, then those of the asking turn, into sentences."""
     asking = conversation.messages[conversation.question_at].text
     return [
         Sentence(index, text, set(words.stems(text)), set(words.stems(title)))

@@ -4,7 +4,7 @@ import re
 from typing import Any, NamedTuple
 
 from model_demo.request import Tool
-from model_demo.shop import schemas, words
+from model_demo.shop import schema_values, words
 
 _MOST_CALLS = 6
 _QUERY = (
@@ -103,7 +103,7 @@ def fill_input(tool: Tool, message: str, known_ids: list[str]) -> dict[str, Any]
     rule = next((rule for rule in RULES if rule.tool == tool.name), Rule(tool.name, ""))
     given = _wish(tool, rule, message, message, known_ids).inputs[0]
     root = tool.input_schema
-    return schemas.complete(given, schemas.resolve(root, root), root, message)
+    return schema_values.complete(given, schema_values.resolve(root, root), root, message)
 
 
 def _find_rule(text: str, offered: list[Tool]) -> tuple[Tool, Rule] | None:
@@ -121,7 +121,9 @@ def _find_rule(text: str, offered: list[Tool]) -> tuple[Tool, Rule] | None:
 def _wish(tool: Tool, rule: Rule, part: str, message: str, known_ids: list[str]) -> Wish:
     """Fill the inputs from the part; what it lacks from the whole message."""
     root = tool.input_schema
-    properties = {name: schemas.resolve(each, root) for name, each in root.get("properties", {}).items()}
+    properties = {
+        name: schema_values.resolve(each, root) for name, each in root.get("properties", {}).items()
+    }
     required = root.get("required", ())
     given: dict[str, Any] = {}
     for pattern in rule.inputs:
@@ -142,7 +144,7 @@ def _wish(tool: Tool, rule: Rule, part: str, message: str, known_ids: list[str])
         if len(ids) > 1 and properties[name]["type"] != "array":
             several = (name, ids[:_MOST_CALLS])
     for name in required:
-        if options := schemas.choices(properties[name]):
+        if options := schema_values.choices(properties[name]):
             given.setdefault(name, options[-1])  # such as "other"
     missing = [name for name in required if name not in given]
     return Wish(tool, [given | {several[0]: each} for each in several[1]] if several else [given], missing)
