@@ -5,7 +5,8 @@ event of the conversation, and `append_events` stores none, so that a worker who
 content back. The projector's read model `erasures` lists what is left to do. For each, one loop removes the
 newest events that are left: first their copies in NATS, then the rows. Whatever is interrupted is done again:
 the rows that are left are what is to do. A second pass, a minute later, removes what a paused worker has sent
-meanwhile. The tombstone itself is deleted after TOMBSTONE_DAYS.
+meanwhile. The tombstone itself is deleted after 35 days: it outlives the copy of each event in EVENTS,
+and so a redelivery, which may come for 30 days.
 """
 
 from collections.abc import Sequence
@@ -22,8 +23,6 @@ LATE_SECONDS = 60
 
 TOMBSTONES_AT_ONCE = 500
 
-# TOMBSTONE_DAYS = 35: a tombstone outlives the copy of each event in EVENTS, and so a redelivery, which may
-# come for 30 days.
 TABLES = """
 CREATE TABLE erasures (
     conversation_id text PRIMARY KEY,
