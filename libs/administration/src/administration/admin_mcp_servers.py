@@ -48,11 +48,12 @@ async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> Shown
 
     def replaced(servers: Servers) -> Servers:
         present = next((each for each in servers if each.name == name), None)
-        if fields["headers"] is msgspec.UNSET:
-            fields["headers"] = {} if present is None else present.headers
-            if present is not None and present.headers and _origin(present.url) != _origin(body.url):
+        headers = fields["headers"]
+        if headers is msgspec.UNSET:
+            headers = {} if present is None else present.headers
+            if present is not None and headers and _origin(present.url) != _origin(body.url):
                 raise Invalid("headers", "must be given again for another origin; {} for none")
-        server = McpServer(name=name, **fields)
+        server = McpServer(name=name, **fields | {"headers": headers})
         if present is None:
             return (*servers, server)
         return tuple(server if each is present else each for each in servers)

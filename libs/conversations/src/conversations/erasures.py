@@ -128,14 +128,15 @@ async def finish_chunk(pool: Pool, chunk: ErasureChunk) -> None:
         "id": erasure.conversation_id,
         "traces": chunk.trace_ids,
         "passes": erasure.passes,
-        "seconds": LATE_SECONDS,
+        "ended": int(chunk.is_last),
+        "seconds": LATE_SECONDS if chunk.is_last else 0,
         "from_version": chunk.from_version,
     }
-    last = "end" if erasure.passes else "again"
+    step = "end" if chunk.is_last and erasure.passes else "progress"
     async with connection(pool) as conn, conn.transaction():
         for name in ("leases", "requests", "waiters", "parked", "what_if", "rows"):
             await conn.execute(_SQL[name], named)
-        await conn.execute(_SQL[last if chunk.is_last else "progress"], named)
+        await conn.execute(_SQL[step], named)
 
 
 async def unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:

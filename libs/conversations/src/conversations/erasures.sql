@@ -30,13 +30,7 @@ SELECT delete_erased_events(%(id)s, %(from_version)s)
 -- name: progress
 -- Those that are due come before it. A run that a paused worker may go on with is in the first chunk.
 UPDATE erasures
-   SET due_at = clock_timestamp(),
-       trace_ids = CASE WHEN trace_ids = '{}' THEN %(traces)s ELSE trace_ids END
- WHERE conversation_id = %(id)s AND passes = %(passes)s
-
--- name: again
-UPDATE erasures
-   SET passes = passes + 1, due_at = clock_timestamp() + make_interval(secs => %(seconds)s),
+   SET passes = passes + %(ended)s, due_at = clock_timestamp() + make_interval(secs => %(seconds)s),
        trace_ids = CASE WHEN trace_ids = '{}' THEN %(traces)s ELSE trace_ids END
  WHERE conversation_id = %(id)s AND passes = %(passes)s
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ops import record
 from ops.errors import StackError, StartError
 from ops.folder import RunFolder
-from ops.probes import reason_unready, wait_ready
+from ops.probes import Probe, reason_unready, wait_ready
 from ops.process import Child, Process, Spawn, spawn
 from ops.stack_report import Report, tail
 from runtime.cancellation import wait_first
@@ -133,21 +133,18 @@ class Supervisor:
             return _NOT_STARTED
         kept.started_at = time.time()
         self._write_record()
-        if process.probe is None:
-            code = await child.wait()
-            if code == 0:
-                self._note_ready(kept, began)
-        else:
-            await wait_first(child.wait(), self._watch(kept, began))
-            code = await child.wait()
+        if process.probe is not None:
+            await wait_first(child.wait(), self._watch(kept, process.probe, began))
+        code = await child.wait()
+        if process.probe is None and code == 0:
+            self._note_ready(kept, began)
         kept.child = None
         self._write_record()
         return code
 
-    async def _watch(self, kept: _Kept, began: float) -> None:
-        if kept.process.probe is not None:
-            await wait_ready(kept.process.probe)
-            self._note_ready(kept, began)
+    async def _watch(self, kept: _Kept, probe: Probe, began: float) -> None:
+        await wait_ready(probe)
+        self._note_ready(kept, began)
 
     def _note_ready(self, kept: _Kept, began: float) -> None:
         if kept.ready.is_set():

@@ -11,6 +11,7 @@ from litestar.types import Receive, Scope, Send
 from model_demo.controls import Controls, Fault
 from model_demo.errors import DemoApiError
 from model_demo.replies import Events, ModelWire
+from runtime.cancellation import wait_first
 
 _WRITE_BYTES = 32_768
 
@@ -85,11 +86,4 @@ async def while_connected(work: Coroutine[Any, Any, object], receive: Receive) -
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(until_gone())
-    try:
-        await asyncio.wait([working, watching], return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        watching.cancel()
-        working.cancel()
+    await wait_first(work, until_gone())

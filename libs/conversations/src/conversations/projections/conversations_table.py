@@ -284,7 +284,7 @@ UPDATE conversations SET source_id = new.source_id, source_version = new.source_
 _LAST = ("~", "~")
 
 # The read model may not have its erasure yet.
-_NOT_ERASED = sql.SQL("""
+NOT_ERASED = sql.SQL("""
 NOT EXISTS (SELECT FROM conversation_events
              WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
 """)
@@ -294,7 +294,7 @@ SELECT conversation_id, coalesce(given_title, title) AS title, agent_id, message
        updated_at, metadata, source_id, source_version
   FROM conversations
  WHERE account_id = %s AND listed AND (created_at, conversation_id) < (%s, %s) AND {}
-""").format(_NOT_ERASED)
+""").format(NOT_ERASED)
 
 _ORDER = sql.SQL(" ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
 
@@ -316,10 +316,10 @@ _WITH_AGENT = sql.SQL("""
 SELECT count(*) OVER (), conversation_id FROM conversations
  WHERE account_id = %(account)s AND agent_id = %(agent)s AND {}
  ORDER BY conversation_id DESC LIMIT %(limit)s
-""").format(_NOT_ERASED)
+""").format(NOT_ERASED)
 
 _COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND listed AND {}").format(
-    _NOT_ERASED
+    NOT_ERASED
 )
 
 _STORED = """

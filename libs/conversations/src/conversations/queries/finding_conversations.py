@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from contracts.ids import is_trace_id, is_uuid
 from conversations.database import unbounded
+from conversations.projections.conversations_table import NOT_ERASED
 from conversations.projections.feedback_table import WITH_RATING, Rating
 from conversations.projections.search_table import MAX_CHARACTERS
 from conversations.queries.search_query import Snippet, WordQuery, parse_search
@@ -121,7 +122,12 @@ async def _rows(
 ) -> list[tuple[Any, ...]]:
     """What a statement gives whose {wanted} are the conditions on the conversation, and {time} on a text."""
     times = [condition for name, condition in _TIMES.items() if values[name] is not None]
-    query = form.format(columns=_COLUMNS, wanted=sql.SQL("").join(conditions), time=sql.SQL("").join(times))
+    query = form.format(
+        columns=_COLUMNS,
+        not_erased=NOT_ERASED,
+        wanted=sql.SQL("").join(conditions),
+        time=sql.SQL("").join(times),
+    )
     return await (await conn.execute(query, values)).fetchall()
 
 
@@ -148,20 +154,16 @@ def _found(rows: list[tuple[Any, ...]], hits: Mapping[str, Hit] | None = None) -
 _COLUMNS = sql.SQL("""c.conversation_id, c.account_id, coalesce(c.given_title, c.title), c.agent_id,
        c.message_count, c.created_at, c.updated_at, c.metadata""")
 
-# The read model may not have an erasure yet.
 _LISTED = sql.SQL("""
 SELECT {columns} FROM conversations AS c
- WHERE listed AND NOT EXISTS (SELECT FROM conversation_events
-                    WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1'){wanted}
+ WHERE listed AND {not_erased}{wanted}
  ORDER BY c.conversation_id DESC LIMIT %(limit)s
 """)
 
 _WALKED = sql.SQL("""
 SELECT {columns}
   FROM (SELECT * FROM conversations AS c
-         WHERE listed AND NOT EXISTS (SELECT FROM conversation_events
-                            WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1')
-         {wanted}
+         WHERE listed AND {not_erased}{wanted}
          ORDER BY c.conversation_id DESC LIMIT %(newest)s) AS c
  WHERE EXISTS (SELECT FROM search
                 WHERE search.conversation_id = c.conversation_id AND words @@ %(words)s::tsquery{time})
@@ -183,9 +185,7 @@ SELECT {columns}
        LATERAL (
        SELECT * FROM conversations AS c
         WHERE c.conversation_id = hit.conversation_id AND listed
-          AND NOT EXISTS (SELECT FROM conversation_events
-                           WHERE originator_id = c.conversation_id AND topic = 'conversation_erased.v1')
-          {wanted}
+          AND {not_erased}{wanted}
        OFFSET 0) AS c
  LIMIT %(limit)s
 """)

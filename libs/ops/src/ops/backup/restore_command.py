@@ -18,7 +18,7 @@ from ops.errors import RefusedError, StackError
 from ops.folder import RunFolder, write_private
 from ops.ports import free_port
 from ops.process import prepare_nothing
-from ops.repair_command import LostEvents, Repaired, find_lost, lines_of, make_fit
+from ops.repair_command import Repaired, find_lost, lines_of, make_fit
 from ops.servers.postgres_server import Cluster
 from ops.stack import describe_servers
 from ops.stack_report import Report, tail
@@ -30,13 +30,11 @@ _RECOVERY_SECONDS = 24 * 3600.0
 _START_SECONDS = 90.0
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints. `head`: the newest position of the log. `lost`: None where EVENTS had no more."""
+class Restored(Repaired, frozen=True, kw_only=True):
+    """A restored backup, as `--json` prints it. `head` is the newest position of the log."""
 
     backup: str
     head: int
-    next_position: int
-    lost: LostEvents | None
     replaced: str | None
 
 
@@ -164,14 +162,14 @@ async def _repair_feed(folder: RunFolder, key: str, backup: str, replaced: str |
             head = await Log(pool).head()
             lost = await find_lost(operator, pool)
             fit = await make_fit(bus, pool, lost, seen=head)
-    return Restored(backup=backup, head=head, next_position=fit.next_position, lost=lost, replaced=replaced)
+    return Restored(**msgspec.structs.asdict(fit), backup=backup, head=head, replaced=replaced)
 
 
 def _lines(done: Restored) -> list[str]:
     lines = [f"restored {done.backup}; the log ends at position {done.head:,}"]
     if done.replaced:
         lines.append(f"the data that was there is in {done.replaced}")
-    lines += lines_of(Repaired(next_position=done.next_position, lost=done.lost))
+    lines += lines_of(done)
     lines.append(
         "start it with `agentchat up`, and back it up into another folder: this one has what came after"
     )
