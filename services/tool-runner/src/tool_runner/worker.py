@@ -60,12 +60,11 @@ async def work(
         Bus.connect(settings.nats_url, name=SERVICE, on_lost=on_lost) as bus,
         _authorizations(settings, sealer, guard) as authorizations,
         _servers(guard, authorizations) as servers,
-        _health(settings, bus, pool),
     ):
         journal = Journal(pool, f"{name}/{new_id()}")
         links = AuthorizationLinks(authorizations, settings.redirect_uri)
         agents = AgentServers(pool, sealer)
-        await _consume(settings, bus, journal, DatabaseClock(pool), agents, servers, links, stop)
+        await _consume(settings, bus, pool, journal, agents, servers, links, stop)
     if lost.is_set():
         raise NatsLostError
 
@@ -80,15 +79,15 @@ async def _directory(settings: ToolRunnerSettings, sealer: Sealer) -> AsyncItera
 async def _consume(
     settings: ToolRunnerSettings,
     bus: Bus,
+    pool: Pool,
     journal: Journal,
-    clock: DatabaseClock,
     agents: AgentServers,
     servers: ServerPool,
     links: AuthorizationLinks,
     stop: asyncio.Event,
 ) -> None:
     executor = Executor(agents, servers)
-    handler = CallHandler(bus, executor, journal, clock, ResultQuota(), settings.slots)
+    handler = CallHandler(bus, executor, journal, DatabaseClock(pool), ResultQuota(), settings.slots)
     followed = [
         await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
         await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
@@ -103,7 +102,7 @@ async def _consume(
         asyncio.create_task(_drain(handler, executor, limit, stop)),
     ]
     try:
-        async with limit:
+        async with _health(settings, bus, pool), limit:  # ready once it answers
             await bus.queues.consume("TOOLS", handler.handle, slots=settings.slots * HELD_PER_SLOT, stop=stop)
     except TimeoutError:
         logs.get_logger(SERVICE).warning("drain_cut_short")
