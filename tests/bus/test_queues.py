@@ -23,6 +23,18 @@ def chat(**changes: object) -> messages.ChatRequested:
     return msgspec.structs.replace(CHAT, trace_id=ids.new_id().replace("-", ""), **changes)
 
 
+class PassedReadiness(ReadinessFlag):
+    """Notes when somebody has found it ready."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = asyncio.Event()
+
+    async def wait_ready(self) -> None:
+        await super().wait_ready()
+        self.passed.set()
+
+
 class Worker:
     """Consumes REQUESTS and keeps what it was given."""
 
@@ -195,6 +207,26 @@ async def test_worker_takes_messages_only_while_ready(bus: Bus, shared_nats: Nat
     assert await worker.next(1.0) == request
     readiness.set(False)
     await worker.ended()
+
+
+async def test_worker_unready_while_nats_was_away_takes_messages_again(nats_server: NatsServer) -> None:
+    readiness = PassedReadiness()
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        worker = Worker(bus, readiness=readiness)
+        await bus.queues.request_chat(chat())
+        await worker.next()
+        readiness.passed.clear()
+        await nats_server.kill()
+        async with asyncio.timeout(20):
+            await readiness.passed.wait()  # and now it waits for the connection
+        readiness.set(False)
+        await nats_server.start()
+        request = chat()
+        await bus.queues.request_chat(request)
+        readiness.set(True)
+        while await worker.next(5) != request:
+            pass  # the first one again: its acknowledgement died with the server
+        await worker.ended()
 
 
 async def test_shutdown_drains_the_handlers(bus: Bus) -> None:

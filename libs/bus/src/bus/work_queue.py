@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 import nats.errors
 from nats.aio.msg import Msg
 from nats.js.client import JetStreamContext
-from nats.js.errors import APIError
 
 from bus import streams
 from bus.connection import Connection
@@ -25,7 +24,8 @@ _HELD_SECONDS = 0.5
 _TROUBLE_SECONDS = 0.25
 _CLOSE_SECONDS = 2.0
 _NAK_SECONDS = (1.0, 2.0, 5.0, 10.0)
-_AWAY = (nats.errors.Error, BusUnavailable, OSError)
+_AWAY = (nats.errors.Error, OSError)
+"""APIError is one of the first, TimeoutError one of the second."""
 
 
 class Acknowledgements:
@@ -151,7 +151,7 @@ class Consumption:
             while not stop.is_set():
                 try:
                     await self._take_until(stop)
-                except (*_AWAY, APIError) as error:
+                except _AWAY as error:
                     self._log.warning("pull_failed", reason=str(error))
                     await self._recover()
             while self._running:
@@ -177,7 +177,7 @@ class Consumption:
                     else:
                         self._start(delivery)
         finally:
-            with contextlib.suppress(*_AWAY, TimeoutError):
+            with contextlib.suppress(*_AWAY):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await self._connection.client.flush()  # by now the last pull request has expired
                     while subscription.pending_msgs:
@@ -186,16 +186,18 @@ class Consumption:
                             await message.nak()
             await self._connection.unsubscribe(subscription)
 
+    def _has_room(self) -> bool:
+        return sum(not delivery.slot_freed for delivery in self._running.values()) < self._slots
+
     def _can_take(self) -> bool:
-        taken = sum(not delivery.slot_freed for delivery in self._running.values())
-        return self._readiness.is_ready and self._connection.client.is_connected and taken < self._slots
+        return self._readiness.is_ready and self._connection.client.is_connected and self._has_room()
 
     async def _wait_until_can_take(self) -> None:
         while not self._can_take():
-            self._room.clear()
             await self._readiness.wait_ready()
             await self._connection.wait_up()
-            if not self._can_take():
+            if not self._has_room():
+                self._room.clear()
                 await self._room.wait()
 
     async def _fetch(self, pull: JetStreamContext.PullSubscription) -> Msg | None:
