@@ -185,6 +185,11 @@ class Connection:
         except (nats.errors.Error, OSError) as error:
             raise BusUnavailable(f"cannot publish on {subject}: {error}") from error
 
+    @property
+    def message_room(self) -> int:
+        """Bytes that the server takes as one message, besides its headers."""
+        return self.client.max_payload - HEADER_BYTES
+
     async def publish_now(
         self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
     ) -> bool:
@@ -192,7 +197,7 @@ class Connection:
 
         One message may be larger than PENDING_BYTES, such as the end of a run with a long reply.
         """
-        too_large = len(payload) + HEADER_BYTES > min(self.client.max_payload, LARGEST_MESSAGE_BYTES)
+        too_large = len(payload) > min(self.message_room, LARGEST_MESSAGE_BYTES - HEADER_BYTES)
         if too_large or self.client.pending_data_size > PENDING_BYTES:
             return False
         try:

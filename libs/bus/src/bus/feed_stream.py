@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 import nats.errors
 
-from bus.connection import HEADER_BYTES, Connection
+from bus.connection import Connection
 from bus.errors import BusUnavailable, FeedConflict
 from bus.jetstream import JetStream, StoredMessage
 from bus.positions import EVERY_EVENT, MESSAGE_ID, FeedEnd, feed_end, first_where, position_of
@@ -179,7 +179,7 @@ class Feed:
         return FeedEnd(sequence=sequence, position=last.position, edition=end.edition)
 
     def _payload(self, event: FeedEvent) -> bytes:
-        return _payload(event, self._jetstream.max_payload - HEADER_BYTES)
+        return _payload(event, self._connection.message_room)
 
     async def clear(self) -> FeedEnd:
         """Remove every message; consumers and the count of sequences stay. Returns the empty end."""

@@ -7,7 +7,7 @@ wildcard (ADR-31).
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -61,8 +61,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
     @property
     def stored_at(self) -> datetime:
-        whole, _, nanoseconds = self.headers["Nats-Time-Stamp"].removesuffix("Z").partition(".")
-        return datetime.fromisoformat(f"{whole}.{nanoseconds[:6]:0<6}").replace(tzinfo=UTC)
+        return datetime.fromisoformat(self.headers["Nats-Time-Stamp"])
 
 
 class JetStream:
@@ -73,11 +72,6 @@ class JetStream:
         self._context = connection.client.jetstream(timeout=API_SECONDS)
         self._replicas = replicas
         self._log = logs.get_logger("bus")
-
-    @property
-    def max_payload(self) -> int:
-        """Bytes that the server takes as one message, headers included."""
-        return self._connection.client.max_payload
 
     async def publish(
         self,

@@ -9,7 +9,7 @@ import msgspec
 import nats.errors
 from nats.aio.msg import Msg
 
-from bus.connection import HEADER_BYTES, Connection
+from bus.connection import Connection
 from bus.errors import BusUnavailable, Declined, MessageTooLarge
 from bus.subscription import Subscription
 from contracts import wire
@@ -97,7 +97,7 @@ class Rpc:
 
     async def _sendable(self, data: bytes) -> tuple[bytes, dict[str, str]]:
         """The request, compressed where it has to be, and the header that says so. Raises MessageTooLarge."""
-        room = self._connection.client.max_payload - HEADER_BYTES
+        room = self._connection.message_room
         if len(data) <= room:
             return data, {}
         packed = await asyncio.to_thread(zlib.compress, data)

@@ -1,13 +1,13 @@
 """The blocking client: it runs `agentchat_client.aio`, the one implementation, without an event loop."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from agentchat_client.aio import AsyncAgentChat, AsyncChatStream
+from agentchat_client.aio import AsyncAgentChat
 from agentchat_client.api_calls import LIMITS
 from agentchat_client.blocking import BlockingHttp, each, run
 from agentchat_client.events import Event
@@ -15,39 +15,57 @@ from agentchat_client.retries import Timeouts
 from agentchat_client.sending import ReplyReader
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 
 def _blocking(
-    method: Callable[Concatenate[AsyncAgentChat, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[AsyncAgentChat, P], R], convert: Callable[[R], T]
 ) -> Callable[Concatenate["AgentChat", P], T]:
-    """Make a method of the asyncio client, with its arguments and its docstring, one that blocks."""
+    """Make a method of the asyncio client, with its arguments and its docstring, one that blocks.
+
+    `convert` gives what the blocking method returns, of what the other returns without being awaited.
+    """
 
     @wraps(method)
     def call(self: "AgentChat", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run(method(self._client, *args, **kwargs))
+        return convert(method(self._client, *args, **kwargs))
 
     return call
 
 
-def _iterating(
-    method: Callable[Concatenate[AsyncAgentChat, P], AsyncIterator[T]],
-) -> Callable[Concatenate["AgentChat", P], Iterator[T]]:
-    @wraps(method)
-    def call(self: "AgentChat", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return each(method(self._client, *args, **kwargs))
+class ChatStream(ReplyReader):
+    """One reply as typed events. Iterate within a `with` block: leaving it closes the stream.
 
-    return call
+    Leaving early does not end the run, whose reply is saved in the conversation; `cancel` does. Entering
+    raises what `chat` raises; iterating raises ChatError, StreamInterrupted and InvalidResponse, and repeats
+    nothing.
+    """
 
+    def __init__(self, stream: ReplyReader) -> None:
+        super().__init__(stream.sender, stream.call)
+        self._each = each(self._events)
 
-def _streaming(
-    method: Callable[Concatenate[AsyncAgentChat, P], AsyncChatStream],
-) -> Callable[Concatenate["AgentChat", P], "ChatStream"]:
-    @wraps(method)
-    def call(self: "AgentChat", /, *args: P.args, **kwargs: P.kwargs) -> "ChatStream":
-        return ChatStream(method(self._client, *args, **kwargs))
+    def __enter__(self) -> Self:
+        run(self._open())
+        return self
 
-    return call
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        return next(self._each)
+
+    def cancel(self) -> None:
+        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict where it has ended."""
+        run(self._cancel())
+
+    def close(self) -> None:
+        """Close the connection, whether or not the reply is complete."""
+        run(self._close())
 
 
 class AgentChat:
@@ -100,50 +118,16 @@ class AgentChat:
         if self._owns_http:
             run(self._http.aclose())
 
-    chat = _blocking(AsyncAgentChat.chat)
-    stream = _streaming(AsyncAgentChat.stream)
-    events = _streaming(AsyncAgentChat.events)
-    conversations = _iterating(AsyncAgentChat.conversations)
-    conversation = _blocking(AsyncAgentChat.conversation)
-    describe = _blocking(AsyncAgentChat.describe)
-    fork = _blocking(AsyncAgentChat.fork)
-    messages = _iterating(AsyncAgentChat.messages)
-    cancel = _blocking(AsyncAgentChat.cancel)
-    decide = _blocking(AsyncAgentChat.decide)
-    give_feedback = _blocking(AsyncAgentChat.give_feedback)
-    feedback = _blocking(AsyncAgentChat.feedback)
-    withdraw_feedback = _blocking(AsyncAgentChat.withdraw_feedback)
-
-
-class ChatStream(ReplyReader):
-    """One reply as typed events. Iterate within a `with` block: leaving it closes the stream.
-
-    Leaving early does not end the run, whose reply is saved in the conversation; `cancel` does. Entering
-    raises what `chat` raises; iterating raises ChatError, StreamInterrupted and InvalidResponse, and repeats
-    nothing.
-    """
-
-    def __init__(self, stream: ReplyReader) -> None:
-        super().__init__(stream.sender, stream.call)
-        self._each = each(self._events)
-
-    def __enter__(self) -> Self:
-        run(self._open())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[Event]:
-        return self
-
-    def __next__(self) -> Event:
-        return next(self._each)
-
-    def cancel(self) -> None:
-        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict where it has ended."""
-        run(self._cancel())
-
-    def close(self) -> None:
-        """Close the connection, whether or not the reply is complete."""
-        run(self._close())
+    chat = _blocking(AsyncAgentChat.chat, run)
+    stream = _blocking(AsyncAgentChat.stream, ChatStream)
+    events = _blocking(AsyncAgentChat.events, ChatStream)
+    conversations = _blocking(AsyncAgentChat.conversations, each)
+    conversation = _blocking(AsyncAgentChat.conversation, run)
+    describe = _blocking(AsyncAgentChat.describe, run)
+    fork = _blocking(AsyncAgentChat.fork, run)
+    messages = _blocking(AsyncAgentChat.messages, each)
+    cancel = _blocking(AsyncAgentChat.cancel, run)
+    decide = _blocking(AsyncAgentChat.decide, run)
+    give_feedback = _blocking(AsyncAgentChat.give_feedback, run)
+    feedback = _blocking(AsyncAgentChat.feedback, run)
+    withdraw_feedback = _blocking(AsyncAgentChat.withdraw_feedback, run)

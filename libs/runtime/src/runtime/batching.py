@@ -40,10 +40,6 @@ class Batcher(Generic[A, R]):
         self._waiting: list[_Entry[A, R]] = []
         self._task: asyncio.Task[None] | None = None
 
-    def __len__(self) -> int:
-        """How many items wait; not those that are being handled."""
-        return len(self._waiting)
-
     async def call(self, item: A) -> R:
         """The result for `item`. Raises its error, or TimeoutError when its time is over."""
         loop = asyncio.get_running_loop()
