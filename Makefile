@@ -19,7 +19,7 @@ $(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 
 # The port is checked before anything is installed. Without AGENTCHAT_PORT a free port is taken if 8080 is in use.
 run: ## start the whole system on embedded servers (Ctrl-C stops it)
-	@$(PYTHON) libs/ops/src/ops/ports.py
+	@$(PYTHON) libs/ops/src/agentchat/ops/ports.py
 	@$(MAKE) -s setup
 	@exec $(BIN)/agentchat up
 
@@ -37,12 +37,12 @@ check: $(READY) ## lint, format, types, import boundaries
 
 format: $(READY) ## rewrite the code to the house format, and docs/integrate/errors.md, which is generated
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
-	@$(BIN)/python -m contracts.pages > docs/integrate/errors.md
+	@$(BIN)/python -m agentchat.contracts.pages > docs/integrate/errors.md
 
 SITE_VENV := .site/venv
 site: $(SITE_VENV)/.ready ## build the documentation as a site in .site/html; broken links and anchors fail
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict
-	@$(BIN)/python -m contracts.schemas .site/html/reference
+	@$(BIN)/python -m agentchat.contracts.schemas .site/html/reference
 
 $(SITE_VENV)/.ready: docs/requirements.lock | $(READY)
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(SITE_VENV)

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from rich.console import Console
 
+from agentchat.ops.errors import StackError
+from agentchat.runtime.web import raise_open_files
 from bench import processes
 from bench.load import Loaded, run
 from bench.processes import ROOT, Started, lean_upstream
 from bench.report import CPU_CHATS, CPU_DELTAS, Measured, show, tables
 from bench.systems import BASELINE_PYTHON, SHORT, TOOL, System, baseline, service
-from ops.errors import StackError
-from runtime.web import raise_open_files
 
 OUTPUT = ROOT / ".bench"
 _BASELINES = ("sdk", "aiohttp")

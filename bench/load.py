@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import msgspec
 import uvloop
 
+from agentchat.ops.errors import StackError
+from agentchat.runtime.web import raise_open_files
 from bench.processes import ROOT
 from bench.upstream import DELTA, LENGTH
-from ops.errors import StackError
-from runtime.web import raise_open_files
 
 _DONE = b'"type":"done"'
 _END = b"\r\n0\r\n\r\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from ops.process import wrapped
+from agentchat.ops.process import wrapped
 
 ROOT = Path(__file__).parents[1]
 Pids = Mapping[str, int]

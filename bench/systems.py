@@ -5,21 +5,21 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import LiteralString
 
-from administration.admin_versions import create_agent
+from agentchat.administration.admin_versions import create_agent
+from agentchat.contracts.ids import new_id
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agents import McpServer
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import demo, folder_secrets, record
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.settings import UpSettings
+from agentchat.ops.stack import describe_servers
+from agentchat.ops.stack_report import QuietReport
+from agentchat.ops.supervisor import Supervisor
+from agentchat.runtime.postgres import connection, open_pool
 from bench.load import Load
 from bench.processes import ROOT, Pids, Started, serving
-from contracts.ids import new_id
-from directory.agent_draft import AgentDraft
-from directory.agents import McpServer
-from directory.secrets import Sealer
-from ops import demo, folder_secrets, record
-from ops.folder import RunFolder
-from ops.folder_secrets import Secrets
-from ops.settings import UpSettings
-from ops.stack import describe_servers
-from ops.stack_report import QuietReport
-from ops.supervisor import Supervisor
-from runtime.postgres import connection, open_pool
 from tests.harness import RunningStack, running_stack, temporary_folder
 
 SERVICE = "service"

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from administration import Admin, admin_plans
-from administration.admin_values import NewPlan, PlanChanges
-from contracts.admin_errors import Conflict
-from directory.caller import Callers, Found
-from directory.plans import Plan
-from directory.secrets import Sealer
-from runtime.postgres import Pool
+from agentchat.administration import Admin, admin_plans
+from agentchat.administration.admin_values import NewPlan, PlanChanges
+from agentchat.contracts.admin_errors import Conflict
+from agentchat.directory.caller import Callers, Found
+from agentchat.directory.plans import Plan
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Pool
 
 SEALER = Sealer(b"k" * 32)
 

@@ -20,13 +20,13 @@ import structlog
 from psycopg.conninfo import make_conninfo
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from conversations.event_store.log import Log, open_log
-from conversations.event_store.store import ConversationStore, open_store
-from ops.prepare import migrate
-from ops.services import Servers
-from ops.settings import Counts
-from runtime.cancellation import repair_wait_for
-from runtime.postgres import Connection, Pool, connection, open_pool
+from agentchat.conversations.event_store.log import Log, open_log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.ops.prepare import migrate
+from agentchat.ops.services import Servers
+from agentchat.ops.settings import Counts
+from agentchat.runtime.cancellation import repair_wait_for
+from agentchat.runtime.postgres import Connection, Pool, connection, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.harness import RunningStack, embedded_nats, embedded_servers, new_database, running_stack
 from tests.system.collector import Collector, collector

@@ -15,21 +15,21 @@ from urllib.parse import urlsplit
 import msgspec
 import psycopg
 
-from bus.users import PROVISIONER
-from ops import environment, folder_secrets, record
-from ops.environment import Environment
-from ops.errors import NotRunningError, StartError
-from ops.folder import RunFolder
-from ops.folder_secrets import Secrets
-from ops.ports import free_port
-from ops.probes import NOT_READY
-from ops.process import wrapped
-from ops.servers import nats
-from ops.services import Servers
-from ops.settings import Counts
-from ops.stack import describe_servers
-from ops.stack_report import QuietReport, tail
-from ops.supervisor import Supervisor
+from agentchat.bus.users import PROVISIONER
+from agentchat.ops import environment, folder_secrets, record
+from agentchat.ops.environment import Environment
+from agentchat.ops.errors import NotRunningError, StartError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.ports import free_port
+from agentchat.ops.probes import NOT_READY
+from agentchat.ops.process import wrapped
+from agentchat.ops.servers import nats
+from agentchat.ops.services import Servers
+from agentchat.ops.settings import Counts
+from agentchat.ops.stack import describe_servers
+from agentchat.ops.stack_report import QuietReport, tail
+from agentchat.ops.supervisor import Supervisor
 from tests.support import contained
 
 _START_SECONDS = contained.STACK_SECONDS if os.environ.get(contained.IMAGE) else 120.0
@@ -204,7 +204,7 @@ def start_stack(
     else:
         names = [f"--{name.replace('_', '-')}" for name in Counts.__struct_fields__]
         options = zip(names, numbers, strict=True)
-        command = (sys.executable, "-m", "ops.main", "up", *itertools.chain.from_iterable(options))
+        command = (sys.executable, "-m", "agentchat.ops.main", "up", *itertools.chain.from_iterable(options))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         inherited.pop(key, None)

@@ -5,10 +5,10 @@ import sys
 
 from rich.console import Console
 
+from agentchat.ops.errors import StackError
 from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import HELD, Cost, costs
 from bench.report import counts_table, show
-from ops.errors import StackError
 
 
 def bounds(found: dict[str, Cost]) -> str:

@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.servers import valkey
+from agentchat.ops.stack_report import QuietReport
+from agentchat.ops.supervisor import Supervisor
 from bench.processes import lean_upstream
-from ops.folder import RunFolder
-from ops.ports import LOOPBACK, free_port
-from ops.servers import valkey
-from ops.stack_report import QuietReport
-from ops.supervisor import Supervisor
 from tests.harness import RunningStack, running_stack
 
 _INSIDE = Path(__file__).parent / "inside"

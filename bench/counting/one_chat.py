@@ -16,6 +16,8 @@ from typing import Any, LiteralString, TypeVar
 
 import msgspec
 
+from agentchat.runtime.postgres import Connection as Session
+from agentchat.runtime.postgres import connection, open_pool
 from bench.counting.counted_stack import (
     Counted,
     Logged,
@@ -27,8 +29,6 @@ from bench.counting.counted_stack import (
 )
 from bench.load import BenchError, Connection, Reply, request
 from bench.systems import SHORT, TOOL, make_agents
-from runtime.postgres import Connection as Session
-from runtime.postgres import connection, open_pool
 
 _WARM_UP = 3
 _SETTLED_SECONDS = 10.0

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from agentchat_client import AgentChat
+from agentchat.client import AgentChat
 
 message = " ".join(sys.argv[1:]) or "Where is order ORD-1006?"
 

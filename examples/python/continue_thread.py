@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from agentchat_client import AsyncAgentChat
+from agentchat.client import AsyncAgentChat
 
 
 async def main() -> None:

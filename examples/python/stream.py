@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from agentchat_client import AgentChat, ChatError, Delta, StreamInterrupted, ToolCall
+from agentchat.client import AgentChat, ChatError, Delta, StreamInterrupted, ToolCall
 
 message = " ".join(sys.argv[1:]) or "Where is order ORD-1006, and what else would suit customer CUST-001?"
 

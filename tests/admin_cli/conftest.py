@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ops.errors import StackError
-from ops.main import app
+from agentchat.ops.errors import StackError
+from agentchat.ops.main import app
 from tests.gateway.admin import TOKEN
 from tests.gateway.process import GatewayProcess
 

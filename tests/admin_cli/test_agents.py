@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.ids import new_id
+from agentchat.contracts.ids import new_id
 from tests.admin_cli.conftest import SECRET_KEY, Cli
 
 _KEY = "sk-provider-canary-0001"

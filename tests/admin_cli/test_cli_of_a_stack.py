@@ -1,6 +1,6 @@
 """The commands with a stack that runs here."""
 
-from agentchat_client import AgentChat
+from agentchat.client import AgentChat
 from tests.admin_cli.conftest import SECRET_KEY, Cli
 from tests.harness import RunningStack
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contracts import ids
+from agentchat.contracts import ids
 from tests.admin_cli.conftest import Cli
 from tests.knowledge.embedding_server import answer, embedding_server
 from tests.knowledge.made_files import docx, pdf

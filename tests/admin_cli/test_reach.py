@@ -40,7 +40,7 @@ def test_a_database_without_tables_is_reported(cli: Cli, database_url: str) -> N
 
 def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
     heavy = {"anthropic", "httpx", "msgspec", "nats", "psycopg", "redis", "rich"}
-    code = f"import sys, ops.main; print(sorted({heavy!r} & set(sys.modules)))"
+    code = f"import sys, agentchat.ops.main; print(sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )

@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ops.printing import cell, laid_out, rows
+from agentchat.ops.printing import cell, laid_out, rows
 
 _HEADINGS = ["ID", "NAME", "MODEL", "CREATED"]
 _ROW = ["0" * 36, "n" * 60, "日本" * 20, "2026-11-21 10:00:00Z"]

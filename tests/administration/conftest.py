@@ -2,10 +2,10 @@
 
 import pytest
 
-from administration import Admin, admin_accounts
-from administration.admin_values import Account, NewAccount
-from directory.secrets import Sealer
-from runtime.postgres import Pool
+from agentchat.administration import Admin, admin_accounts
+from agentchat.administration.admin_values import Account, NewAccount
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Pool
 
 SEALER = Sealer(b"k" * 32)
 

@@ -2,8 +2,15 @@
 
 import pytest
 
-from administration import Admin, admin_accounts, admin_audit, admin_conversations, admin_keys, admin_plans
-from administration.admin_values import (
+from agentchat.administration import (
+    Admin,
+    admin_accounts,
+    admin_audit,
+    admin_conversations,
+    admin_keys,
+    admin_plans,
+)
+from agentchat.administration.admin_values import (
     Account,
     AccountChanges,
     KeyChanges,
@@ -12,14 +19,14 @@ from administration.admin_values import (
     NewPlan,
     PlanChanges,
 )
-from contracts import events
-from contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
-from contracts.ids import new_id
-from conversations.event_store.log import Log
-from conversations.event_store.store import open_store
-from conversations.projections import conversations_table as threads
-from conversations.projections.follower import Follower
-from runtime.postgres import Pool
+from agentchat.contracts import events
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.projections import conversations_table as threads
+from agentchat.conversations.projections.follower import Follower
+from agentchat.runtime.postgres import Pool
 
 
 async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, account: Account) -> None:

@@ -7,7 +7,7 @@ import httpx2
 import msgspec
 import pytest
 
-from administration import (
+from agentchat.administration import (
     Admin,
     admin_accounts,
     admin_agents,
@@ -15,33 +15,33 @@ from administration import (
     admin_knowledge,
     admin_mcp_servers,
 )
-from administration.admin_values import (
+from agentchat.administration.admin_values import (
     Account,
     NewAccount,
     NewAgent,
     NewKnowledgeBase,
     ServerBody,
 )
-from contracts import events
-from contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
-from contracts.ids import new_id, new_unlisted_id
-from contracts.tool_messages import CheckTools
-from contracts.values import Usage
-from conversations.event_store.log import Log
-from conversations.event_store.store import open_store
-from conversations.projections import conversations_table as threads
-from conversations.projections import runs_table
-from conversations.projections.follower import Follower
-from directory.agent_draft import AgentChanges
-from directory.agents import McpServer, Retrieval, load_agent, provider_key
-from directory.secrets import Sealer
-from net_guard import Guard, Resolver
-from runtime.postgres import Pool
+from agentchat.contracts import events
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
+from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.contracts.tool_messages import CheckTools
+from agentchat.contracts.values import Usage
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.projections import conversations_table as threads
+from agentchat.conversations.projections import runs_table
+from agentchat.conversations.projections.follower import Follower
+from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agents import McpServer, Retrieval, load_agent, provider_key
+from agentchat.directory.secrets import Sealer
+from agentchat.net_guard import Guard, Resolver
+from agentchat.runtime.postgres import Pool
+from agentchat.tool_runner.servers.agent_servers import AgentServers
+from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.tools.listing import Checking
 from tests.administration.conftest import SEALER
 from tests.tool_runner.scripted import Call, serving
-from tool_runner.servers.agent_servers import AgentServers
-from tool_runner.servers.server_pool import ServerPool
-from tool_runner.tools.listing import Checking
 
 HEADERS = {"Authorization": "Bearer canary-header"}
 SHOP = McpServer(name="shop", url="https://shop.example/mcp", headers=HEADERS)

@@ -6,22 +6,22 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from administration import Admin, admin_agents, admin_audit, admin_canary, canary_comparison
-from administration.admin_canary import CanaryShares
-from administration.admin_values import Account, NewAgent
-from contracts import events
-from contracts.admin_errors import Invalid, NotFound
-from contracts.ids import new_id
-from contracts.values import Decider, Usage
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import open_store
-from conversations.projections import feedback_table, runs_table, tools_table
-from conversations.projections.follower import Follower
-from directory.agent_draft import AgentChanges
-from directory.agents import load_agent
-from directory.canary import version_for
-from runtime.postgres import Pool
+from agentchat.administration import Admin, admin_agents, admin_audit, admin_canary, canary_comparison
+from agentchat.administration.admin_canary import CanaryShares
+from agentchat.administration.admin_values import Account, NewAgent
+from agentchat.contracts import events
+from agentchat.contracts.admin_errors import Invalid, NotFound
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.values import Decider, Usage
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.projections import feedback_table, runs_table, tools_table
+from agentchat.conversations.projections.follower import Follower
+from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agents import load_agent
+from agentchat.directory.canary import version_for
+from agentchat.runtime.postgres import Pool
 
 
 @pytest.fixture

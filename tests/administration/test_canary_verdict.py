@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from administration.canary_comparison import FigureComparison, FigureSample, VersionVerdict, verdict
-from evals.statistics import Sample
+from agentchat.administration.canary_comparison import FigureComparison, FigureSample, VersionVerdict, verdict
+from agentchat.evals.statistics import Sample
 
 _RUNS = 6
 Values = NDArray[np.float64]

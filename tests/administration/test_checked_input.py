@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from administration.checked_input import read_json
-from contracts.admin_errors import Invalid
+from agentchat.administration.checked_input import read_json
+from agentchat.contracts.admin_errors import Invalid
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):

@@ -3,9 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from administration import Admin, admin_documents, admin_knowledge
-from administration.admin_values import Account, DocumentBody, KnowledgeBase, NewDocument, NewKnowledgeBase
-from contracts.admin_errors import Invalid, NotFound
+from agentchat.administration import Admin, admin_documents, admin_knowledge
+from agentchat.administration.admin_values import (
+    Account,
+    DocumentBody,
+    KnowledgeBase,
+    NewDocument,
+    NewKnowledgeBase,
+)
+from agentchat.contracts.admin_errors import Invalid, NotFound
 from tests.knowledge.made_files import pdf
 
 

@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from administration import Admin, admin_accounts
-from administration.admin_values import Account
-from bus.bus import Bus
-from contracts import events, subjects, wire
-from contracts.admin_errors import Conflict, NotFound, Unavailable
-from contracts.ids import new_id, new_unlisted_id
-from contracts.messages import EraseAnswered, EraseConversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.projections import conversations_table as threads
-from conversations.projections.follower import Follower
-from runtime.postgres import Pool, connection
+from agentchat.administration import Admin, admin_accounts
+from agentchat.administration.admin_values import Account
+from agentchat.bus.bus import Bus
+from agentchat.contracts import events, subjects, wire
+from agentchat.contracts.admin_errors import Conflict, NotFound, Unavailable
+from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.contracts.messages import EraseAnswered, EraseConversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.projections import conversations_table as threads
+from agentchat.conversations.projections.follower import Follower
+from agentchat.runtime.postgres import Pool, connection
 
 AT = "2026-11-21T09:30:00Z"
 

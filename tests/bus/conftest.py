@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bus.bus import Bus
+from agentchat.bus.bus import Bus
 from tests.bus.nats_server import NatsServer
 
 

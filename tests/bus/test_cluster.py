@@ -10,12 +10,12 @@ import nats
 import pytest
 from nats.js import JetStreamContext
 
-from bus import streams
-from bus.bus import Bus
-from bus.errors import BusUnavailable
-from bus.work_queue import Delivery
-from contracts import ids, messages, wire
-from ops.ports import free_port
+from agentchat.bus import streams
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.work_queue import Delivery
+from agentchat.contracts import ids, messages, wire
+from agentchat.ops.ports import free_port
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 

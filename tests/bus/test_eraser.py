@@ -7,13 +7,13 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from bus.bus import Bus
-from bus.commands import erase_conversation
-from bus.errors import BusUnavailable
-from bus.positions import FeedEnd
-from contracts import examples, frames, messages, subjects, wire
-from contracts.messages import ChatRequested, DeadLettered, EraseAnswered
-from contracts.tool_messages import ToolFinished, ToolRequested
+from agentchat.bus.bus import Bus
+from agentchat.bus.commands import erase_conversation
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.positions import FeedEnd
+from agentchat.contracts import examples, frames, messages, subjects, wire
+from agentchat.contracts.messages import ChatRequested, DeadLettered, EraseAnswered
+from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 

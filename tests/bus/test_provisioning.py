@@ -9,9 +9,9 @@ import nats
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 
-from bus.bus import Bus
-from bus.streams import QUEUES_BYTES, STREAMS
-from contracts import examples, frames, ids, messages, tool_messages
+from agentchat.bus.bus import Bus
+from agentchat.bus.streams import QUEUES_BYTES, STREAMS
+from agentchat.contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
 
 MIB = 1024 * 1024

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from bus.bus import Bus
-from bus.errors import BusUnavailable
-from bus.work_queue import Delivery
-from contracts import ids, messages, subjects, wire
-from contracts.timings import ACK_WAIT_SECONDS
-from runtime.readiness import ReadinessFlag
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.work_queue import Delivery
+from agentchat.contracts import ids, messages, subjects, wire
+from agentchat.contracts.timings import ACK_WAIT_SECONDS
+from agentchat.runtime.readiness import ReadinessFlag
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import until_nobody_pulls
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES

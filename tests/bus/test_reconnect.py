@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import nats
 import pytest
 
-from bus import connection
-from bus.bus import Bus
-from bus.errors import BusUnavailable
-from contracts import examples, frames, ids, messages, tool_messages
+from agentchat.bus import connection
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts import examples, frames, ids, messages, tool_messages
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy, proxied
 

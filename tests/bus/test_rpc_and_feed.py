@@ -9,12 +9,12 @@ import msgspec
 import nats
 import pytest
 
-from bus import rpc
-from bus.bus import Bus
-from bus.errors import BusUnavailable, FeedConflict, MessageTooLarge
-from bus.positions import FeedEnd, position_of
-from contracts import examples, messages, subjects, tool_messages, wire
-from contracts.feed import FeedEvent
+from agentchat.bus import rpc
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable, FeedConflict, MessageTooLarge
+from agentchat.bus.positions import FeedEnd, position_of
+from agentchat.contracts import examples, messages, subjects, tool_messages, wire
+from agentchat.contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import MESSAGE_EXAMPLES
 

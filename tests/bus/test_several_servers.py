@@ -8,11 +8,11 @@ import nats
 import pytest
 from nats.aio.msg import Msg
 
-from bus import connection
-from bus.addresses import servers_of
-from bus.errors import BusUnavailable
-from bus.jetstream import JetStream
-from runtime.settings import SettingsError
+from agentchat.bus import connection
+from agentchat.bus.addresses import servers_of
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.jetstream import JetStream
+from agentchat.runtime.settings import SettingsError
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bus import connection
-from bus.bus import Bus
-from bus.errors import BusUnavailable
-from ops.certificates import Authority
-from runtime.settings import SettingsError
+from agentchat.bus import connection
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.ops.certificates import Authority
+from agentchat.runtime.settings import SettingsError
 from tests.bus.nats_server import NatsServer
 
 _TLS = (

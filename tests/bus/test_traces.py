@@ -7,9 +7,9 @@ import nats
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bus.bus import Bus
-from contracts import examples, frames, ids, messages, subjects, tool_messages, wire
-from runtime import telemetry
+from agentchat.bus.bus import Bus
+from agentchat.contracts import examples, frames, ids, messages, subjects, tool_messages, wire
+from agentchat.runtime import telemetry
 from tests.bus.nats_server import NatsServer
 from tests.contracts.wire_examples import FRAME_EXAMPLES, MESSAGE_EXAMPLES
 

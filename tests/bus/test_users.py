@@ -14,18 +14,18 @@ import pytest
 from msgspec import structs
 from nats.aio.client import Client
 
-from bus import streams, users
-from bus.bus import Bus
-from bus.errors import BusUnavailable
-from contracts import messages, subjects
-from ops import credentials
-from ops.folder import RunFolder
-from ops.ports import free_port
-from ops.servers import nats as server
-from ops.servers import valkey
-from ops.servers.server_files import nats_server, settings_file
-from ops.stack_report import QuietReport
-from ops.supervisor import Supervisor
+from agentchat.bus import streams, users
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts import messages, subjects
+from agentchat.ops import credentials
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import free_port
+from agentchat.ops.servers import nats as server
+from agentchat.ops.servers import valkey
+from agentchat.ops.servers.server_files import nats_server, settings_file
+from agentchat.ops.stack_report import QuietReport
+from agentchat.ops.supervisor import Supervisor
 
 KEY = "a-key"
 EVENT = "chat.events.account.RunCompleted"

@@ -13,9 +13,9 @@ import nats.js.errors
 import psycopg
 from redis.asyncio import Redis
 
-from contracts import subjects
-from contracts.timings import ADMIT_LEASE_SECONDS
-from ops.environment import Environment
+from agentchat.contracts import subjects
+from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
+from agentchat.ops.environment import Environment
 from tests.chaos.load import Access
 from tests.chaos.model_log import provider_key
 from tests.chaos.records import Event, Final
@@ -148,7 +148,7 @@ async def start_command(
 ) -> asyncio.subprocess.Process:
     """Start `agentchat` with these arguments on the rig's stack."""
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.main", *arguments),
+        *(sys.executable, "-m", "agentchat.ops.main", *arguments),
         env=os.environ
         | {
             "AGENTCHAT_DATABASE_URL": rig.environment.database_url,

@@ -22,9 +22,9 @@ from pathlib import Path
 import msgspec
 import nats
 
-from bus.streams import NAMES
-from contracts import subjects
-from ops.errors import StackError
+from agentchat.bus.streams import NAMES
+from agentchat.contracts import subjects
+from agentchat.ops.errors import StackError
 from tests.chaos import closing
 from tests.chaos.checker import check, why_invalid
 from tests.chaos.load import Load, conversation_of

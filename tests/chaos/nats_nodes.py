@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 import httpx
 import msgspec
 
-from ops.folder import RunFolder
-from ops.ports import LOOPBACK, free_port
-from ops.probes import HttpProbe
-from ops.process import Process
-from ops.servers import nats
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.probes import HttpProbe
+from agentchat.ops.process import Process
+from agentchat.ops.servers import nats
 
 META = "the cluster"
 """The group of all nodes, which places streams and consumers."""

@@ -15,15 +15,22 @@ import msgspec
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from ops.errors import StackError
-from ops.folder import RunFolder
-from ops.folder_secrets import login_password
-from ops.ports import LOOPBACK, free_port
-from ops.probes import TcpProbe
-from ops.process import Process, run_command
-from ops.servers.postgres_server import BACKUP, DATABASE, NAME, Cluster, end_leftovers, ordinary_user
-from ops.servers.postgres_server import program as program_of
-from ops.servers.server_files import server_environment
+from agentchat.ops.errors import StackError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import login_password
+from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.probes import TcpProbe
+from agentchat.ops.process import Process, run_command
+from agentchat.ops.servers.postgres_server import (
+    BACKUP,
+    DATABASE,
+    NAME,
+    Cluster,
+    end_leftovers,
+    ordinary_user,
+)
+from agentchat.ops.servers.postgres_server import program as program_of
+from agentchat.ops.servers.server_files import server_environment
 from tests.chaos.processes import Kept
 from tests.support.proxy import Proxy
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 
-from ops.errors import StackError
-from ops.probes import NOT_READY, HttpProbe, UnreadyError, wait_ready
-from ops.process import Process, spawn
+from agentchat.ops.errors import StackError
+from agentchat.ops.probes import NOT_READY, HttpProbe, UnreadyError, wait_ready
+from agentchat.ops.process import Process, spawn
 from tests.chaos.records import Clock
 
 _AGAIN_SECONDS = 0.1

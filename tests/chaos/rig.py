@@ -10,14 +10,14 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from ops import folder_secrets
-from ops.environment import Environment
-from ops.folder import RunFolder
-from ops.ports import LOOPBACK, free_port
-from ops.probes import HttpProbe, TcpProbe
-from ops.process import Process
-from ops.settings import Counts, UpSettings
-from ops.stack import Stack, describe
+from agentchat.ops import folder_secrets
+from agentchat.ops.environment import Environment
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.probes import HttpProbe, TcpProbe
+from agentchat.ops.process import Process
+from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.stack import Stack, describe
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
 from tests.chaos.nats_nodes import NatsCluster, client_port

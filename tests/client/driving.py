@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentchat_client import (
+from agentchat.client import (
     AgentChat,
     AgentChatError,
     AsyncAgentChat,
@@ -14,7 +14,7 @@ from agentchat_client import (
     Delta,
     Event,
 )
-from agentchat_client.transcript import Transcript
+from agentchat.client.transcript import Transcript
 
 KEY = "sk-ac-never-to-be-shown"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"

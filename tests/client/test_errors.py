@@ -6,8 +6,8 @@ import pickle
 import msgspec
 import pytest
 
-import agentchat_client
-from agentchat_client import (
+from agentchat import client
+from agentchat.client import (
     AgentChatError,
     ApiError,
     AuthenticationFailed,
@@ -25,9 +25,9 @@ from agentchat_client import (
     StreamInterrupted,
     Timeouts,
 )
-from agentchat_client.errors import class_of
-from agentchat_client.responses import refusal, retry_after
-from contracts.errors import ERRORS
+from agentchat.client.errors import class_of
+from agentchat.client.responses import refusal, retry_after
+from agentchat.contracts.errors import ERRORS
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import KEY, Clock
 from tests.client.given import REPLY, THREAD
@@ -201,7 +201,7 @@ def test_errors_survive_pickling(error: AgentChatError) -> None:
 
 
 def test_every_exported_error_is_an_agent_chat_error() -> None:
-    exported = [getattr(agentchat_client, name) for name in agentchat_client.__all__]
+    exported = [getattr(client, name) for name in client.__all__]
     errors = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, Exception)]
     assert len(errors) == 15
     assert all(issubclass(kind, AgentChatError) for kind in errors)

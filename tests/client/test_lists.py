@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentchat_client import (
+from agentchat.client import (
     Conflict,
     Conversation,
     Feedback,

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from agentchat_client import errors, events, models
-from agentchat_client.responses import refusal
-from contracts import http, values
+from agentchat.client import errors, events, models
+from agentchat.client.responses import refusal
+from agentchat.contracts import http, values
 
 SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Source, values.Source),

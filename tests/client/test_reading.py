@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from agentchat_client import events
-from agentchat_client.transcript import LineReader
+from agentchat.client import events
+from agentchat.client.transcript import LineReader
 
 
 def read(*pieces: bytes) -> list[bytes]:

@@ -5,9 +5,9 @@ import uuid
 
 import pytest
 
-from agentchat_client import ConnectionFailed, RateLimited, ServerFailed, Timeouts
-from agentchat_client.errors import AgentChatError, Conflict, InvalidResponse, Misconfigured
-from agentchat_client.retries import Budget
+from agentchat.client import ConnectionFailed, RateLimited, ServerFailed, Timeouts
+from agentchat.client.errors import AgentChatError, Conflict, InvalidResponse, Misconfigured
+from agentchat.client.retries import Budget
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import Clock
 from tests.client.given import REPLY, thread

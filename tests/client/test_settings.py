@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from agentchat_client import AgentChat, AsyncAgentChat, Misconfigured
-from agentchat_client.api_calls import ApiKey
+from agentchat.client import AgentChat, AsyncAgentChat, Misconfigured
+from agentchat.client.api_calls import ApiKey
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import AGENT, KEY
 from tests.client.given import FORM_2, REPLY

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentchat_client import (
+from agentchat.client import (
     Approval,
     ChatError,
     Delta,

@@ -7,8 +7,8 @@ import httpx
 import msgspec
 import pytest
 
-from administration.admin_versions import create_agent
-from agentchat_client import (
+from agentchat.administration.admin_versions import create_agent
+from agentchat.client import (
     ChatError,
     Conflict,
     Conversation,
@@ -23,10 +23,10 @@ from agentchat_client import (
     Start,
     ToolCall,
 )
-from directory.agent_draft import AgentDraft
-from directory.secrets import Sealer
-from ops import demo, folder_secrets
-from runtime.postgres import connection, open_pool
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import demo, folder_secrets
+from agentchat.runtime.postgres import connection, open_pool
 from tests.client.conftest import Connect
 from tests.client.driving import Driver
 from tests.harness import RunningStack

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bus.bus import Bus
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from ops.services import Servers
-from runtime.postgres import Pool
+from agentchat.bus.bus import Bus
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.ops.services import Servers
+from agentchat.runtime.postgres import Pool
 from tests.console.pages import Browser
 from tests.console.process import GUARDED, ConsoleProcess
 from tests.conversations.read_models import Storage

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from ops.settings import Counts
+from agentchat.ops.settings import Counts
 from tests.console.chromium import WatchedPage, chromium
 from tests.harness import RunningStack, running_stack
 

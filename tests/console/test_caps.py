@@ -2,7 +2,7 @@
 
 import contextlib
 
-from console.live.open_streams import OpenStreams
+from agentchat.console.live.open_streams import OpenStreams
 from tests.console.pages import Browser, text_of
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
+from agentchat.contracts import events
 from tests.console.pages import Browser, text_of
 from tests.conversations.given import ACCOUNT, AT, trace, turn
 from tests.conversations.read_models import Storage, empty

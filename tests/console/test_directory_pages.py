@@ -6,15 +6,15 @@ from typing import Any
 import httpx
 import pytest
 
-from console.frame.sessions import LOCAL
-from console.pages.accounts import bars_of
-from console.pages.agents import differences
-from contracts.webhooks import NewEndpoint
-from conversations.projections.runs_table import UsageLine
-from directory.secrets import sealer_of
-from runtime.postgres import open_pool
+from agentchat.console.frame.sessions import LOCAL
+from agentchat.console.pages.accounts import bars_of
+from agentchat.console.pages.agents import differences
+from agentchat.contracts.webhooks import NewEndpoint
+from agentchat.conversations.projections.runs_table import UsageLine
+from agentchat.directory.secrets import sealer_of
+from agentchat.runtime.postgres import open_pool
+from agentchat.webhooks import endpoints
 from tests.console.pages import Browser, form_of, text_of
-from webhooks import endpoints
 
 NONE = "\N{EN DASH}"
 

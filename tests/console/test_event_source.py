@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 import anyio
 
-from console.frame.event_source import events_of
+from agentchat.console.frame.event_source import events_of
 
 
 async def test_closed_page_lets_the_parts_finish() -> None:

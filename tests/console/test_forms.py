@@ -6,12 +6,12 @@ import pytest
 from litestar.datastructures import FormMultiDict
 from msgspec import Struct
 
-from administration.admin_values import NewPlan
-from console.frame.forms import RefusedForm, SchemaForm, body_schema
-from contracts.admin_errors import Invalid
-from contracts.webhooks import NewEndpoint
-from directory.agent_draft import AgentChanges
-from directory.agents import McpServer
+from agentchat.administration.admin_values import NewPlan
+from agentchat.console.frame.forms import RefusedForm, SchemaForm, body_schema
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.webhooks import NewEndpoint
+from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agents import McpServer
 
 TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 MAYBE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from console.frame.assets import Assets
-from contracts import events
+from agentchat.console.frame.assets import Assets
+from agentchat.contracts import events
 from tests.console.pages import Browser, text_of
 from tests.conversations.given import AT, asked, held, returned, started, trace, turn, use, wanted
 from tests.conversations.read_models import Storage

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from console.frame.looks import LOOK_SECONDS, Looks
+from agentchat.console.frame.looks import LOOK_SECONDS, Looks
 from tests.console.pages import Browser
 from tests.conversations.given import ACCOUNT, asked, held, started, trace, turn
 from tests.conversations.read_models import Storage, empty

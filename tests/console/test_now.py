@@ -5,18 +5,18 @@ import os
 
 import pytest
 
-from bus.bus import Bus
-from console.frame.assets import Assets
-from console.frame.event_source import message
-from console.frame.rendering import environment
-from console.live.monitor import point
-from console.pages.now.now_view import BoardCost, cost_of
-from console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, run_row
-from contracts import frames
-from conversations.queries.under_way import OpenRun, open_runs
-from evals.prices import Price, Prices
-from ops.status.scraping import Scrape
-from runtime.postgres import Pool
+from agentchat.bus.bus import Bus
+from agentchat.console.frame.assets import Assets
+from agentchat.console.frame.event_source import message
+from agentchat.console.frame.rendering import environment
+from agentchat.console.live.monitor import point
+from agentchat.console.pages.now.now_view import BoardCost, cost_of
+from agentchat.console.pages.now.open_runs import LastWords, NowFilter, OpenRuns, RunTable, run_row
+from agentchat.contracts import frames
+from agentchat.conversations.queries.under_way import OpenRun, open_runs
+from agentchat.evals.prices import Price, Prices
+from agentchat.ops.status.scraping import Scrape
+from agentchat.runtime.postgres import Pool
 from tests.console.pages import Browser, text_of
 from tests.conversations.given import ACCOUNT, asked, held, started, trace, use, wanted
 from tests.conversations.read_models import Storage

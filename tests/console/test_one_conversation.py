@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from bus.bus import Bus
-from contracts import frames
-from contracts.ids import new_id
-from conversations.event_store.store import open_store
+from agentchat.bus.bus import Bus
+from agentchat.contracts import frames
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.event_store.store import open_store
 from tests.console.pages import Browser, text_of
 from tests.conversations import recorded
 from tests.conversations.given import (

@@ -14,10 +14,10 @@ import httpx
 import pytest
 from joserfc.jwk import OctKey, RSAKey
 
-from console.frame.oidc import OidcProvider, claim_values, person_name
-from console.frame.roles import Role
-from console.frame.sessions import ProviderUnavailable, SignInRefused
-from console.sign_in_settings import SignInSettings
+from agentchat.console.frame.oidc import OidcProvider, claim_values, person_name
+from agentchat.console.frame.roles import Role
+from agentchat.console.frame.sessions import ProviderUnavailable, SignInRefused
+from agentchat.console.sign_in_settings import SignInSettings
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
 from tests.console.pages import Browser, text_of
 from tests.console.process import URL, ConsoleProcess
@@ -81,7 +81,7 @@ async def person(console: ConsoleProcess) -> AsyncIterator[Person]:
 
 
 def test_authlib_is_loaded_where_a_provider_is_set_alone() -> None:
-    code = "import sys, console.service; print({'authlib', 'joserfc'} & set(sys.modules))"
+    code = "import sys, agentchat.console.service; print({'authlib', 'joserfc'} & set(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout == "set()\n"
 

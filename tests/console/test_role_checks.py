@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from console.frame.sessions import GRACE_SECONDS
+from agentchat.console.frame.sessions import GRACE_SECONDS
 from tests.console.openid_provider import CLIENT, EVERYBODY, SECRET, OpenIdProvider, openid_provider
 from tests.console.pages import text_of
 from tests.console.process import URL, ConsoleProcess

@@ -12,21 +12,21 @@ from litestar import Litestar, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.middleware.csrf import generate_csrf_token
 
-from console import app
-from console.frame import oidc
-from console.frame.roles import Rights, Role
-from console.frame.sessions import Person, Sessions
-from console.sign_in_settings import SignInSettings
-from contracts.webhooks import NewEndpoint
-from conversations.event_store.log import open_log
-from conversations.event_store.store import open_store
-from directory.secrets import sealer_of
-from runtime.postgres import Pool, open_pool
+from agentchat.console import app
+from agentchat.console.frame import oidc
+from agentchat.console.frame.roles import Rights, Role
+from agentchat.console.frame.sessions import Person, Sessions
+from agentchat.console.sign_in_settings import SignInSettings
+from agentchat.contracts.webhooks import NewEndpoint
+from agentchat.conversations.event_store.log import open_log
+from agentchat.conversations.event_store.store import open_store
+from agentchat.directory.secrets import sealer_of
+from agentchat.runtime.postgres import Pool, open_pool
+from agentchat.webhooks import endpoints
 from tests.console.pages import text_of
 from tests.console.process import TOKEN, URL, ConsoleProcess
 from tests.conversations.given import asked, held, started, turn
 from tests.conversations.read_models import Storage
-from webhooks import endpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore::litestar.exceptions.LitestarDeprecationWarning")
 

@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from console.frame.roles import Role
-from console.settings import ConsoleSettings
-from runtime.settings import SettingsError, load
+from agentchat.console.frame.roles import Role
+from agentchat.console.settings import ConsoleSettings
+from agentchat.runtime.settings import SettingsError, load
 
 _GOOD = {
     "AGENTCHAT_DATABASE_URL": "postgresql://x",

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from console.frame.roles import Role
-from console.frame.sessions import Person, Sessions
-from console.frame.sign_in import own_path
-from console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
-from console.sign_in_settings import SignInSettings
-from directory.secrets import Sealer
-from runtime.postgres import Pool
+from agentchat.console.frame.roles import Role
+from agentchat.console.frame.sessions import Person, Sessions
+from agentchat.console.frame.sign_in import own_path
+from agentchat.console.frame.sign_in_limit import AT_ONCE, SECONDS_EACH, SignInLimit
+from agentchat.console.sign_in_settings import SignInSettings
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Pool
 from tests.console.pages import Browser, text_of
 from tests.console.process import TOKEN, ConsoleProcess
 

@@ -4,9 +4,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 
-from bus.bus import Bus
-from console.frame.streamed_run import StreamedRun, follow_run
-from contracts import frames
+from agentchat.bus.bus import Bus
+from agentchat.console.frame.streamed_run import StreamedRun, follow_run
+from agentchat.contracts import frames
 from tests.conversations.given import asked, failed, said, started, trace
 from tests.conversations.read_models import Storage
 

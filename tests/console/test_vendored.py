@@ -5,7 +5,7 @@ import hashlib
 
 import msgspec
 
-from console.frame.assets import FOLDER
+from agentchat.console.frame.assets import FOLDER
 
 _VENDORED = FOLDER / "vendor"
 _MOST_SCRIPT_BYTES = 60_000

@@ -11,8 +11,8 @@ import nats
 import nats.js.errors
 import pytest
 
-from contracts.ids import new_id
-from ops import demo
+from agentchat.contracts.ids import new_id
+from agentchat.ops import demo
 from tests.harness import RunningStack
 
 FOLDER = Path(__file__).parents[2] / "examples" / "consumers"

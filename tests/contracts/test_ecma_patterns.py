@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.ecma_patterns import python_pattern, python_schema
+from agentchat.contracts.ecma_patterns import python_pattern, python_schema
 
 ROWS = [
     ("^a$", "a", True),

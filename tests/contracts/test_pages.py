@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from contracts.pages import errors_page
+from agentchat.contracts.pages import errors_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 

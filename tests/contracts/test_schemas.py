@@ -8,13 +8,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from contracts import schemas
+from agentchat.contracts import schemas
 
 FILES = schemas.schema_files()
 
 
 def test_schema_files_are_written(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "contracts.schemas", tmp_path], check=True)
+    subprocess.run([sys.executable, "-m", "agentchat.contracts.schemas", tmp_path], check=True)
     written = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*.json")}
     assert written == FILES
     assert "events/MessageSaved.json" in written

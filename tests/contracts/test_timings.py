@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentchat_client import Timeouts
-from contracts import timings as t
-from runtime.worker import DRAIN_SECONDS
-from tool_runner.journal import KEPT_SECONDS as JOURNAL_KEPT_SECONDS
+from agentchat.client import Timeouts
+from agentchat.contracts import timings as t
+from agentchat.runtime.worker import DRAIN_SECONDS
+from agentchat.tool_runner.journal import KEPT_SECONDS as JOURNAL_KEPT_SECONDS
 
 NETWORK_SECONDS = 2.0
 """What was sent has arrived by then, or its connection is given up."""

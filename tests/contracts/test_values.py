@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import errors, ids, subjects
-from contracts.text import cleaned, cleaned_json, escaped, has_controls, is_storable
-from contracts.values import Usage
+from agentchat.contracts import errors, ids, subjects
+from agentchat.contracts.text import cleaned, cleaned_json, escaped, has_controls, is_storable
+from agentchat.contracts.values import Usage
 
 
 def test_an_id_is_a_uuid_of_version_7_that_carries_its_time() -> None:

@@ -1,8 +1,8 @@
 """One example of every internal message and frame; `contracts.examples` has those of the public feed."""
 
-from contracts import authorizations, frames, messages, replay_messages, tool_messages
-from contracts.bus_message import BusMessage
-from contracts.examples import (
+from agentchat.contracts import authorizations, frames, messages, replay_messages, tool_messages
+from agentchat.contracts.bus_message import BusMessage
+from agentchat.contracts.examples import (
     ACCOUNT,
     AGENT,
     APPROVAL,
@@ -17,7 +17,7 @@ from contracts.examples import (
     TRACE,
     USER_MESSAGE,
 )
-from contracts.values import Decider, ToolSpec, Usage
+from agentchat.contracts.values import Decider, ToolSpec, Usage
 
 _USAGE = Usage(input_tokens=412, output_tokens=57)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from conversations.claims.table import Claims
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from conversations.migrations import migrate
-from runtime.postgres import Pool
+from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.migrations import migrate
+from agentchat.runtime.postgres import Pool
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.read_models import Storage, empty
 from tests.conversations.replay_commands import Commands

@@ -5,12 +5,12 @@ from typing import Any
 import psycopg
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.events import AgentFacts
-from contracts.messages import ChatRequested
-from contracts.values import Decider, Usage
-from conversations.aggregate.conversation import Conversation, Run, fold
-from conversations.aggregate.turn import tool_calls_of
+from agentchat.contracts import events
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.values import Decider, Usage
+from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
+from agentchat.conversations.aggregate.turn import tool_calls_of
 
 AT = "2026-11-21T09:30:00.000000Z"
 LATER = "2026-11-21T09:31:00.000000Z"

@@ -1,6 +1,6 @@
 """Postgres as if it had been there for long, or away for a while: what is measured on its clock is moved."""
 
-from runtime.postgres import Connection, Pool, connection
+from agentchat.runtime.postgres import Connection, Pool, connection
 
 _LONG = """
 INSERT INTO availability (since, noted_at)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from ops.servers.server_files import postgres_install
+from agentchat.ops.servers.server_files import postgres_install
 from tests.ports import free_port
 
 _BIN = postgres_install() / "bin"

@@ -9,18 +9,18 @@ from typing import Any
 import psycopg
 from typer.testing import CliRunner
 
-from contracts.events import Event
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from conversations.projections.follower import BATCH, Follower
-from conversations.projections.projection import Projection
-from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import VerifiedReadModel, rebuild, verify
-from ops.errors import StackError
-from ops.main import app
-from runtime.postgres import Connection, Pool, connection
+from agentchat.contracts.events import Event
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections.follower import BATCH, Follower
+from agentchat.conversations.projections.projection import Projection
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.projections.rebuilding import VerifiedReadModel, rebuild, verify
+from agentchat.ops.errors import StackError
+from agentchat.ops.main import app
+from agentchat.runtime.postgres import Connection, Pool, connection
 from tests.conversations.given import ERASED, asked, began, failed, held, rated, returned, started, turn
 
 TABLES = [each.name for each in PROJECTIONS]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from contracts import events, ids
-from contracts.values import Form
-from conversations.event_store import mapper
-from conversations.event_store.store import ConversationStore
-from conversations.export import EndLine, EventLine, FileHeader
+from agentchat.contracts import events, ids
+from agentchat.contracts.values import Form
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.export import EndLine, EventLine, FileHeader
 from tests.conversations.given import AT, trace
 
 FOLDER = Path(__file__).parents[1] / "histories"

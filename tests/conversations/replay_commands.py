@@ -8,13 +8,13 @@ from typing import TypeVar
 import psycopg
 from typer.testing import CliRunner
 
-from administration import Admin, admin_accounts
-from administration.admin_values import NewAccount
-from conversations.event_store.log import Log
-from conversations.event_store.store import open_store
-from ops.errors import StackError
-from ops.main import app
-from runtime.postgres import open_pool
+from agentchat.administration import Admin, admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import open_store
+from agentchat.ops.errors import StackError
+from agentchat.ops.main import app
+from agentchat.runtime.postgres import open_pool
 from tests.admin_cli.conftest import Done
 from tests.administrator import administrator
 from tests.conversations.read_models import follow

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.errors import UnstorableEvent, VersionConflict
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from runtime.postgres import Pool, connection
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.errors import UnstorableEvent, VersionConflict
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, AT, asked, began, trace
 from tests.conversations.turns import LOCK_CONVERSATION
 

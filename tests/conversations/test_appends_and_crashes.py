@@ -8,11 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from contracts.ids import new_id
-from conversations.event_store.log import Log, LogEntry, open_log
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.leases.waiting_line import WaitingLine
-from runtime.postgres import DatabaseUnavailable, Pool, open_pool
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.event_store.log import Log, LogEntry, open_log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, open_pool
 from tests.conversations.postgres_server import PostgresServer
 
 _CRASHES = 3

@@ -27,17 +27,17 @@ from eventsourcing.projection import Projection, ProjectionRunner
 from eventsourcing.tests import persistence as suites
 from psycopg.conninfo import make_conninfo
 
-from contracts.events import Event
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.application import DATABASE_URL, ConversationLog, project
-from conversations.errors import VersionConflict
-from conversations.event_store.log import Log
-from conversations.event_store.mapper import ConversationEvent
-from conversations.event_store.recorder import ConversationRecorder
-from conversations.event_store.store import ConversationStore
-from ops import table_rights
-from runtime.roles import OPERATOR
+from agentchat.contracts.events import Event
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.application import DATABASE_URL, ConversationLog, project
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.mapper import ConversationEvent
+from agentchat.conversations.event_store.recorder import ConversationRecorder
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.ops import table_rights
+from agentchat.runtime.roles import OPERATOR
 from tests.conversations.given import (
     ERASED,
     answered,

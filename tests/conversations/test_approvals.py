@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts import events
-from contracts.updates import Finished
-from contracts.values import Decider
-from conversations.aggregate.approvals import (
+from agentchat.contracts import events
+from agentchat.contracts.updates import Finished
+from agentchat.contracts.values import Decider
+from agentchat.conversations.aggregate.approvals import (
     NOT_RUN,
     AlreadyDecided,
     ApprovalAnswer,
@@ -18,10 +18,10 @@ from conversations.aggregate.approvals import (
     decide,
     requested,
 )
-from conversations.aggregate.canonical_stream import end_of
-from conversations.aggregate.conversation import Conversation, Run, evolve_all
-from conversations.aggregate.history import prompt_for
-from conversations.aggregate.turn import (
+from agentchat.conversations.aggregate.canonical_stream import end_of
+from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
+from agentchat.conversations.aggregate.history import prompt_for
+from agentchat.conversations.aggregate.turn import (
     AlreadyPaused,
     AskApproval,
     CallModel,

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import Event
-from contracts.ids import new_id
-from contracts.timings import LEASE_SECONDS
-from conversations.aggregate.conversation import Conversation
-from conversations.errors import UnstorableEvent, VersionConflict
-from conversations.event_store.appending import CLOCK_SECONDS, Beginning, Condition
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.leases.leases import Lease, Leases
-from conversations.leases.waiting_line import WaitingLine
-from runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.contracts.events import Event
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.timings import LEASE_SECONDS
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.errors import UnstorableEvent, VersionConflict
+from agentchat.conversations.event_store.appending import CLOCK_SECONDS, Beginning, Condition
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.leases.leases import Lease, Leases
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
 from tests.conversations.outages import away, there_for_long

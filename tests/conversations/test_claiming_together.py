@@ -6,10 +6,10 @@ import uuid
 
 import psycopg
 
-from contracts.ids import new_id
-from conversations.claims.idempotency import Claim, KeyConflict, claim_key
-from conversations.claims.table import Claims
-from runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, connection, open_pool
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.claims.idempotency import Claim, KeyConflict, claim_key
+from agentchat.conversations.claims.table import Claims
+from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, connection, open_pool
 
 _BREAK = """
 SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity

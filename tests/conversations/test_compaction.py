@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from contracts import events
-from contracts.messages import ForkConversation
-from contracts.values import ShownMessage
-from conversations.aggregate.compaction import Compact, due, once_more, through_version
-from conversations.aggregate.conversation import Conversation, evolve_all
-from conversations.aggregate.forking import fork
-from conversations.aggregate.history import KeptHistories, prompt_for, summary_prompt
+from agentchat.contracts import events
+from agentchat.contracts.messages import ForkConversation
+from agentchat.contracts.values import ShownMessage
+from agentchat.conversations.aggregate.compaction import Compact, due, once_more, through_version
+from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
+from agentchat.conversations.aggregate.forking import fork
+from agentchat.conversations.aggregate.history import KeptHistories, prompt_for, summary_prompt
 from tests.conversations.given import (
     ACCOUNT,
     AT,

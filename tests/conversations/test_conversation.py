@@ -5,11 +5,11 @@ from time import process_time
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from contracts import events
-from contracts.examples import EVENT_EXAMPLES
-from contracts.values import Message, Source, Usage
-from conversations.aggregate.conversation import Conversation, evolve, fold
-from conversations.aggregate.rounds import Round
+from agentchat.contracts import events
+from agentchat.contracts.examples import EVENT_EXAMPLES
+from agentchat.contracts.values import Message, Source, Usage
+from agentchat.conversations.aggregate.conversation import Conversation, evolve, fold
+from agentchat.conversations.aggregate.rounds import Round
 from tests.conversations.given import (
     ACCOUNT,
     AT,

@@ -5,11 +5,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.messages import DescribeAnswered, DescribeConversation
-from contracts.values import MAX_PAIRS
-from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, evolve, evolve_all
-from conversations.aggregate.title_and_metadata import describe
+from agentchat.contracts import events
+from agentchat.contracts.messages import DescribeAnswered, DescribeConversation
+from agentchat.contracts.values import MAX_PAIRS
+from agentchat.conversations.aggregate.conversation import (
+    MAX_BYTES,
+    MAX_EVENTS,
+    Conversation,
+    evolve,
+    evolve_all,
+)
+from agentchat.conversations.aggregate.title_and_metadata import describe
 from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, given, started, trace, turn
 
 

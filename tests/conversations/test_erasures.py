@@ -6,11 +6,11 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from administration.admin_conversations import deletions
-from contracts.ids import new_id, new_unlisted_id
-from conversations.aggregate.conversation import Conversation
-from conversations.database import server_now
-from conversations.erasures import (
+from agentchat.administration.admin_conversations import deletions
+from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.database import server_now
+from agentchat.conversations.erasures import (
     PROJECTION,
     Erasure,
     delete_old_tombstones,
@@ -18,18 +18,18 @@ from conversations.erasures import (
     finish_chunk,
     load_chunk,
 )
-from conversations.errors import UnreadableEvent, VersionConflict
-from conversations.event_store.log import open_log
-from conversations.leases.leases import Leases
-from conversations.leases.waiting_line import WaitingLine
-from conversations.projections.conversations_table import conversations_of
-from conversations.projections.read_models import PROJECTIONS
-from conversations.queries.find_run import find_run, load_run
-from conversations.queries.finding_approvals import find_approval
-from conversations.queries.shown_history import find_continued
-from conversations.queries.threads import find_thread, messages_of, summary_of
-from conversations.queries.unlisted import unlisted
-from runtime.postgres import Pool
+from agentchat.conversations.errors import UnreadableEvent, VersionConflict
+from agentchat.conversations.event_store.log import open_log
+from agentchat.conversations.leases.leases import Leases
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.conversations.projections.conversations_table import conversations_of
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.queries.find_run import find_run, load_run
+from agentchat.conversations.queries.finding_approvals import find_approval
+from agentchat.conversations.queries.shown_history import find_continued
+from agentchat.conversations.queries.threads import find_thread, messages_of, summary_of
+from agentchat.conversations.queries.unlisted import unlisted
+from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator
 from tests.conversations.given import (
     ACCOUNT,

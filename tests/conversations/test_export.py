@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from contracts import ids
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from conversations.export import ExportWriter, load_exportable_events
+from agentchat.contracts import ids
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.export import ExportWriter, load_exportable_events
 from tests.conversations import given, recorded
 from tests.conversations.recorded import PRO, carried, renamed
 from tests.conversations.replay_commands import Commands

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.messages import FeedbackAnswered, ForkConversation, GiveFeedback
-from contracts.values import MAX_FEEDBACK, Decider
-from conversations.aggregate import forking
-from conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
-from conversations.aggregate.giving_feedback import give
-from conversations.projections.conversations_table import ConversationFilter, conversations_of
-from conversations.queries import finding_conversations
-from conversations.queries.finding_conversations import find_conversations
-from conversations.queries.finding_feedback import feedback_on
-from conversations.queries.sampling import RunFilter, sample_conversations
+from agentchat.contracts import events
+from agentchat.contracts.messages import FeedbackAnswered, ForkConversation, GiveFeedback
+from agentchat.contracts.values import MAX_FEEDBACK, Decider
+from agentchat.conversations.aggregate import forking
+from agentchat.conversations.aggregate.conversation import MAX_EVENTS, Conversation, evolve, fold
+from agentchat.conversations.aggregate.giving_feedback import give
+from agentchat.conversations.projections.conversations_table import ConversationFilter, conversations_of
+from agentchat.conversations.queries import finding_conversations
+from agentchat.conversations.queries.finding_conversations import find_conversations
+from agentchat.conversations.queries.finding_feedback import feedback_on
+from agentchat.conversations.queries.sampling import RunFilter, sample_conversations
 from tests.conversations.given import (
     ACCOUNT,
     AT,

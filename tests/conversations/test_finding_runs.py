@@ -2,12 +2,12 @@
 
 import os
 
-from contracts import events, ids
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from conversations.queries.find_run import find_run, load_run
-from runtime.postgres import Pool, acting_as, connection, open_pool
+from agentchat.contracts import events, ids
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.queries.find_run import find_run, load_run
+from agentchat.runtime.postgres import Pool, acting_as, connection, open_pool
 from tests.conversations.given import (
     ACCOUNT,
     ERASED,

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts import events
-from contracts.messages import ForkAnswered, ForkConversation
-from conversations.aggregate import forking
-from conversations.aggregate.conversation import Conversation, ForkedFrom, fold
-from conversations.aggregate.history import prompt_for
-from conversations.event_store import mapper
-from conversations.projections.conversations_table import ConversationFilter, conversations_of
-from conversations.queries import threads
+from agentchat.contracts import events
+from agentchat.contracts.messages import ForkAnswered, ForkConversation
+from agentchat.conversations.aggregate import forking
+from agentchat.conversations.aggregate.conversation import Conversation, ForkedFrom, fold
+from agentchat.conversations.aggregate.history import prompt_for
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.projections.conversations_table import ConversationFilter, conversations_of
+from agentchat.conversations.queries import threads
 from tests.conversations.given import (
     ACCOUNT,
     AT,

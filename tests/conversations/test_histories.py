@@ -6,13 +6,13 @@ import re
 import msgspec
 import pytest
 
-from contracts import events
-from contracts.values import Usage
-from conversations.aggregate.canonical_stream import rendered
-from conversations.aggregate.conversation import Conversation, Run, fold
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from runtime.postgres import Pool
+from agentchat.contracts import events
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.canonical_stream import rendered
+from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.runtime.postgres import Pool
 from tests.conversations import recorded
 from tests.conversations.read_models import follow
 

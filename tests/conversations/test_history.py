@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from contracts import events
-from contracts.events import AgentFacts
-from contracts.values import Role, ShownMessage
-from conversations.aggregate.conversation import Conversation, evolve_all
-from conversations.aggregate.history import INTERRUPTED, prompt_for
-from conversations.aggregate.turn import Begin, open_turn, tool_calls_of
+from agentchat.contracts import events
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.values import Role, ShownMessage
+from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
+from agentchat.conversations.aggregate.history import INTERRUPTED, prompt_for
+from agentchat.conversations.aggregate.turn import Begin, open_turn, tool_calls_of
 from tests.conversations.given import (
     AT,
     answered,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from contracts.events import ConversationErased
-from contracts.ids import new_id
-from contracts.messages import ChatRequested
-from conversations.claims.idempotency import (
+from agentchat.contracts.events import ConversationErased
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import ChatRequested
+from agentchat.conversations.claims.idempotency import (
     Claim,
     KeyConflict,
     claim_key,
@@ -18,10 +18,10 @@ from conversations.claims.idempotency import (
     give_up,
     is_repeat,
 )
-from conversations.claims.table import Claims
-from conversations.erasures import Erasure, ErasureChunk, finish_chunk
-from conversations.event_store.store import ConversationStore
-from runtime.postgres import Pool, connection
+from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.erasures import Erasure, ErasureChunk, finish_chunk
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.runtime.postgres import Pool, connection
 from tests.conversations.given import trace
 from tests.gateway.stored import AT, ended, write
 

@@ -8,9 +8,9 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from contracts.values import ShownMessage
-from conversations.aggregate.conversation import Conversation
-from conversations.aggregate.history import KeptHistories, Prompt, prompt_for
+from agentchat.contracts.values import ShownMessage
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.aggregate.history import KeptHistories, Prompt, prompt_for
 from tests.conversations.given import asked, began, failed, given, started, trace, turn
 from tests.conversations.test_history import conversations
 

@@ -6,10 +6,10 @@ from itertools import chain, repeat
 
 import pytest
 
-from contracts.timings import HOLD_SECONDS, LEASE_SECONDS
-from conversations.leases.leases import Lease, Leases, LeaseTimings, forget_expired_leases
-from conversations.leases.waiting_line import WaitingLine, delete_expired_waiters
-from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
+from agentchat.contracts.timings import HOLD_SECONDS, LEASE_SECONDS
+from agentchat.conversations.leases.leases import Lease, Leases, LeaseTimings, forget_expired_leases
+from agentchat.conversations.leases.waiting_line import WaitingLine, delete_expired_waiters
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, trace
 from tests.conversations.outages import there_for_long

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from conversations.leases.availability import keep_noting, note_available
-from conversations.leases.leases import Leases
-from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
+from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
+from agentchat.conversations.leases.availability import keep_noting, note_available
+from agentchat.conversations.leases.leases import Leases
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
 from tests.conversations.given import trace
 from tests.conversations.outages import away, there_for, there_for_long
 from tests.conversations.postgres_server import PostgresServer

@@ -6,10 +6,10 @@ import msgspec
 import psycopg
 import pytest
 
-from contracts import events, http, wire
-from conversations.aggregate.approvals import ApprovalAnswer, Decided, decide
-from conversations.queries.finding_approvals import find_approval, list_approvals
-from runtime.postgres import Pool
+from agentchat.contracts import events, http, wire
+from agentchat.conversations.aggregate.approvals import ApprovalAnswer, Decided, decide
+from agentchat.conversations.queries.finding_approvals import find_approval, list_approvals
+from agentchat.runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, ERASED, asked, returned, started
 from tests.conversations.read_models import Storage
 from tests.conversations.test_approvals import ADA, SOON, called, elicitation, question

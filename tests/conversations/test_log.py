@@ -5,15 +5,15 @@ import asyncio
 import psycopg
 import pytest
 
-from contracts.events import Event
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.database import listen, notifications, open_session
-from conversations.event_store import shared_log
-from conversations.event_store.log import PAGE_BYTES, Log
-from conversations.event_store.shared_log import SharedLog
-from conversations.event_store.store import ConversationStore
-from runtime.postgres import Connection, Pool, connection
+from agentchat.contracts.events import Event
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.database import listen, notifications, open_session
+from agentchat.conversations.event_store import shared_log
+from agentchat.conversations.event_store.log import PAGE_BYTES, Log
+from agentchat.conversations.event_store.shared_log import SharedLog
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.runtime.postgres import Connection, Pool, connection
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started, turn
 
 

@@ -5,10 +5,10 @@ from typing import Any, TypeVar, Union
 import msgspec
 import pytest
 
-from contracts import events, wire
-from contracts.examples import EVENT_EXAMPLES
-from conversations.errors import UnknownEvent, UnreadableEvent
-from conversations.event_store import mapper
+from agentchat.contracts import events, wire
+from agentchat.contracts.examples import EVENT_EXAMPLES
+from agentchat.conversations.errors import UnknownEvent, UnreadableEvent
+from agentchat.conversations.event_store import mapper
 
 E = TypeVar("E", bound=events.Fact)
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import psycopg
 import pytest
 
-from contracts.ids import new_id
-from conversations.application import DATABASE_URL, ConversationLog
-from conversations.errors import VersionConflict
-from conversations.event_store.feed_reader import remember_fed
-from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import rebuild
-from runtime.postgres import Pool, open_pool
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.application import DATABASE_URL, ConversationLog
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store.feed_reader import remember_fed
+from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.projections.rebuilding import rebuild
+from agentchat.runtime.postgres import Pool, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import EVENT, LOCK_CONVERSATION, OpenAppend, appending, registered_late

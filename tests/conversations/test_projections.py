@@ -7,18 +7,18 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import ConversationDescribed, Event
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations_table, messages_table, runs_table
-from conversations.projections.conversations_table import (
+from agentchat.contracts.events import ConversationDescribed, Event
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections import conversations_table, messages_table, runs_table
+from agentchat.conversations.projections.conversations_table import (
     ConversationFilter,
     ConversationRow,
     conversations_of,
 )
-from conversations.projections.follower import Follower
-from conversations.projections.projection import LoggedFact, Statement
+from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.projection import LoggedFact, Statement
 from tests.conversations import read_models
 from tests.conversations.given import ACCOUNT, AT, ERASED, LATER, asked, began, failed, started, trace, turn
 from tests.conversations.read_models import Storage

@@ -8,21 +8,21 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from bus.bus import Bus
-from bus.errors import FeedConflict
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.application import ConversationLog
-from conversations.database import open_session
-from conversations.errors import VersionConflict
-from conversations.event_store.log import Log, open_log
-from conversations.event_store.store import ConversationStore, open_store
-from ops.connections import reached
-from ops.prepare import migrate
-from ops.repair_command import LEFT_OUT, LostEvents, find_lost, make_fit
-from projector.feed_publisher import FeedPublisher
-from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
-from runtime.settings import SettingsError
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import FeedConflict
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.application import ConversationLog
+from agentchat.conversations.database import open_session
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store.log import Log, open_log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.ops.connections import reached
+from agentchat.ops.prepare import migrate
+from agentchat.ops.repair_command import LEFT_OUT, LostEvents, find_lost, make_fit
+from agentchat.projector.feed_publisher import FeedPublisher
+from agentchat.runtime.postgres import DatabaseUnavailable, acting_as, open_pool
+from agentchat.runtime.settings import SettingsError
 from tests.conversations.given import began, turn
 from tests.conversations.postgres_server import PostgresServer
 

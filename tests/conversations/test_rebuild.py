@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from conversations.projections import messages_table
-from conversations.projections.follower import Follower
-from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.rebuilding import Watch
-from runtime.postgres import connection
+from agentchat.conversations.projections import messages_table
+from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.projections.rebuilding import Watch
+from agentchat.runtime.postgres import connection
 from tests.blocking import until_blocked_by
 from tests.conversations.read_models import TABLES, Storage
 

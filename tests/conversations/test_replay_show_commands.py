@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from administration import admin_agents
-from administration.admin_values import NewAgent
-from contracts import ids
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.store import ConversationStore
-from directory.agent_draft import AgentChanges
+from agentchat.administration import admin_agents
+from agentchat.administration.admin_values import NewAgent
+from agentchat.contracts import ids
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.directory.agent_draft import AgentChanges
 from tests.conversations.given import answered, asked, began, compacted, said, started, trace, turn
 from tests.conversations.recorded import LOAD, PRO, SHOP_AGENT, carried, renamed
 from tests.conversations.replay_commands import Commands
@@ -275,7 +275,7 @@ class Account:
 async def written_by(trace_id: str, environ: Mapping[str, str], *, on_terminal: bool) -> bytes:
     """What the command writes."""
     ours, its = pty.openpty() if on_terminal else os.pipe()
-    command = (sys.executable, "-m", "ops.main", "replay", "trace", trace_id, "--as", "json")
+    command = (sys.executable, "-m", "agentchat.ops.main", "replay", "trace", trace_id, "--as", "json")
     process = await asyncio.create_subprocess_exec(*command, stdout=its, env=environ)
     os.close(its)
     async with asyncio.timeout(30):

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.events import Event
-from conversations.aggregate.conversation import fold
-from conversations.event_store import mapper
-from conversations.event_store.log import LogEntry
-from conversations.queries.run_timeline import AXIS, Timeline, timeline_of
+from agentchat.contracts import events
+from agentchat.contracts.events import Event
+from agentchat.conversations.aggregate.conversation import fold
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import LogEntry
+from agentchat.conversations.queries.run_timeline import AXIS, Timeline, timeline_of
 from tests.conversations import recorded
 from tests.conversations.given import (
     AT,

@@ -5,10 +5,10 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import Event
-from conversations.projections.follower import Follower
-from conversations.projections.read_models import PROJECTIONS
-from conversations.projections.tools_table import ToolLine, lines_of
+from agentchat.contracts.events import Event
+from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.projections.tools_table import ToolLine, lines_of
 from tests.conversations.given import (
     ACCOUNT,
     AT,

@@ -4,13 +4,13 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.ids import new_id, new_unlisted_id
-from conversations.aggregate.conversation import Conversation
-from conversations.projections.search_table import MAX_CHARACTERS, tsvector_of
-from conversations.queries import finding_conversations
-from conversations.queries.finding_conversations import ConversationFilter, Hit, find_conversations
-from conversations.queries.search_query import MAX_SNIPPET, parse_search
+from agentchat.contracts import events
+from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.projections.search_table import MAX_CHARACTERS, tsvector_of
+from agentchat.conversations.queries import finding_conversations
+from agentchat.conversations.queries.finding_conversations import ConversationFilter, Hit, find_conversations
+from agentchat.conversations.queries.search_query import MAX_SNIPPET, parse_search
 from tests.conversations.given import ACCOUNT, AT, asked, began, failed, held, started, trace, turn
 from tests.conversations.read_models import Storage
 

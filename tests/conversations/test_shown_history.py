@@ -1,13 +1,13 @@
 """Conversations by what their callers show of them, and those that no list shows."""
 
-from contracts import events, ids
-from contracts.ids import new_id
-from contracts.values import ShownMessage, Usage
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from conversations.queries.shown_history import Continued, digests_of, find_continued, hash_of
-from conversations.queries.unlisted import Unlisted, unlisted
-from runtime.postgres import Pool, connection
+from agentchat.contracts import events, ids
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.values import ShownMessage, Usage
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.queries.shown_history import Continued, digests_of, find_continued, hash_of
+from agentchat.conversations.queries.unlisted import Unlisted, unlisted
+from agentchat.runtime.postgres import Pool, connection
 from tests.conversations.given import AT, asked, began, failed, said, started, trace
 from tests.conversations.read_models import follow
 

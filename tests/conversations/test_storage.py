@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from contracts import events
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import bytes_of
-from conversations.projections import conversations_table
-from conversations.projections.conversations_table import AccountStorage, stored_by_account
+from agentchat.contracts import events
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import bytes_of
+from agentchat.conversations.projections import conversations_table
+from agentchat.conversations.projections.conversations_table import AccountStorage, stored_by_account
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")

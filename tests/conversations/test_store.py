@@ -10,17 +10,17 @@ import pytest
 from eventsourcing.postgres import PostgresApplicationRecorder
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.events import ConversationErased
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation, evolve_all
-from conversations.errors import UnstorableEvent, VersionConflict
-from conversations.event_store import mapper
-from conversations.event_store.cache import Cache
-from conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, open_log
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.migrations import migrate
-from runtime.postgres import DatabaseUnavailable, Pool
+from agentchat.contracts import events
+from agentchat.contracts.events import ConversationErased
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
+from agentchat.conversations.errors import UnstorableEvent, VersionConflict
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.cache import Cache
+from agentchat.conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, open_log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.migrations import migrate
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 from tests.conversations.given import ACCOUNT, answered, asked, began, described, said, started, turn
 from tests.conversations.library import library_datastore
 
@@ -272,8 +272,8 @@ async def test_the_cache_of_states_is_bounded() -> None:
 async def test_a_long_conversation_is_read_in_pages(
     store: ConversationStore, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conversations.event_store.log.PAGE_ENTRIES", 3)
-    monkeypatch.setattr("conversations.event_store.log.FOLDED_ON_THE_LOOP", 2)
+    monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_ENTRIES", 3)
+    monkeypatch.setattr("agentchat.conversations.event_store.log.FOLDED_ON_THE_LOOP", 2)
     facts = [began(), *(each for word in "abcd" for each in turn(word, "Hello", "Hi"))]
     kept = await store.append(new_conversation(), facts)
     pages = [page async for page in log.pages(kept.conversation_id)]
@@ -288,7 +288,7 @@ async def test_pages_end_where_their_bytes_do(
 ) -> None:
     facts = [began(), *(each for word in "ab" for each in turn(word, "Hello", "Hi"))]
     kept = await store.append(new_conversation(), facts)
-    monkeypatch.setattr("conversations.event_store.log.PAGE_BYTES", 1)
+    monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_BYTES", 1)
     pages = [page async for page in log.pages(kept.conversation_id)]
     assert [len(page) for page in pages] == [1] * len(facts)
     assert [row.version for row in await log.rows(kept.conversation_id, 2, 5)] == [3, 4, 5]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import psycopg
 import pytest
 
-from contracts.events import Event
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import open_log
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.event_store.writer import TRANSACTION
-from runtime.postgres import DatabaseUnavailable, connect_options
+from agentchat.contracts.events import Event
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import open_log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.event_store.writer import TRANSACTION
+from agentchat.runtime.postgres import DatabaseUnavailable, connect_options
 from tests.conversations.given import asked, began, started
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.turns import OpenAppend

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from contracts.updates import Text
-from conversations.aggregate.canonical_stream import MOST_PIECES, replayed, thinned
-from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Round
-from conversations.event_store.log import TURN_BYTES, LogEntry, in_turns
+from agentchat.contracts.updates import Text
+from agentchat.conversations.aggregate.canonical_stream import MOST_PIECES, replayed, thinned
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Round
+from agentchat.conversations.event_store.log import TURN_BYTES, LogEntry, in_turns
 from tests.conversations.given import began, run_after, turn
 
 

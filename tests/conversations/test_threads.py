@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import MessageSaved
-from conversations.aggregate.conversation import Conversation, fold
-from conversations.application import DATABASE_URL, ConversationLog, Past
-from conversations.queries import threads
-from conversations.queries.time_travel import VersionOrTime, parse_version_or_time
+from agentchat.contracts.events import MessageSaved
+from agentchat.conversations.aggregate.conversation import Conversation, fold
+from agentchat.conversations.application import DATABASE_URL, ConversationLog, Past
+from agentchat.conversations.queries import threads
+from agentchat.conversations.queries.time_travel import VersionOrTime, parse_version_or_time
 from tests.conversations import recorded
 from tests.conversations.read_models import Storage
 

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.events import AgentFacts
-from contracts.values import ShownMessage, Usage
-from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
-from conversations.aggregate.turn import (
+from agentchat.contracts import events
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.values import ShownMessage, Usage
+from agentchat.conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation
+from agentchat.conversations.aggregate.turn import (
     AlreadyEnded,
     Begin,
     CallModel,

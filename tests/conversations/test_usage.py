@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from contracts import events
-from contracts.ids import new_id
-from contracts.values import Usage
-from conversations.aggregate.conversation import Conversation
-from conversations.aggregate.turn import fail
-from conversations.event_store.store import ConversationStore
-from conversations.projections import runs_table
-from conversations.projections.runs_table import UsageLine, usage_of_month
-from conversations.queries.account_figures import account_figures
+from agentchat.contracts import events
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.aggregate.turn import fail
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections import runs_table
+from agentchat.conversations.projections.runs_table import UsageLine, usage_of_month
+from agentchat.conversations.queries.account_figures import account_figures
 from tests.conversations.read_models import Storage
 
 pytestmark = pytest.mark.usefixtures("emptied")

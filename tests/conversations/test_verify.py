@@ -6,8 +6,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from conversations.projections import conversations_table, messages_table
-from runtime.postgres import connection
+from agentchat.conversations.projections import conversations_table, messages_table
+from agentchat.runtime.postgres import connection
 from tests.conversations.given import turn
 from tests.conversations.read_models import TABLES, Storage, replay
 

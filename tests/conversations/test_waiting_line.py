@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from contracts.ids import new_id
-from conversations.errors import WaiterLost, WaitingLineFull
-from conversations.leases.waiting_line import MAX_IN_CONVERSATION, WaitingLine
-from runtime.postgres import Pool, connection, open_pool
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.errors import WaiterLost, WaitingLineFull
+from agentchat.conversations.leases.waiting_line import MAX_IN_CONVERSATION, WaitingLine
+from agentchat.runtime.postgres import Pool, connection, open_pool
 from tests.conversations.given import ACCOUNT, AT, LATER, trace
 from tests.support.proxy import proxied
 

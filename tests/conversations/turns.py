@@ -6,9 +6,9 @@ from typing import LiteralString
 
 import psycopg
 
-from conversations.database import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
-from conversations.event_store.appending import Item, parameters, statement
-from conversations.event_store.mapper import account_in, row_of
+from agentchat.conversations.database import APPENDS_UNDER_WAY, CONVERSATION_LOCKS
+from agentchat.conversations.event_store.appending import Item, parameters, statement
+from agentchat.conversations.event_store.mapper import account_in, row_of
 
 Fact = tuple[str, bytes]
 EVENT: Fact = ("a.v1", b"{}")

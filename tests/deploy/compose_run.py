@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from ops.credentials import COMPOSE, write_all
+from agentchat.ops.credentials import COMPOSE, write_all
 from tests.deploy.container_settings import ROOT, with_defaults
 from tests.support.contained import IMAGE
 

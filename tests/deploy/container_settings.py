@@ -7,26 +7,26 @@ from pathlib import Path
 
 import msgspec
 
-from console.settings import ConsoleSettings
-from gateway.settings import Settings as GatewaySettings
-from mcp_demo.__main__ import McpDemoSettings
-from model_demo.__main__ import ModelDemoSettings
-from ops.prepare import DatabaseSettings
-from orchestrator.settings import Settings as OrchestratorSettings
-from projector.settings import Settings as ProjectorSettings
-from runtime.settings import FILE_SUFFIX, Setting, SettingsError, load, setting_of
-from tool_runner.settings import ToolRunnerSettings
+from agentchat.console.settings import ConsoleSettings
+from agentchat.gateway.settings import Settings as GatewaySettings
+from agentchat.mcp_demo.__main__ import McpDemoSettings
+from agentchat.model_demo.__main__ import ModelDemoSettings
+from agentchat.ops.prepare import DatabaseSettings
+from agentchat.orchestrator.settings import Settings as OrchestratorSettings
+from agentchat.projector.settings import Settings as ProjectorSettings
+from agentchat.runtime.settings import FILE_SUFFIX, Setting, SettingsError, load, setting_of
+from agentchat.tool_runner.settings import ToolRunnerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS: Mapping[str, type[msgspec.Struct]] = {
-    "gateway": GatewaySettings,
-    "orchestrator": OrchestratorSettings,
-    "tool_runner": ToolRunnerSettings,
-    "projector": ProjectorSettings,
-    "console": ConsoleSettings,
-    "mcp_demo": McpDemoSettings,
-    "model_demo": ModelDemoSettings,
-    "ops.main migrate": DatabaseSettings,
+    "agentchat.gateway": GatewaySettings,
+    "agentchat.orchestrator": OrchestratorSettings,
+    "agentchat.tool_runner": ToolRunnerSettings,
+    "agentchat.projector": ProjectorSettings,
+    "agentchat.console": ConsoleSettings,
+    "agentchat.mcp_demo": McpDemoSettings,
+    "agentchat.model_demo": ModelDemoSettings,
+    "agentchat.ops.main migrate": DatabaseSettings,
 }
 _SECRET_VALUE = base64.b64encode(bytes(32)).decode()
 """Stands for a mounted file's content; every secret setting accepts it."""
@@ -52,7 +52,7 @@ def all_settings(settings: type[msgspec.Struct]) -> Iterator[Setting]:
 
 def settings_faults(command: Sequence[str], environ: Mapping[str, str], files: Iterable[str]) -> list[str]:
     """Return what keeps the container from starting with these variables and mounted secrets."""
-    module = " ".join(command[: 2 if command[0] == "ops.main" else 1])
+    module = " ".join(command[: 2 if command[0] == "agentchat.ops.main" else 1])
     known = {setting.name: setting for setting in all_settings(SETTINGS[module])}
     values, faults = dict(image_environment()), list[str]()
     for name, value in environ.items():

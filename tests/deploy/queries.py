@@ -4,7 +4,7 @@ import re
 
 from prometheus_client import REGISTRY
 
-from runtime import metrics
+from agentchat.runtime import metrics
 
 _TEXT = re.compile(r'"[^"]*"')
 _NAME = re.compile(r"(?<![\w:])(agentchat[_:][\w:]+|up)(?![\w:(])")

@@ -9,9 +9,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from contracts.errors import ERRORS
+from agentchat.contracts.errors import ERRORS
+from agentchat.tool_runner.faults import Kind
 from tests.deploy.queries import metric_names, shown_names
-from tool_runner.faults import Kind
 
 TREE = Path(__file__).parents[2]
 FOLDER = TREE / "deploy" / "prometheus"
@@ -95,7 +95,7 @@ def test_the_rules_name_states_codes_faults_and_followers_that_there_are() -> No
         assert any(re.fullmatch(code, known) for known in ERRORS), code
     for outcome in _values(text, "outcome"):
         assert outcome in {*ERRORS, *get_args(Kind), "delivered", "erased", "failed"}, outcome
-    followers = (TREE / "services/projector/src/projector/worker.py").read_text()
+    followers = (TREE / "services/projector/src/agentchat/projector/worker.py").read_text()
     for follower in _values(text, "follower"):
         assert f'"{follower}"' in followers
     assert _values(text, "state") == {"failed"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from ops.credentials import COMPOSE, write_all
+from agentchat.ops.credentials import COMPOSE, write_all
 from tests.deploy.container_settings import ROOT, settings_faults, with_defaults
 
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from psycopg.conninfo import conninfo_to_dict
 
-from bus import users
-from ops.credentials import COMPOSE, KUBERNETES, SECRETS, write_all
-from ops.errors import SetupError
-from runtime.roles import SERVICES
+from agentchat.bus import users
+from agentchat.ops.credentials import COMPOSE, KUBERNETES, SECRETS, write_all
+from agentchat.ops.errors import SetupError
+from agentchat.runtime.roles import SERVICES
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_the_command_fills_a_folder_or_says_why_not(
     tmp_path: Path, options: tuple[str, ...], code: int, reason: str
 ) -> None:
     words = [each.format(tmp_path) for each in options]
-    command = [sys.executable, "-m", "ops.main", "credentials", *words]
+    command = [sys.executable, "-m", "agentchat.ops.main", "credentials", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr, done.stdout) == (code, reason, "")
     assert code or (tmp_path / "secrets/kustomization.yaml").is_file()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime import metrics
+from agentchat.runtime import metrics
 from tests.deploy.queries import metric_names, shown_names
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"

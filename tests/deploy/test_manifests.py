@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from ops.credentials import SECRETS
+from agentchat.ops.credentials import SECRETS
 from tests.deploy.container_settings import ROOT, settings_faults
 
 Manifest = dict[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.servers.server_files import nats_server, postgres_install, valkey_server
+from agentchat.ops.servers.server_files import nats_server, postgres_install, valkey_server
 from tests.deploy.compose_run import FILE, ComposeRun
 from tests.harness import temporary_folder
 from tests.support.contained import IMAGE
@@ -21,7 +21,7 @@ _SERVICES = ("projector", "tool-runner", "orchestrator", "gateway")
 _DATA = "/var/lib/postgresql/18/docker"
 _PROVISION = """
 import asyncio, pathlib
-from bus.bus import Bus
+from agentchat.bus.bus import Bus
 async def provision():
     url = pathlib.Path("/run/secrets/projector-nats-provisioner-url").read_text().strip()
     async with Bus.connect(url, name="rehearsal", replicas=3) as bus:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from administration import Admin, admin_accounts
-from administration.admin_values import NewAccount
-from runtime.postgres import Pool
+from agentchat.administration import Admin, admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.runtime.postgres import Pool
 from tests.administrator import administrator
 
 

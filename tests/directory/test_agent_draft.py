@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.admin_errors import Invalid
-from directory.agent_draft import AgentChanges, AgentDraft, checked
-from directory.agents import McpServer, Retrieval
-from directory.compaction_settings import Compaction
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft, checked
+from agentchat.directory.agents import McpServer, Retrieval
+from agentchat.directory.compaction_settings import Compaction
 
 SERVER = McpServer(name="shop", url="https://tools.example/api/mcp", headers={"Authorization": "Bearer x"})
 TREE = {

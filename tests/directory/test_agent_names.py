@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from administration import Admin, admin_accounts
-from administration.admin_values import NewAccount
-from administration.admin_versions import change_agent, create_agent
-from directory.agent_draft import AgentChanges, AgentDraft
-from directory.agent_names import AgentNames, agent_of, named_agents
-from directory.secrets import Sealer
-from runtime.postgres import Connection, Pool
+from agentchat.administration import Admin, admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agent_names import AgentNames, agent_of, named_agents
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Connection, Pool
 
 SEALER = Sealer(b"k" * 32)
 

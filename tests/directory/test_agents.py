@@ -1,15 +1,15 @@
 import psycopg
 import pytest
 
-from administration import Admin, admin_accounts
-from administration.admin_values import NewAccount
-from administration.admin_versions import change_agent, create_agent
-from contracts.admin_errors import Conflict, Invalid, NotFound
-from directory.agent_draft import AgentChanges, AgentDraft
-from directory.agents import McpServer, load_agent, provider_key
-from directory.errors import SealBroken
-from directory.secrets import Sealer
-from runtime.postgres import Connection, Pool
+from agentchat.administration import Admin, admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agents import McpServer, load_agent, provider_key
+from agentchat.directory.errors import SealBroken
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Connection, Pool
 
 SEALER = Sealer(b"k" * 32)
 SERVER = McpServer(

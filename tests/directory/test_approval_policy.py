@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from contracts.admin_errors import Invalid
-from contracts.values import ToolSpec
-from directory.agent_draft import AgentDraft, checked
-from directory.agents import McpServer
-from directory.approval_policy import ApprovalPolicy, ApprovalRules, ToolFilter, needs_approval
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.values import ToolSpec
+from agentchat.directory.agent_draft import AgentDraft, checked
+from agentchat.directory.agents import McpServer
+from agentchat.directory.approval_policy import ApprovalPolicy, ApprovalRules, ToolFilter, needs_approval
 
 
 def tool(name: str, *, read_only: bool = False) -> ToolSpec:

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
-from administration import Admin, admin_accounts, admin_keys, admin_plans
-from administration.admin_values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
-from administration.admin_versions import change_agent, create_agent
-from contracts.admin_errors import Conflict, NotFound
-from directory.agent_draft import AgentChanges, AgentDraft
-from directory.agents import Retrieval
-from directory.caller import Callers, LastUsed
-from directory.migrations import migrate
-from directory.plans import Plan
-from directory.secrets import Sealer
-from runtime.postgres import Connection, Pool
+from agentchat.administration import Admin, admin_accounts, admin_keys, admin_plans
+from agentchat.administration.admin_values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
+from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.contracts.admin_errors import Conflict, NotFound
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agents import Retrieval
+from agentchat.directory.caller import Callers, LastUsed
+from agentchat.directory.migrations import migrate
+from agentchat.directory.plans import Plan
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import plan_with, put_plan, resolve
 
 SEALER = Sealer(b"k" * 32)

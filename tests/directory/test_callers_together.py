@@ -8,13 +8,20 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from administration import Admin, admin_keys
-from administration.admin_values import NewKey
-from administration.admin_versions import change_agent, create_agent
-from directory.agent_draft import AgentChanges, AgentDraft
-from directory.caller import Callers, Found
-from directory.secrets import Sealer
-from runtime.postgres import CALL_SECONDS, Connection, DatabaseUnavailable, Pool, connection, open_pool
+from agentchat.administration import Admin, admin_keys
+from agentchat.administration.admin_values import NewKey
+from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.caller import Callers, Found
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import (
+    CALL_SECONDS,
+    Connection,
+    DatabaseUnavailable,
+    Pool,
+    connection,
+    open_pool,
+)
 from tests.administrator import resolve
 
 SEALER = Sealer(b"k" * 32)

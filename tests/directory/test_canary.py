@@ -2,8 +2,8 @@
 
 import pytest
 
-from contracts.ids import new_id
-from directory.canary import version_for
+from agentchat.contracts.ids import new_id
+from agentchat.directory.canary import version_for
 
 IDS = [new_id() for _ in range(20_000)]
 

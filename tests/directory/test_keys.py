@@ -1,6 +1,6 @@
 import re
 
-from directory.keys import hash_key, last4, new_api_key
+from agentchat.directory.keys import hash_key, last4, new_api_key
 
 
 def test_a_key_is_the_fixed_prefix_and_43_url_safe_characters() -> None:

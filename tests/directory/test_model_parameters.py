@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from contracts.admin_errors import Invalid
-from directory.model_parameters import check_parameters, max_tokens, summary_parameters
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.directory.model_parameters import check_parameters, max_tokens, summary_parameters
 
 
 @pytest.mark.parametrize(

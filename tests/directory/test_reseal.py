@@ -7,21 +7,28 @@ from typing import Any
 
 import pytest
 
-from administration import Admin, admin_authorizations
-from administration.admin_authorizations import AuthorizationBody
-from administration.admin_versions import change_agent, create_agent
-from administration.reseal import reseal
-from contracts.webhooks import IssuedEndpoint, NewEndpoint
-from directory.agent_draft import AgentChanges, AgentDraft
-from directory.agents import McpServer, load_agent, provider_key
-from directory.errors import SealBroken
-from directory.secrets import Sealer, refuse_unknown_key, sealer_of
-from directory.tool_authorizations import Client, PendingLink, ServerPlace, find, keep_link, take_link
-from runtime.postgres import Connection, Pool
-from runtime.settings import SettingsError
+from agentchat.administration import Admin, admin_authorizations
+from agentchat.administration.admin_authorizations import AuthorizationBody
+from agentchat.administration.admin_versions import change_agent, create_agent
+from agentchat.administration.reseal import reseal
+from agentchat.contracts.webhooks import IssuedEndpoint, NewEndpoint
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agents import McpServer, load_agent, provider_key
+from agentchat.directory.errors import SealBroken
+from agentchat.directory.secrets import Sealer, refuse_unknown_key, sealer_of
+from agentchat.directory.tool_authorizations import (
+    Client,
+    PendingLink,
+    ServerPlace,
+    find,
+    keep_link,
+    take_link,
+)
+from agentchat.runtime.postgres import Connection, Pool
+from agentchat.runtime.settings import SettingsError
+from agentchat.webhooks import endpoints
+from agentchat.webhooks.endpoints import seal_owner
 from tests.blocking import until_blocked_by
-from webhooks import endpoints
-from webhooks.endpoints import seal_owner
 
 OLD, NEW = b"o" * 32, b"n" * 32
 BEFORE = Sealer(OLD)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from directory.errors import SealBroken
-from directory.secrets import Sealer
+from agentchat.directory.errors import SealBroken
+from agentchat.directory.secrets import Sealer
 
 KEY = b"k" * 32
 

@@ -6,13 +6,21 @@ from typing import Any
 
 import msgspec
 
-from contracts import events
-from contracts.replay_messages import AskedTool
-from directory.agents import AgentSettings
-from evals.cases import Case, write_cases
-from evals.compared_run import ComparedRun, RunFigures, RunOutput
-from evals.results import CaseOutcome, CaseResult
-from evals.suite import SETTINGS, Suite, SuiteAgent, make_folder, read_suite, write_agent, write_file
+from agentchat.contracts import events
+from agentchat.contracts.replay_messages import AskedTool
+from agentchat.directory.agents import AgentSettings
+from agentchat.evals.cases import Case, write_cases
+from agentchat.evals.compared_run import ComparedRun, RunFigures, RunOutput
+from agentchat.evals.results import CaseOutcome, CaseResult
+from agentchat.evals.suite import (
+    SETTINGS,
+    Suite,
+    SuiteAgent,
+    make_folder,
+    read_suite,
+    write_agent,
+    write_file,
+)
 from tests.conversations import recorded
 
 RUNS = tuple(name for name in recorded.WHOLE if name != "erased")

@@ -9,15 +9,15 @@ from typing import Any
 import httpx
 import msgspec
 
-from bus.bus import Bus
-from conversations.event_store.log import Log
-from evals.cases import write_cases
-from evals.collecting import CaseReader, agent_of
-from evals.redaction import Redactor
-from evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file
-from ops import demo
-from ops.environment import Environment
-from runtime.postgres import Pool, open_pool
+from agentchat.bus.bus import Bus
+from agentchat.conversations.event_store.log import Log
+from agentchat.evals.cases import write_cases
+from agentchat.evals.collecting import CaseReader, agent_of
+from agentchat.evals.redaction import Redactor
+from agentchat.evals.suite import CASES, SETTINGS, Suite, read_suite, write_agent, write_file
+from agentchat.ops import demo
+from agentchat.ops.environment import Environment
+from agentchat.runtime.postgres import Pool, open_pool
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 

@@ -9,18 +9,18 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import pytest
 
-from administration import admin_agents
-from administration.admin_values import NewAgent
-from contracts import events
-from contracts.ids import new_id
-from contracts.values import Decider
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.queries.find_run import load_run
-from evals.cases import Case, case_line, read_cases
-from evals.suite import read_suite
-from runtime.postgres import Pool, open_pool
+from agentchat.administration import admin_agents
+from agentchat.administration.admin_values import NewAgent
+from agentchat.contracts import events
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.values import Decider
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.queries.find_run import load_run
+from agentchat.evals.cases import Case, case_line, read_cases
+from agentchat.evals.suite import read_suite
+from agentchat.runtime.postgres import Pool, open_pool
 from tests.admin_cli.conftest import SECRET_KEY, Done
 from tests.conversations import given, recorded
 from tests.conversations.replay_commands import Commands

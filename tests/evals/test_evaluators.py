@@ -7,9 +7,9 @@ from pydantic_ai.models.test import TestModel
 from pydantic_evals import Case, Dataset, increment_eval_metric, set_eval_attribute
 from pydantic_evals.evaluators import Evaluator, LLMJudge
 
-from contracts.replay_messages import AskedTool
-from evals.errors import UnfitSuite
-from evals.evaluators import (
+from agentchat.contracts.replay_messages import AskedTool
+from agentchat.evals.errors import UnfitSuite
+from agentchat.evals.evaluators import (
     AtMost,
     CaseInput,
     CitedSources,
@@ -24,7 +24,7 @@ from evals.evaluators import (
     ToolCalls,
     are_alike,
 )
-from evals.running import parse_evaluators
+from agentchat.evals.running import parse_evaluators
 from tests.evals.made_cases import call
 
 _SENT = "Your order ORD-1001 was sent on 2 May, see [1]."

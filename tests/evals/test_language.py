@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.language import UNDETERMINED, are_same, language_of
+from agentchat.evals.language import UNDETERMINED, are_same, language_of
 
 
 @pytest.mark.parametrize(

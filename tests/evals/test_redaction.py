@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts import events, wire
-from contracts.values import Decider, ShownMessage, Source, Usage
-from conversations.aggregate.conversation import Conversation, Run
-from conversations.event_store import mapper
-from evals.cases import Case
-from evals.errors import UnfitSuite
-from evals.redaction import Redactor
-from evals.suite import RedactionRule
+from agentchat.contracts import events, wire
+from agentchat.contracts.values import Decider, ShownMessage, Source, Usage
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.event_store import mapper
+from agentchat.evals.cases import Case
+from agentchat.evals.errors import UnfitSuite
+from agentchat.evals.redaction import Redactor
+from agentchat.evals.suite import RedactionRule
 from tests.conversations import given
 from tests.evals.made_cases import RUNS, history_case
 

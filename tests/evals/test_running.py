@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.bus import Bus
-from contracts import subjects, wire
-from contracts.replay_messages import AskedTool, Divergence, WhatIf, WhatIfAnswered
-from contracts.values import Usage
-from evals.cases import Case
-from evals.errors import UnfitSuite
-from evals.kept_answers import CACHE, Answering
-from evals.prices import Price, Prices
-from evals.reruns import Reruns
-from evals.results import CaseResult
-from evals.running import SuiteRun
-from evals.suite import Suite
+from agentchat.bus.bus import Bus
+from agentchat.contracts import subjects, wire
+from agentchat.contracts.replay_messages import AskedTool, Divergence, WhatIf, WhatIfAnswered
+from agentchat.contracts.values import Usage
+from agentchat.evals.cases import Case
+from agentchat.evals.errors import UnfitSuite
+from agentchat.evals.kept_answers import CACHE, Answering
+from agentchat.evals.prices import Price, Prices
+from agentchat.evals.reruns import Reruns
+from agentchat.evals.results import CaseResult
+from agentchat.evals.running import SuiteRun
+from agentchat.evals.suite import Suite
 from tests.evals.made_cases import cases, made_suite
 
 _PRICES = Prices(models={"demo-shop-1": Price(input=1.0, output=2.0)}, currency="EUR")

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from evals.cases import case_line, merged, read_cases, write_cases
-from evals.errors import NotACase, UnfitSuite
-from evals.suite import SETTINGS, new_settings, read_suite, replacing, settings_in
+from agentchat.evals.cases import case_line, merged, read_cases, write_cases
+from agentchat.evals.errors import NotACase, UnfitSuite
+from agentchat.evals.suite import SETTINGS, new_settings, read_suite, replacing, settings_in
 from tests.evals.made_cases import RUNS, cases, history_case, made_suite
 
 

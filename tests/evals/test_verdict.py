@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evals.reports import junit, markdown
-from evals.results import CaseResult
-from evals.statistics import Sample, paired
-from evals.suite import SuiteSettings, settings_in
-from evals.verdict import SuiteVerdict, verdict
+from agentchat.evals.reports import junit, markdown
+from agentchat.evals.results import CaseResult
+from agentchat.evals.statistics import Sample, paired
+from agentchat.evals.suite import SuiteSettings, settings_in
+from agentchat.evals.verdict import SuiteVerdict, verdict
 from tests.evals.made_cases import result
 
 SETTINGS = SuiteSettings(agent="g", account="a")

@@ -1,10 +1,10 @@
 """The agents that fuzzed messages go to: a few words at once, so that a run costs little."""
 
-from administration.admin_versions import create_agent
-from directory.agent_draft import AgentDraft
-from directory.secrets import Sealer
-from ops import demo, folder_secrets
-from runtime.postgres import connection, open_pool
+from agentchat.administration.admin_versions import create_agent
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import demo, folder_secrets
+from agentchat.runtime.postgres import connection, open_pool
 from tests.fuzz.schemathesis_run import Target
 from tests.harness import RunningStack
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ops.settings import Counts
+from agentchat.ops.settings import Counts
 from tests.fuzz.agents import target_of
 from tests.fuzz.schemathesis_run import Target, run_schemathesis
 from tests.harness import RunningStack, running_stack

@@ -12,13 +12,13 @@ import httpx
 import msgspec
 import pytest
 
-from administration import admin_accounts as directory
-from administration import admin_keys
-from administration.admin_values import NewAccount, NewKey
-from administration.admin_versions import create_agent
-from bus.bus import Bus
-from directory.agent_draft import AgentDraft
-from runtime.postgres import Pool, connection, open_pool
+from agentchat.administration import admin_accounts as directory
+from agentchat.administration import admin_keys
+from agentchat.administration.admin_values import NewAccount, NewKey
+from agentchat.administration.admin_versions import create_agent
+from agentchat.bus.bus import Bus
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.runtime.postgres import Pool, connection, open_pool
 from tests.administrator import SEALER, administrator, plan_with, put_plan
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client

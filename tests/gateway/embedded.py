@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from gateway import service
-from gateway.settings import Settings
-from runtime.settings import load
+from agentchat.gateway import service
+from agentchat.gateway.settings import Settings
+from agentchat.runtime.settings import load
 from tests.ports import free_port
 
 

@@ -5,9 +5,9 @@ import re
 import msgspec
 from msgspec.structs import replace
 
-from contracts import events, ids
-from contracts.messages import ChatRequested
-from contracts.values import Source, Usage
+from agentchat.contracts import events, ids
+from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.values import Source, Usage
 from tests.gateway.client import Client, EventReader
 from tests.gateway.conftest import Accounts
 from tests.gateway.stored import AT, ended

@@ -4,12 +4,12 @@ import hashlib
 import json
 from typing import Any
 
-from contracts import frames, ids
-from contracts.examples import CONVERSATION, TRACE
-from contracts.updates import Finished, Text, Update
-from contracts.values import Message, Source, Usage
-from conversations.aggregate.conversation import Run
-from gateway.runs.view import View
+from agentchat.contracts import frames, ids
+from agentchat.contracts.examples import CONVERSATION, TRACE
+from agentchat.contracts.updates import Finished, Text, Update
+from agentchat.contracts.values import Message, Source, Usage
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.gateway.runs.view import View
 
 ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")
 SOURCE = Source(index=1, id="s", title="t", url="u", source_type="document", score=0.5, snippet="x")

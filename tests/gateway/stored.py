@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from contracts import events, frames, ids, messages
-from contracts.values import Message, Usage
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from conversations.projections.follower import Follower
-from conversations.projections.projection import Projection
-from runtime.postgres import Pool
+from agentchat.contracts import events, frames, ids, messages
+from agentchat.contracts.values import Message, Usage
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.projection import Projection
+from agentchat.runtime.postgres import Pool
 from tests.gateway.worker import Turn
 
 AT = "2026-11-21T09:30:00.123456Z"

@@ -9,8 +9,8 @@ from collections import Counter
 import httpx
 import pytest
 
-from administration.routes import ROUTES
-from gateway.access.wrong_keys import WRONG_AT_ONCE
+from agentchat.administration.routes import ROUTES
+from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, StartGateway
@@ -115,7 +115,10 @@ def test_an_admin_api_that_cannot_be_served_stops_the_start(
 ) -> None:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     process = subprocess.run(
-        [sys.executable, "-m", "gateway"], env=inherited | environ | settings, capture_output=True, text=True
+        [sys.executable, "-m", "agentchat.gateway"],
+        env=inherited | environ | settings,
+        capture_output=True,
+        text=True,
     )
     assert process.returncode == 2
     assert process.stderr.count("\n") == 1

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts import ids, updates
-from contracts.examples import CONVERSATION, SOURCE, TRACE
-from contracts.http import DecisionBody
-from contracts.updates import (
+from agentchat.contracts import ids, updates
+from agentchat.contracts.examples import CONVERSATION, SOURCE, TRACE
+from agentchat.contracts.http import DecisionBody
+from agentchat.contracts.updates import (
     Broken,
     NextRound,
     RetrievedSources,
@@ -18,11 +18,11 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import ShownMessage
-from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
-from gateway.protocols.ag_ui.run import RunAgentInput, history_of, verdicts_of
-from gateway.protocols.client_history import ClientHistory
-from gateway.runs.run_request import Verdict
+from agentchat.contracts.values import ShownMessage
+from agentchat.gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
+from agentchat.gateway.protocols.ag_ui.run import RunAgentInput, history_of, verdicts_of
+from agentchat.gateway.protocols.client_history import ClientHistory
+from agentchat.gateway.runs.run_request import Verdict
 from tests.gateway.live_frames import events_of, finished
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from contracts import ids
-from contracts.examples import CONVERSATION, SOURCE, TRACE
-from contracts.updates import (
+from agentchat.contracts import ids
+from agentchat.contracts.examples import CONVERSATION, SOURCE, TRACE
+from agentchat.contracts.updates import (
     Broken,
     NextRound,
     RetrievedSources,
@@ -16,10 +16,10 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import ShownMessage
-from gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, history_of, name_of, verdicts_of
-from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
-from gateway.runs.after_pause import AfterPause, PausePoint
+from agentchat.contracts.values import ShownMessage
+from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import UiChat, history_of, name_of, verdicts_of
+from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
+from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import events_of, finished
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.examples import TRACE
-from contracts.updates import (
+from agentchat.contracts import events
+from agentchat.contracts.examples import TRACE
+from agentchat.contracts.updates import (
     Broken,
     Finished,
     NextRound,
@@ -18,11 +18,11 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
-from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Call, CallApproval, Round
-from gateway.protocols.openai.responses.previous_response import Named, named_by, response_id
-from gateway.runs.after_pause import AfterPause, PausePoint
+from agentchat.contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
+from agentchat.gateway.protocols.openai.responses.previous_response import Named, named_by, response_id
+from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import message, run
 from tests.gateway.test_view_paused import ASKED
 

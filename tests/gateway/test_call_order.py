@@ -6,9 +6,18 @@ import itertools
 
 import pytest
 
-from contracts.updates import Broken, Finished, NextRound, Started, Text, ToolEnded, ToolStarted, Update
-from contracts.values import Message
-from gateway.runs.progress import CallOrder
+from agentchat.contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Started,
+    Text,
+    ToolEnded,
+    ToolStarted,
+    Update,
+)
+from agentchat.contracts.values import Message
+from agentchat.gateway.runs.progress import CallOrder
 
 FINISHED = Finished(Message(id="m", conversation_id="c", content="", token_count=1, created_at=""), ())
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from bus.bus import Bus
-from contracts import events, messages
-from contracts.values import Usage
-from conversations.event_store.store import ConversationStore
-from conversations.leases.waiting_line import WaitingLine
-from runtime.postgres import open_pool
+from agentchat.bus.bus import Bus
+from agentchat.contracts import events, messages
+from agentchat.contracts.values import Usage
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.runtime.postgres import open_pool
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.stored import AT, add, ended, write

@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 import pytest
 
-from bus.bus import Bus
-from bus.connection import Connection
-from bus.jetstream import JetStream
-from bus.subscription import Subscription
-from bus.traces import Traces
-from contracts import frames
-from contracts.cursors import Cursor, parse_cursor
-from contracts.updates import Broken, Finished, RetrievedSources, Started, Text, ToolStarted, Update
-from contracts.values import Message
-from conversations.event_store.log import open_log
-from conversations.event_store.store import ConversationStore
-from gateway.runs.followed_run import RunFollower
-from gateway.runs.followed_runs import SHUTDOWN, Runs
-from gateway.runs.run_request import STREAM
-from gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
+from agentchat.bus.bus import Bus
+from agentchat.bus.connection import Connection
+from agentchat.bus.jetstream import JetStream
+from agentchat.bus.subscription import Subscription
+from agentchat.bus.traces import Traces
+from agentchat.contracts import frames
+from agentchat.contracts.cursors import Cursor, parse_cursor
+from agentchat.contracts.updates import Broken, Finished, RetrievedSources, Started, Text, ToolStarted, Update
+from agentchat.contracts.values import Message
+from agentchat.conversations.event_store.log import open_log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.gateway.runs.followed_run import RunFollower
+from agentchat.gateway.runs.followed_runs import SHUTDOWN, Runs
+from agentchat.gateway.runs.run_request import STREAM
+from agentchat.gateway.runs.run_updates import EXPIRED, MarkedUpdate, ReadPosition, UpdateHistory
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import asked
 from tests.gateway.stored import write

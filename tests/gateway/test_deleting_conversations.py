@@ -2,8 +2,8 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from contracts import ids, subjects
-from contracts.messages import EraseAnswered, EraseConversation, EraseOutcome
+from agentchat.contracts import ids, subjects
+from agentchat.contracts.messages import EraseAnswered, EraseConversation, EraseOutcome
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Worker

@@ -9,7 +9,7 @@ import httpx
 import psutil
 import pytest
 
-from runtime.postgres import Pool, connection
+from agentchat.runtime.postgres import Pool, connection
 from tests.blocking import until_blocked_by
 from tests.gateway.client import Client, accepted, check_problem, slow_socket
 from tests.gateway.conftest import Accounts, StartGateway, StartProcess

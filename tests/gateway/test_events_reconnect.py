@@ -7,10 +7,10 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
-from contracts import events, frames, ids
-from conversations.event_store.store import ConversationStore
-from conversations.leases.waiting_line import WaitingLine
-from runtime.postgres import open_pool
+from agentchat.contracts import events, frames, ids
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.runtime.postgres import open_pool
 from tests.gateway.client import Client, EventReader, accepted, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import FIRST, SECOND, SOURCE, asked, open_events, parsed, read, story

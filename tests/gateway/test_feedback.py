@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from contracts import events, ids, subjects
-from contracts.messages import FeedbackAnswered, GiveFeedback
-from contracts.values import MAX_COMMENT, MAX_LABEL
-from conversations.aggregate import giving_feedback
-from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations_table, feedback_table, messages_table
-from runtime.postgres import Pool
+from agentchat.contracts import events, ids, subjects
+from agentchat.contracts.messages import FeedbackAnswered, GiveFeedback
+from agentchat.contracts.values import MAX_COMMENT, MAX_LABEL
+from agentchat.conversations.aggregate import giving_feedback
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections import conversations_table, feedback_table, messages_table
+from agentchat.runtime.postgres import Pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from administration import admin_accounts as accounts
-from administration import admin_keys
-from administration.admin_values import AccountChanges, NewAccount, NewKey
-from contracts import ids
-from runtime.postgres import Connection, Pool
+from agentchat.administration import admin_accounts as accounts
+from agentchat.administration import admin_keys
+from agentchat.administration.admin_values import AccountChanges, NewAccount, NewKey
+from agentchat.contracts import ids
+from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import administrator, plan_with, put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, make_account

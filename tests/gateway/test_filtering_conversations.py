@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from contracts import events, ids
-from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations_table
-from runtime.postgres import Pool
+from agentchat.contracts import events, ids
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections import conversations_table
+from agentchat.runtime.postgres import Pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, make_account

@@ -6,14 +6,14 @@ from typing import Any
 import httpx
 import pytest
 
-from contracts import events, ids, subjects
-from contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
-from conversations.aggregate import forking
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations_table
-from runtime.postgres import open_pool
+from agentchat.contracts import events, ids, subjects
+from agentchat.contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
+from agentchat.conversations.aggregate import forking
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections import conversations_table
+from agentchat.runtime.postgres import open_pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts

@@ -7,16 +7,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bus.bus import Bus
-from contracts import events, frames, ids
-from conversations.event_store import mapper
-from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.store import ConversationStore
-from gateway.runs.followed_run import FollowedRun, RunKey
-from gateway.runs.run_reader import RunReader
-from gateway.runs.run_request import ViewKind
-from ops.prepare import migrate
-from runtime.postgres import Pool, open_pool
+from agentchat.bus.bus import Bus
+from agentchat.contracts import events, frames, ids
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.gateway.runs.followed_run import FollowedRun, RunKey
+from agentchat.gateway.runs.run_reader import RunReader
+from agentchat.gateway.runs.run_request import ViewKind
+from agentchat.ops.prepare import migrate
+from agentchat.runtime.postgres import Pool, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.conversations.postgres_server import PostgresServer
 from tests.gateway import event_streams, stored

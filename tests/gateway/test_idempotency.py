@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from contracts import events, frames, ids
-from contracts.values import Usage
-from conversations.event_store.store import ConversationStore
-from runtime.postgres import Connection, Pool
+from agentchat.contracts import events, frames, ids
+from agentchat.contracts.values import Usage
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts, StartProcess, make_account

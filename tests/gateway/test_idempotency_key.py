@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.access.idempotency_header import parse
+from agentchat.gateway.access.idempotency_header import parse
 from tests.gateway.client import Client, check_problem
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from contracts import errors, ids
-from conversations.event_store.store import ConversationStore
+from agentchat.contracts import errors, ids
+from agentchat.conversations.event_store.store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts

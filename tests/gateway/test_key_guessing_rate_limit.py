@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from administration import admin_accounts, admin_keys
-from administration.admin_values import NewAccount, NewKey
-from gateway.access.wrong_keys import WRONG_AT_ONCE, WrongKeys
-from gateway.http.peers import networks_of, peer_of
-from runtime.postgres import Pool
-from runtime.settings import SettingsError
+from agentchat.administration import admin_accounts, admin_keys
+from agentchat.administration.admin_values import NewAccount, NewKey
+from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE, WrongKeys
+from agentchat.gateway.http.peers import networks_of, peer_of
+from agentchat.runtime.postgres import Pool
+from agentchat.runtime.settings import SettingsError
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import StartGateway

@@ -7,10 +7,10 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from contracts import ids
-from contracts.messages import ChatRequested
-from conversations.event_store.store import open_store
-from runtime.postgres import connection, open_pool
+from agentchat.contracts import ids
+from agentchat.contracts.messages import ChatRequested
+from agentchat.conversations.event_store.store import open_store
+from agentchat.runtime.postgres import connection, open_pool
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts, StartGateway
 from tests.gateway.event_streams import asked

@@ -4,11 +4,11 @@ import asyncio
 import json
 import uuid
 
-from contracts import frames, ids, messages
-from contracts.events import ApprovalRequested
-from conversations.aggregate.turn import CANCELLED
-from conversations.event_store import mapper
-from conversations.event_store.store import ConversationStore
+from agentchat.contracts import frames, ids, messages
+from agentchat.contracts.events import ApprovalRequested
+from agentchat.conversations.aggregate.turn import CANCELLED
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.store import ConversationStore
 from tests.gateway import event_streams, stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts

@@ -4,9 +4,9 @@ from contextlib import AbstractAsyncContextManager
 
 import httpx
 
-from contracts import subjects
-from contracts.authorizations import AuthorizationFinished, FinishAuthorization, callback_of
-from gateway.access.wrong_keys import WRONG_AT_ONCE
+from agentchat.contracts import subjects
+from agentchat.contracts.authorizations import AuthorizationFinished, FinishAuthorization, callback_of
+from agentchat.gateway.access.wrong_keys import WRONG_AT_ONCE
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import StartGateway
 from tests.gateway.worker import Worker

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.updates import Broken, Started, Text
-from contracts.values import ShownMessage
-from gateway.protocols.client_history import ClientHistory
-from gateway.protocols.openai.completion_answers import CompletionChunks
-from gateway.protocols.openai.completion_body import ChatCompletion, messages_of
+from agentchat.contracts.updates import Broken, Started, Text
+from agentchat.contracts.values import ShownMessage
+from agentchat.gateway.protocols.client_history import ClientHistory
+from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks
+from agentchat.gateway.protocols.openai.completion_body import ChatCompletion, messages_of
 from tests.gateway.live_frames import events_of, finished
 
 HI: dict[str, Any] = {"role": "user", "content": "hi"}

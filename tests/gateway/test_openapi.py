@@ -9,9 +9,9 @@ import httpx
 import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from administration.routes import ROUTES as ADMIN_ROUTES
-from gateway import app, openapi
-from gateway.admin.admin_services import AdminAccess
+from agentchat.administration.routes import ROUTES as ADMIN_ROUTES
+from agentchat.gateway import app, openapi
+from agentchat.gateway.admin.admin_services import AdminAccess
 from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts, StartGateway, StartProcess
 from tests.system.collector import collector

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from contracts import ids, messages
-from contracts.values import Usage
-from conversations.event_store.store import open_store
-from conversations.projections import runs_table
-from directory.caller import Caller
-from gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
-from runtime.postgres import open_pool
+from agentchat.contracts import ids, messages
+from agentchat.contracts.values import Usage
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.projections import runs_table
+from agentchat.directory.caller import Caller
+from agentchat.gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
+from agentchat.runtime.postgres import open_pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from contracts import ids
-from gateway.http.refusals import problem_words
-from gateway.http.request_context import TraceMiddleware
+from agentchat.contracts import ids
+from agentchat.gateway.http.refusals import problem_words
+from agentchat.gateway.http.request_context import TraceMiddleware
 from tests.gateway.client import Client, check_problem, raw
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess

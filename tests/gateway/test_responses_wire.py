@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 from openai.types.responses import ResponseError
 
-from contracts.examples import SOURCE
-from contracts.http import DecisionBody
-from contracts.ids import new_id
-from contracts.updates import (
+from agentchat.contracts.examples import SOURCE
+from agentchat.contracts.http import DecisionBody
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.updates import (
     CANCELLED,
     Broken,
     Finished,
@@ -24,16 +24,16 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import Message, Usage
-from conversations.event_store.store import ConversationStore
-from conversations.leases.waiting_line import WaitingLine
-from gateway.http.refusals import Refusal
-from gateway.protocols.openai.responses import wire
-from gateway.protocols.openai.responses.items import InputItem, verdicts_of
-from gateway.protocols.openai.responses.previous_response import response_id
-from gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
-from gateway.runs.after_pause import AfterPause, PausePoint
-from runtime.postgres import Pool
+from agentchat.contracts.values import Message, Usage
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.protocols.openai.responses import wire
+from agentchat.gateway.protocols.openai.responses.items import InputItem, verdicts_of
+from agentchat.gateway.protocols.openai.responses.previous_response import response_id
+from agentchat.gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
+from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
+from agentchat.runtime.postgres import Pool
 from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts
 from tests.gateway.live_frames import events_of

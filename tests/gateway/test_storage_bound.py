@@ -5,14 +5,19 @@ import contextlib
 
 import httpx
 
-from contracts import ids, subjects
-from contracts.messages import DescribeAnswered, DescribeConversation, EraseAnswered, EraseConversation
-from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations_table
-from conversations.queries.account_figures import AccountFigures
-from directory.caller import Caller
-from gateway.access.account_figures import CACHED_SECONDS, FigureCache
-from runtime.postgres import Pool, open_pool
+from agentchat.contracts import ids, subjects
+from agentchat.contracts.messages import (
+    DescribeAnswered,
+    DescribeConversation,
+    EraseAnswered,
+    EraseConversation,
+)
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.projections import conversations_table
+from agentchat.conversations.queries.account_figures import AccountFigures
+from agentchat.directory.caller import Caller
+from agentchat.gateway.access.account_figures import CACHED_SECONDS, FigureCache
+from agentchat.runtime.postgres import Pool, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem

@@ -6,9 +6,9 @@ import json
 import httpx
 import pytest
 
-from contracts import errors, frames
-from contracts.values import Source
-from conversations.event_store.store import ConversationStore
+from agentchat.contracts import errors, frames
+from agentchat.contracts.values import Source
+from agentchat.conversations.event_store.store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem
 from tests.gateway.conftest import Accounts, StartGateway

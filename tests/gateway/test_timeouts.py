@@ -9,11 +9,11 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from bus.bus import Bus
-from contracts import frames
-from conversations.event_store.store import ConversationStore
-from gateway.runs import claim_key, event_stream, followed_run, start_run
-from runtime import listening, metrics
+from agentchat.bus.bus import Bus
+from agentchat.contracts import frames
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.gateway.runs import claim_key, event_stream, followed_run, start_run
+from agentchat.runtime import listening, metrics
 from tests.bus.nats_server import NatsServer
 from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem, slow_socket

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from contracts import frames
-from contracts.updates import (
+from agentchat.contracts import frames
+from agentchat.contracts.updates import (
     CANCELLED,
     INTERRUPTED,
     Broken,
@@ -16,10 +16,10 @@ from contracts.updates import (
     ToolEnded,
     ToolStarted,
 )
-from contracts.values import ToolCall
-from conversations.aggregate.rounds import Call, Round
-from gateway.runs.run_request import ViewKind
-from gateway.runs.view import Phase, View
+from agentchat.contracts.values import ToolCall
+from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.gateway.runs.run_request import ViewKind
+from agentchat.gateway.runs.view import Phase, View
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts import frames
-from contracts.updates import (
+from agentchat.contracts import frames
+from agentchat.contracts.updates import (
     INTERRUPTED,
     Finished,
     NextRound,
@@ -15,9 +15,9 @@ from contracts.updates import (
     ToolEnded,
     ToolStarted,
 )
-from contracts.values import ToolCall
-from conversations.aggregate.rounds import Call, Round
-from gateway.runs.view import View
+from agentchat.contracts.values import ToolCall
+from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,
     SOURCE,

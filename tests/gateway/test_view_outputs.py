@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from contracts.updates import Finished, Started, Text, ToolEnded, ToolStarted
-from contracts.values import ToolCall
-from conversations.aggregate.rounds import Call, Round
-from gateway.runs.run_request import ViewKind
-from gateway.runs.view import View
+from agentchat.contracts.updates import Finished, Started, Text, ToolEnded, ToolStarted
+from agentchat.contracts.values import ToolCall
+from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.gateway.runs.run_request import ViewKind
+from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, returned, run
 
 CALLED = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1})

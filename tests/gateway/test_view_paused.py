@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from contracts import events, frames
-from contracts.updates import Broken, NextRound, Started, Text, ToolEnded, ToolStarted, Update
-from contracts.values import ApprovalNeeded, Decider
-from conversations.aggregate.rounds import Call, CallApproval, Round
-from gateway.runs.run_updates import UpdateHistory
-from gateway.runs.view import View
+from agentchat.contracts import events, frames
+from agentchat.contracts.updates import Broken, NextRound, Started, Text, ToolEnded, ToolStarted, Update
+from agentchat.contracts.values import ApprovalNeeded, Decider
+from agentchat.conversations.aggregate.rounds import Call, CallApproval, Round
+from agentchat.gateway.runs.run_updates import UpdateHistory
+from agentchat.gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run
 
 INPUT = {"q": 1}

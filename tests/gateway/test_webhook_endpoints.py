@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from administration import admin_accounts as directory
-from contracts import ids
-from contracts.admin_errors import Conflict
-from gateway.api import webhook_deliveries
-from runtime.postgres import Connection, Pool
+from agentchat.administration import admin_accounts as directory
+from agentchat.contracts import ids
+from agentchat.contracts.admin_errors import Conflict
+from agentchat.gateway.api import webhook_deliveries
+from agentchat.runtime.postgres import Connection, Pool
 from tests.administrator import administrator
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts, make_account

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
-from bus.bus import Bus
-from bus.work_queue import Delivery
-from contracts import events, frames, ids, messages, wire
-from contracts.values import Message
+from agentchat.bus.bus import Bus
+from agentchat.bus.work_queue import Delivery
+from agentchat.contracts import events, frames, ids, messages, wire
+from agentchat.contracts.values import Message
 
 S = TypeVar("S", bound=msgspec.Struct)
 Answers = Callable[[S], Awaitable[msgspec.Struct]] | msgspec.Struct

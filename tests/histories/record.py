@@ -15,10 +15,10 @@ from typing import Any
 
 import httpx
 
-from conversations.event_store.log import Log, open_log
-from conversations.export import ExportWriter, load_exportable_events
-from ops import demo
-from ops.settings import Counts
+from agentchat.conversations.event_store.log import Log, open_log
+from agentchat.conversations.export import ExportWriter, load_exportable_events
+from agentchat.ops import demo
+from agentchat.ops.settings import Counts
 from tests.harness import RunningStack, running_stack
 
 _SMALL = {"context_window": 1000, "at_share": 0.1, "keep_runs": 0}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.postgres import Pool
+from agentchat.runtime.postgres import Pool
 from tests.knowledge.shelf import Shelf
 
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from administration import admin_accounts, admin_knowledge
-from administration.admin_values import NewAccount, NewKnowledgeBase
-from knowledge.embedding.embedder import Embedder
-from knowledge.importing.drafts import Draft
-from knowledge.importing.importer import Imported, Note, import_document
-from knowledge.search.passages import Passage
-from knowledge.search.search import search
-from runtime.postgres import Pool, connection
+from agentchat.administration import admin_accounts, admin_knowledge
+from agentchat.administration.admin_values import NewAccount, NewKnowledgeBase
+from agentchat.knowledge.embedding.embedder import Embedder
+from agentchat.knowledge.importing.drafts import Draft
+from agentchat.knowledge.importing.importer import Imported, Note, import_document
+from agentchat.knowledge.search.passages import Passage
+from agentchat.knowledge.search.search import search
+from agentchat.runtime.postgres import Pool, connection
 from tests.administrator import administrator
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from administration import Admin, admin_documents, admin_knowledge
-from administration.admin_values import DocumentBody, KnowledgeBaseChanges, NewKnowledgeBase
-from contracts.admin_errors import Conflict, Invalid, NotFound
+from agentchat.administration import Admin, admin_documents, admin_knowledge
+from agentchat.administration.admin_values import DocumentBody, KnowledgeBaseChanges, NewKnowledgeBase
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 

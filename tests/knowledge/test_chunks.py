@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.documents import Kind, Section, chunks_of, parse, tidy
-from knowledge.documents.chunks import ARROW, MOST, OVERLAP, split
+from agentchat.knowledge.documents import Kind, Section, chunks_of, parse, tidy
+from agentchat.knowledge.documents.chunks import ARROW, MOST, OVERLAP, split
 
 KINDS = st.sampled_from(("text", "markdown", "html"))
 WORDS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=40)

@@ -5,9 +5,9 @@ from importlib import resources
 
 import pytest
 
-from knowledge import demo
-from knowledge.documents import parse
-from runtime.postgres import Pool
+from agentchat.knowledge import demo
+from agentchat.knowledge.documents import parse
+from agentchat.runtime.postgres import Pool
 from tests.knowledge.shelf import Shelf
 
 QUESTIONS = [
@@ -75,7 +75,7 @@ async def test_a_question_of_something_else_finds_nothing(policies: Shelf) -> No
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_the_policies_agree_with_the_shops_help_articles(figure: str) -> None:
-    records = resources.files("mcp_demo.shop") / "records" / "articles.json"
+    records = resources.files("agentchat.mcp_demo.shop") / "records" / "articles.json"
     articles = [article["text"].lower() for article in json.loads(records.read_text("utf-8"))]
     policies = [" ".join(draft.text.split()).lower() for draft in demo.demo_documents()]
     assert any(figure in text for text in articles)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.errors import Unreadable
-from knowledge.importing.drafts import MOST_BYTES
-from knowledge.importing.import_files import FoundFile, draft_of, find, piped
+from agentchat.knowledge.errors import Unreadable
+from agentchat.knowledge.importing.drafts import MOST_BYTES
+from agentchat.knowledge.importing.import_files import FoundFile, draft_of, find, piped
 
 
 def made(folder: Path, **files: bytes) -> Path:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from knowledge.embedding import vectors
-from knowledge.errors import EmbedderUnavailable
+from agentchat.knowledge.embedding import vectors
+from agentchat.knowledge.errors import EmbedderUnavailable
 from tests.knowledge.shelf import Shelf
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from administration import admin_documents, admin_knowledge
-from contracts.admin_errors import Invalid, NotFound
-from knowledge.errors import Unreadable
-from knowledge.importing import import_files
-from knowledge.importing.drafts import MOST_CHARACTERS
-from knowledge.importing.importer import Imported, import_document
-from runtime.postgres import Connection
+from agentchat.administration import admin_documents, admin_knowledge
+from agentchat.contracts.admin_errors import Invalid, NotFound
+from agentchat.knowledge.errors import Unreadable
+from agentchat.knowledge.importing import import_files
+from agentchat.knowledge.importing.drafts import MOST_CHARACTERS
+from agentchat.knowledge.importing.importer import Imported, import_document
+from agentchat.runtime.postgres import Connection
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 

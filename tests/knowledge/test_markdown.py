@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from contracts.admin_errors import Invalid
-from knowledge.documents import Parsed, Section, parse
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.knowledge.documents import Parsed, Section, parse
 
 PAGE = """\
 ---

@@ -6,12 +6,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-import directory.migrations
-from knowledge.embedding import vectors
-from knowledge.migrations import migrate
-from ops.services import Servers
-from runtime.postgres import open_pool
-from runtime.roles import ROLES
+import agentchat.directory.migrations
+from agentchat.knowledge.embedding import vectors
+from agentchat.knowledge.migrations import migrate
+from agentchat.ops.services import Servers
+from agentchat.runtime.postgres import open_pool
+from agentchat.runtime.roles import ROLES
 from tests.knowledge.shelf import Shelf
 from tests.knowledge.test_hybrid_search import FEET, MONEY, Topics
 
@@ -41,14 +41,14 @@ def plain_database_url(servers: Servers) -> Iterator[str]:
 
 
 async def test_migrations_can_be_repeated(database_url: str) -> None:
-    await directory.migrations.migrate(database_url)
+    await agentchat.directory.migrations.migrate(database_url)
     await migrate(database_url)
     await migrate(database_url)
     assert tables(database_url) == TABLES
 
 
 async def test_without_pgvector_search_is_by_full_text(plain_database_url: str) -> None:
-    await directory.migrations.migrate(plain_database_url)
+    await agentchat.directory.migrations.migrate(plain_database_url)
     await migrate(plain_database_url)
     assert tables(plain_database_url) == TABLES[1:]
     async with open_pool(plain_database_url) as pool:
@@ -62,7 +62,7 @@ async def test_without_pgvector_search_is_by_full_text(plain_database_url: str) 
 async def test_pgvector_that_comes_later_is_used_from_the_next_migration_on(
     plain_database_url: str, servers: Servers
 ) -> None:
-    await directory.migrations.migrate(plain_database_url)
+    await agentchat.directory.migrations.migrate(plain_database_url)
     await migrate(plain_database_url)
     with psycopg.connect(make_conninfo(servers.database_url, dbname="plain"), autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from contracts.values import Source
-from knowledge.search.passages import Passage, documents_of
+from agentchat.contracts.values import Source
+from agentchat.knowledge.search.passages import Passage, documents_of
 
 
 def passage(index: int, title: str, text: str) -> Passage:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from knowledge.documents import Section, parse
-from knowledge.reading import pdf as pdf_reading
-from knowledge.reading import read_file
-from knowledge.reading.unfit import UnreadableFile
+from agentchat.knowledge.documents import Section, parse
+from agentchat.knowledge.reading import pdf as pdf_reading
+from agentchat.knowledge.reading import read_file
+from agentchat.knowledge.reading.unfit import UnreadableFile
 from tests.knowledge.made_files import docx, pdf, swollen_pdf
 
 _LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
@@ -84,7 +84,7 @@ async def test_a_file_that_cannot_be_read_is_refused_in_words(
 
 def test_the_reading_process_has_a_bound_of_memory_and_of_time() -> None:
     """Either is more than a file of the largest size needs."""
-    begins = "from knowledge.reading import reader; reader.bound(); "
+    begins = "from agentchat.knowledge.reading import reader; reader.bound(); "
     for work, ended in (("bytearray(2 << 30)", 1), ("exec('while True: pass')", -signal.SIGXCPU)):
         fast = begins.replace("reader.bound", "reader.CPU_SECONDS = 1; reader.bound")
         done = subprocess.run([sys.executable, "-c", fast + work], stderr=subprocess.DEVNULL, check=False)

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from administration import admin_documents, admin_knowledge
-from knowledge.embedding import vectors
-from knowledge.embedding.configured import embedder_of
-from knowledge.embedding.embedder import Embedder
-from knowledge.embedding.remote import RemoteEmbedder
-from knowledge.errors import EmbedderUnavailable
-from knowledge.settings import EmbedderSettings
-from runtime.settings import SettingsError, load
+from agentchat.administration import admin_documents, admin_knowledge
+from agentchat.knowledge.embedding import vectors
+from agentchat.knowledge.embedding.configured import embedder_of
+from agentchat.knowledge.embedding.embedder import Embedder
+from agentchat.knowledge.embedding.remote import RemoteEmbedder
+from agentchat.knowledge.errors import EmbedderUnavailable
+from agentchat.knowledge.settings import EmbedderSettings
+from agentchat.runtime.settings import SettingsError, load
 from tests.administrator import administrator
 from tests.knowledge.embedding_server import EmbeddingServer, Reply, answer, embedding_server
 from tests.knowledge.shelf import Shelf

@@ -2,11 +2,11 @@
 
 import pytest
 
-from administration import admin_knowledge
-from administration.admin_values import KnowledgeBase, KnowledgeBaseChanges
-from contracts.admin_errors import NotFound
-from knowledge.errors import Disabled
-from knowledge.search import search
+from agentchat.administration import admin_knowledge
+from agentchat.administration.admin_values import KnowledgeBase, KnowledgeBaseChanges
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.knowledge.errors import Disabled
+from agentchat.knowledge.search import search
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 

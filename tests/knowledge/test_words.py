@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.passages import MOST_SNIPPET, fuse, snippet
-from knowledge.search.search_words import SearchQuery, question, searchable
+from agentchat.knowledge.search.passages import MOST_SNIPPET, fuse, snippet
+from agentchat.knowledge.search.search_words import SearchQuery, question, searchable
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from limits import Limiter
-from ops.servers.server_files import valkey_server
+from agentchat.limits import Limiter
+from agentchat.ops.servers.server_files import valkey_server
 from tests.ports import free_port
 
 _READY_SECONDS = 40

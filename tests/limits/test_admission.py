@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import pytest
 
-from limits import Admission, Limiter, Quota
-from limits.local_limiter import LocalLimiter
+from agentchat.limits import Admission, Limiter, Quota
+from agentchat.limits.local_limiter import LocalLimiter
 from tests.limits.given import new
 
 Admit: TypeAlias = Callable[[str, Quota, str], Awaitable[Admission]]

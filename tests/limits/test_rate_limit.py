@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from limits import Quota, lua_scripts
-from limits.local_limiter import LocalLimiter
-from limits.quota import Rate
+from agentchat.limits import Quota, lua_scripts
+from agentchat.limits.local_limiter import LocalLimiter
+from agentchat.limits.quota import Rate
 from tests.limits.given import new
 
 ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[6], ARGV[7]}")

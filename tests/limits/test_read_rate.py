@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 from redis.asyncio import Redis
 
-from limits import Limiter, Quota
+from agentchat.limits import Limiter, Quota
 from tests.limits.given import new
 
 Read: TypeAlias = Callable[[str, Quota], Awaitable[int | None]]

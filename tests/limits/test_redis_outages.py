@@ -10,7 +10,7 @@ import uvloop
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 
-from limits import Limiter, Quota
+from agentchat.limits import Limiter, Quota
 from tests.limits.given import new
 
 BOUND = 15.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes

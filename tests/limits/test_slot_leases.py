@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from limits import Limiter, Quota
+from agentchat.limits import Limiter, Quota
 from tests.limits.given import new
 
 

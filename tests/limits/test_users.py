@@ -8,12 +8,12 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 
-from limits import lua_scripts
-from ops.folder import RunFolder
-from ops.ports import free_port
-from ops.servers import valkey
-from ops.stack_report import QuietReport
-from ops.supervisor import Supervisor
+from agentchat.limits import lua_scripts
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import free_port
+from agentchat.ops.servers import valkey
+from agentchat.ops.stack_report import QuietReport
+from agentchat.ops.supervisor import Supervisor
 
 KEY = "a-key"
 COUNTER, OTHER = "limits:{account}:rate", "somebody:else"

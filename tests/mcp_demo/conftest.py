@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_demo.shop import Shop, open_shop
+from agentchat.mcp_demo.shop import Shop, open_shop
 from tests.mcp_demo.demo_server import DemoServer, running
 
 

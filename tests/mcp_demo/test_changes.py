@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_demo.shop import Shop
-from mcp_demo.shop.errors import ShopError
+from agentchat.mcp_demo.shop import Shop
+from agentchat.mcp_demo.shop.errors import ShopError
 from tests.mcp_demo.demo_server import DemoServer, running
 
 NEW_ADDRESS = {"street": "Seeweg 14", "postal_code": "6020", "city": "Innsbruck", "country": "AT"}

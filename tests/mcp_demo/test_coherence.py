@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from mcp_demo.shop import Shop
-from mcp_demo.shop.calendar import NOW, OPENED
+from agentchat.mcp_demo.shop import Shop
+from agentchat.mcp_demo.shop.calendar import NOW, OPENED
 from tests.mcp_demo.demo_server import DemoServer
 
 ALL = {"date_from": "2026-08-14", "date_to": "2026-11-20"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_demo.app import LOOPBACK, allowed
+from agentchat.mcp_demo.app import LOOPBACK, allowed
 from tests.mcp_demo.demo_server import DemoServer, running
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mcp_demo.server import build_server
-from mcp_demo.shop import Shop
+from agentchat.mcp_demo.server import build_server
+from agentchat.mcp_demo.shop import Shop
 from tests.mcp_demo.demo_server import DemoServer
 from tests.mcp_demo.valid_calls import CALLS
 

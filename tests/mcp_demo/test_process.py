@@ -16,7 +16,7 @@ TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 def start(**environment: str) -> "subprocess.CompletedProcess[str]":
     """Run a server that must not come up."""
-    command = [sys.executable, "-m", "mcp_demo", "--name", "mcp-demo", "--run-dir", "tests"]
+    command = [sys.executable, "-m", "agentchat.mcp_demo", "--name", "mcp-demo", "--run-dir", "tests"]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=20)
 
 

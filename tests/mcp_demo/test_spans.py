@@ -9,9 +9,9 @@ from mcp import Client
 from mcp_types import RequestParamsMeta
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mcp_demo.server import build_server
-from mcp_demo.shop import Shop
-from runtime import telemetry
+from agentchat.mcp_demo.server import build_server
+from agentchat.mcp_demo.shop import Shop
+from agentchat.runtime import telemetry
 
 TRACE_ID = 0x4BF92F3577B34DA6A3CE929D0E0E4736
 

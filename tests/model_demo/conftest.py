@@ -13,8 +13,8 @@ import httpx
 import openai
 import pytest
 
-from mcp_demo.server import build_server
-from mcp_demo.shop import open_shop
+from agentchat.mcp_demo.server import build_server
+from agentchat.mcp_demo.shop import open_shop
 from tests.model_demo.messages import Ask, Events, Tools
 
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
@@ -24,7 +24,7 @@ HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 def address() -> Iterator[str]:
     """The address of a server process on a free port."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "model_demo", "--name", "model-demo-test"],
+        [sys.executable, "-m", "agentchat.model_demo", "--name", "model-demo-test"],
         env={**os.environ, "AGENTCHAT_MODEL_PORT": "0"},
         stderr=subprocess.PIPE,
     )

@@ -18,7 +18,7 @@ HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 def start(**environ: str) -> "subprocess.Popen[str]":
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "model_demo", "--name", "model-demo-test", "--run-dir", "nowhere"],
+        [sys.executable, "-m", "agentchat.model_demo", "--name", "model-demo-test", "--run-dir", "nowhere"],
         env={**kept, **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

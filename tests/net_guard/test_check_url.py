@@ -2,7 +2,7 @@
 
 import pytest
 
-from net_guard import AddressRefused, Guard
+from agentchat.net_guard import AddressRefused, Guard
 
 
 @pytest.mark.parametrize(

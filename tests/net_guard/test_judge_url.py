@@ -2,8 +2,8 @@
 
 import pytest
 
-from net_guard import AddressRefused, Guard
-from net_guard.addresses import judge_url
+from agentchat.net_guard import AddressRefused, Guard
+from agentchat.net_guard.addresses import judge_url
 
 _NAMES = {
     "public.example": ["93.184.215.14"],

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from net_guard import Guard, NotLookedUp, Resolver, Unresolved, addresses
-from net_guard.addresses import judged_addresses, looking_up_for
+from agentchat.net_guard import Guard, NotLookedUp, Resolver, Unresolved, addresses
+from agentchat.net_guard.addresses import judged_addresses, looking_up_for
 
 PUBLIC = "93.184.216.34"
 

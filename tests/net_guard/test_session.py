@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from net_guard import AddressRefused, Guard
-from net_guard.guarded_session import open_session
+from agentchat.net_guard import AddressRefused, Guard
+from agentchat.net_guard.guarded_session import open_session
 from tests.certificates import tls_contexts
 
 

@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bus.bus import Bus
-from conversations.event_store.log import open_log
-from net_guard import Guard
-from orchestrator.models.anthropic.client import AnthropicWire
-from orchestrator.models.call_retries import StreamingModel
-from orchestrator.models.provider_calls import ProviderWire
-from orchestrator.settings import Settings
-from runtime.postgres import open_pool
+from agentchat.bus.bus import Bus
+from agentchat.conversations.event_store.log import open_log
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models.anthropic.client import AnthropicWire
+from agentchat.orchestrator.models.call_retries import StreamingModel
+from agentchat.orchestrator.models.provider_calls import ProviderWire
+from agentchat.orchestrator.settings import Settings
+from agentchat.runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, new_account
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider

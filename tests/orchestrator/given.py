@@ -11,24 +11,24 @@ from typing import Any, TypeVar
 import msgspec
 from nats.aio.client import Client
 
-from administration import admin_accounts
-from administration.admin_values import NewAccount
-from administration.admin_versions import change_agent, create_agent, delete_agent
-from bus.bus import Bus
-from contracts import events, frames, subjects, wire
-from contracts.events import AgentFacts
-from contracts.ids import new_id
-from contracts.messages import CancelRequested, ChatRequested, DeadLettered
-from conversations.aggregate.conversation import Conversation, Run
-from conversations.aggregate.turn import Begin, open_turn
-from conversations.event_store.log import Log
-from conversations.event_store.store import open_store
-from directory.agent_draft import AgentChanges, AgentDraft
-from directory.secrets import Sealer
-from orchestrator.orchestrator_services import DEFAULT, Timings
-from orchestrator.settings import Settings
-from orchestrator.worker import work
-from runtime.postgres import Pool, connection
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.administration.admin_versions import change_agent, create_agent, delete_agent
+from agentchat.bus.bus import Bus
+from agentchat.contracts import events, frames, subjects, wire
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import CancelRequested, ChatRequested, DeadLettered
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.turn import Begin, open_turn
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import open_store
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.secrets import Sealer
+from agentchat.orchestrator.orchestrator_services import DEFAULT, Timings
+from agentchat.orchestrator.settings import Settings
+from agentchat.orchestrator.worker import work
+from agentchat.runtime.postgres import Pool, connection
 from tests.administrator import administrator
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from orchestrator.settings import Settings
+from agentchat.orchestrator.settings import Settings
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 
 

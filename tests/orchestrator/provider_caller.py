@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, Reply
+from agentchat.orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, Reply
 
 
 class Caller:

@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.bus import Bus
-from bus.commands import decide_approval
-from contracts import events, frames
-from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
-from contracts.values import Decider, Usage
-from conversations.aggregate.approvals import Terms, requested
-from conversations.aggregate.conversation import Conversation, Run, fold
-from conversations.aggregate.turn import CANCELLED, ask_again
-from conversations.leases.leases import Leases
-from directory.agents import McpServer
-from directory.approval_policy import ApprovalRules, ToolFilter
-from orchestrator.run.run_log import run_of
+from agentchat.bus.bus import Bus
+from agentchat.bus.commands import decide_approval
+from agentchat.contracts import events, frames
+from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
+from agentchat.contracts.values import Decider, Usage
+from agentchat.conversations.aggregate.approvals import Terms, requested
+from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
+from agentchat.conversations.aggregate.turn import CANCELLED, ask_again
+from agentchat.conversations.leases.leases import Leases
+from agentchat.directory.agents import McpServer
+from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
+from agentchat.orchestrator.run.run_log import run_of
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.toolbox import SPECS, Toolbox

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts import events, frames
+from agentchat.contracts import events, frames
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, says

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from contracts import frames
-from contracts.ids import new_id
-from contracts.messages import CancelRequested
-from orchestrator.orchestrator_services import Timings
+from agentchat.contracts import frames
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import CancelRequested
+from agentchat.orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import breaks, says
 

@@ -3,9 +3,9 @@
 import hashlib
 from typing import Any
 
-from contracts import events, frames
-from contracts.values import Usage
-from directory.compaction_settings import PROMPT
+from agentchat.contracts import events, frames
+from agentchat.contracts.values import Usage
+from agentchat.directory.compaction_settings import PROMPT
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, fails, says
 

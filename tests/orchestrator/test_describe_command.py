@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from bus.commands import describe_conversation
-from contracts import events, frames
-from contracts.ids import new_id
-from contracts.messages import DescribeConversation
-from conversations.aggregate.turn import cancel
-from conversations.errors import VersionConflict
-from conversations.event_store.store import open_store
-from conversations.leases.leases import Leases
-from orchestrator.run.run_log import RunLog
-from runtime.postgres import open_pool
+from agentchat.bus.commands import describe_conversation
+from agentchat.contracts import events, frames
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import DescribeConversation
+from agentchat.conversations.aggregate.turn import cancel
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.leases.leases import Leases
+from agentchat.orchestrator.run.run_log import RunLog
+from agentchat.runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import holds
 

@@ -5,19 +5,19 @@ from typing import Any, cast
 
 import pytest
 
-from bus.commands import decide_approval
-from bus.queues import Exhausted
-from contracts import events, frames, subjects, wire
-from contracts.ids import new_id
-from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
-from contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
-from contracts.values import Elicitation, Usage
-from conversations.aggregate.approvals import needed
-from conversations.aggregate.rounds import CallApproval
-from directory.agents import McpServer
-from directory.approval_policy import ApprovalRules, ToolFilter
-from orchestrator.inbox.exhausted import end_exhausted
-from orchestrator.orchestrator_services import Parts
+from agentchat.bus.commands import decide_approval
+from agentchat.bus.queues import Exhausted
+from agentchat.contracts import events, frames, subjects, wire
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval
+from agentchat.contracts.tool_messages import InputRequest, InputResponse, ToolFinished, ToolRequested
+from agentchat.contracts.values import Elicitation, Usage
+from agentchat.conversations.aggregate.approvals import needed
+from agentchat.conversations.aggregate.rounds import CallApproval
+from agentchat.directory.agents import McpServer
+from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
+from agentchat.orchestrator.inbox.exhausted import end_exhausted
+from agentchat.orchestrator.orchestrator_services import Parts
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.test_approvals import ADA

@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from conversations.aggregate.history import KeptHistories, prompt_for
-from orchestrator.models import ModelCall
-from orchestrator.models.anthropic.client import body_of, json_of
+from agentchat.conversations.aggregate.history import KeptHistories, prompt_for
+from agentchat.orchestrator.models import ModelCall
+from agentchat.orchestrator.models.anthropic.client import body_of, json_of
 from tests.conversations.given import asked, began, given, replied, trace, turn
 from tests.conversations.test_history import conversations
 

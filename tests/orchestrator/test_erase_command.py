@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bus.commands import erase_conversation
-from contracts import events, frames
-from contracts.events import AgentFacts
-from contracts.ids import new_id, new_unlisted_id
-from conversations.aggregate.conversation import Conversation
-from conversations.aggregate.turn import Begin, fail, open_turn
-from conversations.errors import VersionConflict
-from conversations.event_store.store import open_store
-from conversations.leases.leases import Leases
-from orchestrator.orchestrator_services import Timings
-from runtime.postgres import open_pool
+from agentchat.bus.commands import erase_conversation
+from agentchat.contracts import events, frames
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.ids import new_id, new_unlisted_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.aggregate.turn import Begin, fail, open_turn
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.leases.leases import Leases
+from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.runtime.postgres import open_pool
 from tests.conversations.read_models import follow
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import breaks, says

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts import events, frames
-from conversations.event_store.store import open_store
-from conversations.leases.waiting_line import WaitingLine
-from directory.secrets import Sealer
-from runtime.postgres import connection
+from agentchat.contracts import events, frames
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import connection
 from tests.conversations.given import trace, turn
 from tests.orchestrator.given import SECRET, Listener, World, ago
 from tests.orchestrator.scripted import Exchange, says

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from bus.commands import erase_conversation, fork_conversation
-from contracts import events, frames
-from contracts.ids import new_id
-from contracts.messages import ForkAnswered, ForkConversation
-from conversations.aggregate import forking
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.store import open_store
-from orchestrator.orchestrator_services import DEFAULT, Parts
-from orchestrator.rpc.fork_command import fork
-from orchestrator.worker import _parts
-from runtime.postgres import Pool
+from agentchat.bus.commands import erase_conversation, fork_conversation
+from agentchat.contracts import events, frames
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import ForkAnswered, ForkConversation
+from agentchat.conversations.aggregate import forking
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.store import open_store
+from agentchat.orchestrator.orchestrator_services import DEFAULT, Parts
+from agentchat.orchestrator.rpc.fork_command import fork
+from agentchat.orchestrator.worker import _parts
+from agentchat.runtime.postgres import Pool
 from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import says
@@ -129,7 +129,7 @@ async def test_of_a_source_that_is_too_large_no_more_is_read_than_may_be_copied(
 ) -> None:
     source_id = await long_source(world)
     monkeypatch.setattr(forking, "MAX_EVENTS", 25)
-    monkeypatch.setattr("conversations.event_store.log.PAGE_ENTRIES", 10)
+    monkeypatch.setattr("agentchat.conversations.event_store.log.PAGE_ENTRIES", 10)
     async with gated(world) as (parts, log):
         log.open.set()
         answer = await fork(parts, fork_of(world, source_id))

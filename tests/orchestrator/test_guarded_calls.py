@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from net_guard import Guard
-from orchestrator.models import Credentials, Model, anthropic, openai
-from orchestrator.models.aiohttp_transport import MAX_ERROR_BYTES
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models import Credentials, Model, anthropic, openai
+from agentchat.orchestrator.models.aiohttp_transport import MAX_ERROR_BYTES
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says

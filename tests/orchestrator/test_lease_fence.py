@@ -8,16 +8,16 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from contracts import events, frames, subjects
-from contracts.ids import new_id
-from contracts.timings import HOLD_SECONDS
-from contracts.updates import Finished, Text
-from conversations.leases.leases import Leases, LeaseTimings
-from gateway.runs.view import View
-from orchestrator.orchestrator_services import Timings
-from orchestrator.run.channel import Fence, TraceChannel
-from orchestrator.run.interruption import Interrupted
-from runtime.postgres import connection, open_pool
+from agentchat.contracts import events, frames, subjects
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.timings import HOLD_SECONDS
+from agentchat.contracts.updates import Finished, Text
+from agentchat.conversations.leases.leases import Leases, LeaseTimings
+from agentchat.gateway.runs.view import View
+from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.orchestrator.run.channel import Fence, TraceChannel
+from agentchat.orchestrator.run.interruption import Interrupted
+from agentchat.runtime.postgres import connection, open_pool
 from tests.bus.queue_state import until_nobody_pulls
 from tests.conversations.outages import there_for_long
 from tests.orchestrator.given import SECONDS, World, until_logged

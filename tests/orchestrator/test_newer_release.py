@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from contracts import events, frames, wire
-from contracts.messages import (
+from agentchat.contracts import events, frames, wire
+from agentchat.contracts.messages import (
     ChatRequested,
 )
-from conversations.event_store import mapper
-from conversations.event_store.store import open_store
-from orchestrator.orchestrator_services import Timings
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.store import open_store
+from agentchat.orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import World, ago, until_logged
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import says
@@ -22,12 +22,12 @@ from tests.orchestrator.toolbox import Toolbox
 
 NEW = "elicitation_requested.v9"
 NEWER = f"""
-from contracts import events
-from conversations.event_store import mapper
+from agentchat.contracts import events
+from agentchat.conversations.event_store import mapper
 
 mapper.UPCASTS["{NEW}"] = lambda state: state | {{"type": events.tag_of(events.ElicitationRequested)}}
 
-from orchestrator.__main__ import main
+from agentchat.orchestrator.__main__ import main
 
 main()
 """

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from contracts import events, frames
-from directory.agents import AgentConfig, McpServer
-from orchestrator.models.schema import output_format
-from orchestrator.output.schema_checks import SchemaChecks
+from agentchat.contracts import events, frames
+from agentchat.directory.agents import AgentConfig, McpServer
+from agentchat.orchestrator.models.schema import output_format
+from agentchat.orchestrator.output.schema_checks import SchemaChecks
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, asks, says
 from tests.orchestrator.toolbox import Toolbox

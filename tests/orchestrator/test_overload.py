@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from structlog.testing import capture_logs
 
-from contracts import frames
-from orchestrator.orchestrator_services import Timings
-from runtime import metrics
+from agentchat.contracts import frames
+from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.runtime import metrics
 from tests.orchestrator.given import World, until_logged
 from tests.orchestrator.scripted import holds
 from tests.support.scraped import counts_in

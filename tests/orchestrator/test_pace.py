@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from contracts import events, frames
-from contracts.values import Usage
-from net_guard import Guard
-from orchestrator.models import Credentials, Meter, ModelCall
-from orchestrator.models.anthropic.client import AnthropicWire
-from orchestrator.models.call_retries import SLICE_BYTES, StreamingModel
-from orchestrator.run import channel
-from orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, Pace
-from runtime.cpu_budget import CpuBudget
+from agentchat.contracts import events, frames
+from agentchat.contracts.values import Usage
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models import Credentials, Meter, ModelCall
+from agentchat.orchestrator.models.anthropic.client import AnthropicWire
+from agentchat.orchestrator.models.call_retries import SLICE_BYTES, StreamingModel
+from agentchat.orchestrator.run import channel
+from agentchat.orchestrator.run.channel import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, Pace
+from agentchat.runtime.cpu_budget import CpuBudget
 from tests.orchestrator.given import World
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, says

@@ -8,9 +8,9 @@ import sys
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from contracts import frames
-from orchestrator.settings import Settings
-from runtime import telemetry
+from agentchat.contracts import frames
+from agentchat.orchestrator.settings import Settings
+from agentchat.runtime import telemetry
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator, starting
 from tests.orchestrator.scripted import asks, says
@@ -93,5 +93,6 @@ async def test_it_is_ready_when_nats_and_postgres_answer(world: World) -> None:
 
 
 def test_anthropic_is_not_imported_before_the_settings_are_read() -> None:
-    code = "import orchestrator.settings, orchestrator.__main__, sys; sys.exit('anthropic' in sys.modules)"
+    modules = "sys, agentchat.orchestrator.settings, agentchat.orchestrator.__main__"
+    code = f"import {modules}; sys.exit('anthropic' in sys.modules)"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from administration import admin_knowledge
-from administration.admin_values import NewKnowledgeBase
-from contracts import frames
-from directory.agents import Retrieval
-from orchestrator.models import ModelCall
-from orchestrator.models.anthropic.client import body_of
-from runtime.postgres import open_pool
+from agentchat.administration import admin_knowledge
+from agentchat.administration.admin_values import NewKnowledgeBase
+from agentchat.contracts import frames
+from agentchat.directory.agents import Retrieval
+from agentchat.orchestrator.models import ModelCall
+from agentchat.orchestrator.models.anthropic.client import body_of
+from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 from tests.orchestrator.given import World

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from contracts import events, frames
-from contracts.values import ToolSpec
-from orchestrator.models import ModelCall
-from orchestrator.models.port import tools_sha256
+from agentchat.contracts import events, frames
+from agentchat.contracts.values import ToolSpec
+from agentchat.orchestrator.models import ModelCall
+from agentchat.orchestrator.models.port import tools_sha256
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
 

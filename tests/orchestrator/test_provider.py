@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from contracts.text import is_line, is_storable
-from contracts.values import ToolSpec, Usage
-from net_guard import Guard
-from orchestrator.models.anthropic import open_model
+from agentchat.contracts.text import is_line, is_storable
+from agentchat.contracts.values import ToolSpec, Usage
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models.anthropic import open_model
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, says
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from bus.commands import check_agent
-from contracts.ids import new_id
-from contracts.messages import AgentCheck
-from directory.agents import McpServer
+from agentchat.bus.commands import check_agent
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import AgentCheck
+from agentchat.directory.agents import McpServer
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import Answer, breaks, fails, says
 

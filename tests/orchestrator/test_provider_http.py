@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from net_guard import Guard
-from orchestrator.models import Credentials, Meter, ModelCall
-from orchestrator.models.anthropic.client import AnthropicWire
-from orchestrator.models.call_retries import StreamingModel
-from orchestrator.models.openai.client import OpenAIWire
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models import Credentials, Meter, ModelCall
+from agentchat.orchestrator.models.anthropic.client import AnthropicWire
+from agentchat.orchestrator.models.call_retries import StreamingModel
+from agentchat.orchestrator.models.openai.client import OpenAIWire
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says

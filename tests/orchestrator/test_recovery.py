@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts import events, frames, subjects, wire
-from contracts.messages import ChatRequested
-from contracts.tool_messages import ToolRequested
-from contracts.values import Usage
-from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.orchestrator_services import Timings
+from agentchat.contracts import events, frames, subjects, wire
+from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.tool_messages import ToolRequested
+from agentchat.contracts.values import Usage
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import asks, breaks, says
 from tests.orchestrator.test_tools import SHOP

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.commands import decide_approval
-from contracts import frames, wire
-from contracts.events import SourcesRetrieved
-from contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
-from contracts.values import Source
-from directory.agents import McpServer
-from evals.reruns import Reruns
+from agentchat.bus.commands import decide_approval
+from agentchat.contracts import frames, wire
+from agentchat.contracts.events import SourcesRetrieved
+from agentchat.contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
+from agentchat.contracts.values import Source
+from agentchat.directory.agents import McpServer
+from agentchat.evals.reruns import Reruns
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import asks, says
 from tests.orchestrator.test_approvals import SHOP as ASKING_SHOP

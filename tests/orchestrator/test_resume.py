@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from contracts import frames
-from contracts.values import Usage
-from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Round
-from orchestrator.models.anthropic.client import takes_prefill
-from orchestrator.models.continuation import Seam, going_on, with_text
-from orchestrator.run.interrupted_text import AlreadySent, already_sent
+from agentchat.contracts import frames
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Round
+from agentchat.orchestrator.models.anthropic.client import takes_prefill
+from agentchat.orchestrator.models.continuation import Seam, going_on, with_text
+from agentchat.orchestrator.run.interrupted_text import AlreadySent, already_sent
 
 
 def _run(*recorded: str) -> Run:

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from administration import admin_knowledge
-from administration.admin_values import KnowledgeBaseChanges
-from directory.agents import AgentConfig, Retrieval
-from orchestrator.run.retrieval import Retriever
-from runtime.postgres import open_pool
+from agentchat.administration import admin_knowledge
+from agentchat.administration.admin_values import KnowledgeBaseChanges
+from agentchat.directory.agents import AgentConfig, Retrieval
+from agentchat.orchestrator.run.retrieval import Retriever
+from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 

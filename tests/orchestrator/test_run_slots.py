@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from administration import admin_accounts
-from administration.admin_values import NewAccount
-from contracts import frames
-from directory.plans import Plan
-from limits import Limiter
-from orchestrator.orchestrator_services import Timings
-from runtime.postgres import open_pool
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.contracts import frames
+from agentchat.directory.plans import Plan
+from agentchat.limits import Limiter
+from agentchat.orchestrator.orchestrator_services import Timings
+from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator, put_plan
 from tests.limits.given import new
 from tests.orchestrator.given import SECONDS, Listener, World

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from directory.agents import AgentConfig
-from orchestrator.output.schema_checker import CPU_SECONDS, MEMORY_BYTES
-from orchestrator.output.schema_checks import SchemaChecks
-from runtime.cpu_budget import CpuBudget
+from agentchat.directory.agents import AgentConfig
+from agentchat.orchestrator.output.schema_checker import CPU_SECONDS, MEMORY_BYTES
+from agentchat.orchestrator.output.schema_checks import SchemaChecks
+from agentchat.runtime.cpu_budget import CpuBudget
 
 BOMB: dict[str, Any] = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(a+)+$"}}}
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from redis.asyncio import Redis
 
-from contracts import frames
-from contracts.messages import ChatRequested
-from contracts.timings import RUN_SECONDS
-from limits import Limiter, Quota
+from agentchat.contracts import frames
+from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.timings import RUN_SECONDS
+from agentchat.limits import Limiter, Quota
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import Answer, asks, breaks, fails, holds, says
 
@@ -108,7 +108,7 @@ async def test_a_run_that_broke_here_is_settled(
     async def refuse(self: object, done: object) -> None:
         raise RuntimeError("of this test")
 
-    monkeypatch.setattr("orchestrator.run.channel.TraceChannel.announce", refuse)
+    monkeypatch.setattr("agentchat.orchestrator.run.channel.TraceChannel.announce", refuse)
     working.will(asks(("c", "unknown", "{}")))
     caller = await begun(world, limiter, await world.agent())
     assert (await caller.until(frames.Failed)).code == "internal_error"

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from contracts.timings import TOOL_SLACK_SECONDS
-from conversations.aggregate.rounds import Call
-from orchestrator.run.run_clock import later
+from agentchat.contracts.timings import TOOL_SLACK_SECONDS
+from agentchat.conversations.aggregate.rounds import Call
+from agentchat.orchestrator.run.run_clock import later
 from tests.orchestrator.given import World
 from tests.orchestrator.toolbox import SPECS, Toolbox, calls_of
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from contracts import events, frames
-from contracts.tool_messages import ToolRequested, UnavailableServer
-from contracts.values import Usage
-from conversations.aggregate.rounds import Call
-from directory.agents import McpServer
-from orchestrator.run.run_clock import RunClock
-from orchestrator.tools.requested import MAX_CALLS, asked_for, sendable
+from agentchat.contracts import events, frames
+from agentchat.contracts.tool_messages import ToolRequested, UnavailableServer
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.rounds import Call
+from agentchat.directory.agents import McpServer
+from agentchat.orchestrator.run.run_clock import RunClock
+from agentchat.orchestrator.tools.requested import MAX_CALLS, asked_for, sendable
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, asks, says
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of

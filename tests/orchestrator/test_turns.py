@@ -2,9 +2,9 @@
 
 import pytest
 
-from contracts import events, frames, wire
-from contracts.ids import new_id
-from contracts.values import Usage
+from agentchat.contracts import events, frames, wire
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.values import Usage
 from tests.bus.queue_state import until_all_acknowledged
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import breaks, says
@@ -39,7 +39,7 @@ async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
 ) -> None:
     """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
     before = await until_all_acknowledged(working.settings.nats_url, "REQUESTS")
-    monkeypatch.setattr("bus.work_queue._HELD_SECONDS", 3600.0)
+    monkeypatch.setattr("agentchat.bus.work_queue._HELD_SECONDS", 3600.0)
     caller = await working.ask(new_id())
     await caller.until(frames.Refused)
     assert await until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1

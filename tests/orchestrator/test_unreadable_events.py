@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from contracts import frames
-from contracts.events import AgentFacts
-from contracts.messages import ChatRequested
-from conversations.aggregate.conversation import Conversation
-from conversations.aggregate.turn import Begin, open_turn
-from conversations.event_store import mapper
-from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.orchestrator_services import Timings
+from agentchat.contracts import frames
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.messages import ChatRequested
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.aggregate.turn import Begin, open_turn
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.orchestrator.orchestrator_services import Timings
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import says
 

@@ -3,9 +3,9 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from contracts import frames
-from conversations.aggregate.conversation import Run
-from conversations.queries.find_run import find_run
+from agentchat.contracts import frames
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.queries.find_run import find_run
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, holds, says
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 
-from bus.errors import BusUnavailable
-from contracts import subjects, wire
-from contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
-from contracts.tool_messages import UnavailableServer
-from directory.agents import McpServer
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts import subjects, wire
+from agentchat.contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
+from agentchat.contracts.tool_messages import UnavailableServer
+from agentchat.directory.agents import McpServer
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, asks, breaks, fails, says
 from tests.orchestrator.toolbox import Toolbox

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contracts.replay_messages import AskedTool, WhatIfAnswered
-from contracts.values import Message, Usage
-from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Call, Round
-from evals.compared_run import compared, summarised
-from evals.prices import Price, Prices, UnreadablePrices, read_prices
-from evals.text_diff import CallPair, Piece, call_pairs, unified, word_diff
+from agentchat.contracts.replay_messages import AskedTool, WhatIfAnswered
+from agentchat.contracts.values import Message, Usage
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.evals.compared_run import compared, summarised
+from agentchat.evals.prices import Price, Prices, UnreadablePrices, read_prices
+from agentchat.evals.text_diff import CallPair, Piece, call_pairs, unified, word_diff
 
 _AT = "2026-11-21T09:30:00.000000Z"
 _CALLS = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from contracts import events, frames
-from contracts.tool_messages import ToolRequested
-from orchestrator.orchestrator_services import Timings
+from agentchat.contracts import events, frames
+from agentchat.contracts.tool_messages import ToolRequested
+from agentchat.orchestrator.orchestrator_services import Timings
 from tests.orchestrator import scripted_chat as chat
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.process import orchestrator

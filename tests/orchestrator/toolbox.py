@@ -5,17 +5,23 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from bus.bus import Bus
-from bus.work_queue import Delivery
-from contracts import subjects, wire
-from contracts.ids import new_id
-from contracts.tool_messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
-from contracts.values import ToolSpec
-from conversations.aggregate.conversation import Run
-from conversations.aggregate.rounds import Call, Round
-from directory.agents import AgentConfig, McpServer
-from orchestrator.run.run_clock import RunClock
-from orchestrator.tools.tool_calls import RunToolCalls
+from agentchat.bus.bus import Bus
+from agentchat.bus.work_queue import Delivery
+from agentchat.contracts import subjects, wire
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.tool_messages import (
+    ListTools,
+    ToolFinished,
+    ToolRequested,
+    ToolsListed,
+    UnavailableServer,
+)
+from agentchat.contracts.values import ToolSpec
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.directory.agents import AgentConfig, McpServer
+from agentchat.orchestrator.run.run_clock import RunClock
+from agentchat.orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World
 
 RunTool = Callable[[ToolRequested], Awaitable[str | ToolFinished | None]]

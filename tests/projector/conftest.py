@@ -13,11 +13,11 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import RawStreamMsg
 
-from bus.bus import Bus
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from projector.feed_publisher import FeedPublisher
-from runtime.postgres import Pool
+from agentchat.bus.bus import Bus
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.projector.feed_publisher import FeedPublisher
+from agentchat.runtime.postgres import Pool
 from tests.conversations.outages import there_for_long
 from tests.conversations.read_models import Storage
 

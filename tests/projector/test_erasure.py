@@ -7,16 +7,16 @@ from collections import Counter
 import nats
 from nats.aio.msg import Msg
 
-from bus.bus import Bus
-from contracts import frames
-from contracts.ids import new_id
-from conversations import erasures
-from conversations.aggregate.conversation import Conversation
-from conversations.erasures import due_erasures
-from conversations.projections.read_models import PROJECTIONS
-from projector.erasure import ROWS_AT_ONCE, ErasureStep
-from projector.feed_publisher import FeedPublisher
-from runtime.postgres import connection
+from agentchat.bus.bus import Bus
+from agentchat.contracts import frames
+from agentchat.contracts.ids import new_id
+from agentchat.conversations import erasures
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.erasures import due_erasures
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.projector.erasure import ROWS_AT_ONCE, ErasureStep
+from agentchat.projector.feed_publisher import FeedPublisher
+from agentchat.runtime.postgres import connection
 from tests.bus.nats_server import NatsServer
 from tests.conversations.given import ERASED, asked, began, compacted, started, trace, turn
 from tests.projector.conftest import World

@@ -6,14 +6,14 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from bus.errors import FeedConflict
-from contracts import events, wire
-from contracts.ids import new_id
-from contracts.values import ShownMessage
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.feed_reader import remember_fed
-from projector.feed_publisher import BATCH, FeedPublisher
-from projector.log_follower import LogFollower
+from agentchat.bus.errors import FeedConflict
+from agentchat.contracts import events, wire
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.values import ShownMessage
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.feed_reader import remember_fed
+from agentchat.projector.feed_publisher import BATCH, FeedPublisher
+from agentchat.projector.log_follower import LogFollower
 from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn
 from tests.conversations.turns import registered_late
 from tests.projector.conftest import World

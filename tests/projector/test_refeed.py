@@ -10,17 +10,17 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from bus.errors import FeedConflict
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.feed_reader import kept_from, remember_fed
-from ops.errors import RefusedError
-from ops.main import app
-from ops.repair_command import LEFT_OUT
-from ops.replay.feed_command import BATCH as REFEED_BATCH
-from ops.replay.feed_command import refeed
-from projector.feed_publisher import BATCH, FeedPublisher
-from projector.log_follower import LogFollower
+from agentchat.bus.errors import FeedConflict
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.feed_reader import kept_from, remember_fed
+from agentchat.ops.errors import RefusedError
+from agentchat.ops.main import app
+from agentchat.ops.repair_command import LEFT_OUT
+from agentchat.ops.replay.feed_command import BATCH as REFEED_BATCH
+from agentchat.ops.replay.feed_command import refeed
+from agentchat.projector.feed_publisher import BATCH, FeedPublisher
+from agentchat.projector.log_follower import LogFollower
 from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import began, turn
 from tests.projector.conftest import World

@@ -7,23 +7,23 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from bus.bus import Bus
-from bus.errors import BusUnavailable
-from contracts import wire
-from contracts.events import Event
-from contracts.ids import new_id
-from contracts.messages import ChatRequested
-from contracts.timings import LEASE_SECONDS
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store import mapper
-from conversations.event_store.log import Log
-from conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
-from conversations.leases.availability import note_available
-from conversations.leases.leases import Leases
-from conversations.projections import approvals_table, runs_table
-from conversations.projections.rebuilding import rebuild
-from projector.sweeper import Sweeper
-from runtime.postgres import connection, open_pool
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts import wire
+from agentchat.contracts.events import Event
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.timings import LEASE_SECONDS
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
+from agentchat.conversations.leases.availability import note_available
+from agentchat.conversations.leases.leases import Leases
+from agentchat.conversations.projections import approvals_table, runs_table
+from agentchat.conversations.projections.rebuilding import rebuild
+from agentchat.projector.sweeper import Sweeper
+from agentchat.runtime.postgres import connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace, turn
 from tests.conversations.outages import away, there_for, there_for_long

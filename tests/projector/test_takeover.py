@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from bus.bus import Bus
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.queries.under_way import leading_projector
-from runtime.postgres import Pool
+from agentchat.bus.bus import Bus
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.queries.under_way import leading_projector
+from agentchat.runtime.postgres import Pool
 from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import began, turn
 from tests.ports import free_port
@@ -168,7 +168,7 @@ async def test_a_projector_is_ready_when_its_servers_answer(projectors: Projecto
 async def test_an_unset_setting_is_said_in_one_line() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "projector"), env=environment, stderr=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "agentchat.projector"), env=environment, stderr=asyncio.subprocess.PIPE
     )
     async with asyncio.timeout(START_SECONDS):
         _, said = await process.communicate()

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from runtime.batching import Batcher
+from agentchat.runtime.batching import Batcher
 
 
 class Doubling:

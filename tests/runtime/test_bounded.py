@@ -1,6 +1,6 @@
 """A map that forgets what was used longest ago."""
 
-from runtime.bounded import BoundedMap
+from agentchat.runtime.bounded import BoundedMap
 
 
 def test_beyond_its_entries_what_was_used_longest_ago_is_forgotten() -> None:

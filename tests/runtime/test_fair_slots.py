@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.fair_slots import FairSlots, SlotsClosed
+from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
 
 
 @pytest.mark.parametrize(("keys", "each"), [(1, 32), (2, 21), (3, 16), (7, 8)])

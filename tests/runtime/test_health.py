@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from runtime.health import HealthChecks, serve_health
-from runtime.settings import SettingsError
+from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.settings import SettingsError
 
 
 async def well() -> None: ...

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from runtime import logs
+from agentchat.runtime import logs
 
 
 class Lines:

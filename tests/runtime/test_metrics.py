@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
-from runtime import metrics
-from runtime.health import HealthChecks, serve_health
+from agentchat.runtime import metrics
+from agentchat.runtime.health import HealthChecks, serve_health
 from tests.runtime.test_health import ask
 from tests.support.scraped import counts_in
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import psycopg
 import pytest
 
-from runtime.migrations import MigrationError, apply, migrating
+from agentchat.runtime.migrations import MigrationError, apply, migrating
 
 STEPS = (
     "CREATE TABLE drinks (name text PRIMARY KEY); INSERT INTO drinks VALUES ('100% tea');",

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from runtime import migrations
-from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool, ping
+from agentchat.runtime import migrations
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool, ping
 from tests.support.proxy import Proxy, proxied
 
 

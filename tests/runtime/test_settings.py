@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from runtime.settings import Setting, SettingsError, load
+from agentchat.runtime.settings import Setting, SettingsError, load
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ def test_a_process_without_its_settings_ends_with_one_line_and_code_2() -> None:
     program = (
         "import msgspec\n"
         "from typing import Annotated\n"
-        "from runtime.settings import Setting, load_or_exit\n"
+        "from agentchat.runtime.settings import Setting, load_or_exit\n"
         "class S(msgspec.Struct, frozen=True):\n"
         "    url: Annotated[str, Setting('APP_URL')]\n"
         "load_or_exit(S)\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runtime.listening import is_loopback, listening_socket
-from runtime.settings import SettingsError
-from runtime.web import raise_open_files, serve, within_open_files
+from agentchat.runtime.listening import is_loopback, listening_socket
+from agentchat.runtime.settings import SettingsError
+from agentchat.runtime.web import raise_open_files, serve, within_open_files
 from tests.ports import free_port
 
 Message = MutableMapping[str, Any]

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from runtime.worker import parse_process_args
+from agentchat.runtime.worker import parse_process_args
 
 PROGRAM = """
 import asyncio, sys
-from runtime import logs, worker
-from runtime.settings import SettingsError
+from agentchat.runtime import logs, worker
+from agentchat.runtime.settings import SettingsError
 logs.configure("test")
 async def main(stop):
     print("up", type(asyncio.get_running_loop()).__module__, flush=True)
@@ -109,7 +109,7 @@ def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
 def test_a_process_that_is_ready_does_not_stand_still_to_look_through_its_heap() -> None:
     body = """
     import gc
-    from runtime.health import HealthChecks, serve_health
+    from agentchat.runtime.health import HealthChecks, serve_health
     full = []
     async with serve_health(HealthChecks({}), "127.0.0.1", 0):
         gc.callbacks.append(lambda phase, about: full.append(phase) if about["generation"] == 2 else None)

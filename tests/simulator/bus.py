@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from bus.errors import BusUnavailable
-from bus.queues import Backlog
-from contracts import frames, messages, subjects, tool_messages, wire
-from contracts.bus_message import BusMessage
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.queues import Backlog
+from agentchat.contracts import frames, messages, subjects, tool_messages, wire
+from agentchat.contracts.bus_message import BusMessage
 from tests.simulator.nats import Consumption, Nats, Queue, RunFollower
 from tests.simulator.process import Process
 

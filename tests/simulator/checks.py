@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from contracts import events, wire
-from contracts.tool_messages import ToolRequested
-from contracts.updates import INTERRUPTED, Broken, Finished, Started, Text, ToolStarted
-from contracts.values import Usage
-from conversations.aggregate.conversation import Conversation, evolve_all
+from agentchat.contracts import events, wire
+from agentchat.contracts.tool_messages import ToolRequested
+from agentchat.contracts.updates import INTERRUPTED, Broken, Finished, Started, Text, ToolStarted
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
 from tests.simulator.plan import GATEWAYS, Kind
 
 if TYPE_CHECKING:

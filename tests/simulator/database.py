@@ -7,14 +7,14 @@ from typing import Any
 
 import psycopg
 
-from contracts import events
-from conversations.errors import VersionConflict
-from conversations.event_store import log as log_module
-from conversations.event_store.appending import Item
-from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.writer import APPEND_SECONDS
-from conversations.leases import availability
-from runtime.postgres import CALL_SECONDS, DatabaseUnavailable
+from agentchat.contracts import events
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store import log as log_module
+from agentchat.conversations.event_store.appending import Item
+from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.writer import APPEND_SECONDS
+from agentchat.conversations.leases import availability
+from agentchat.runtime.postgres import CALL_SECONDS, DatabaseUnavailable
 from tests.simulator.model import ACCOUNT
 from tests.simulator.postgres import ENDS, Postgres, Row
 from tests.simulator.process import Process

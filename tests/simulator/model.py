@@ -6,22 +6,22 @@ from typing import Any
 
 import mcp_types
 
-from contracts import events
-from contracts.tool_messages import ToolsListed
-from contracts.values import ToolSpec, Usage
-from directory.agents import AgentConfig, McpServer
-from directory.compaction_settings import PROMPT, Compaction
-from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
-from orchestrator.models.anthropic.client import messages_of
-from orchestrator.models.providers import Defaults
-from runtime.postgres import DatabaseUnavailable
+from agentchat.contracts import events
+from agentchat.contracts.tool_messages import ToolsListed
+from agentchat.contracts.values import ToolSpec, Usage
+from agentchat.directory.agents import AgentConfig, McpServer
+from agentchat.directory.compaction_settings import PROMPT, Compaction
+from agentchat.orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
+from agentchat.orchestrator.models.anthropic.client import messages_of
+from agentchat.orchestrator.models.providers import Defaults
+from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.servers.elicitation import CallAttempt
+from agentchat.tool_runner.tools.server_tool import OfferedTool
 from tests.simulator.plan import Request
 from tests.simulator.postgres import Postgres
 from tests.simulator.process import Link, Process, Server
 from tests.simulator.world import World
-from tool_runner.faults import ToolFailed
-from tool_runner.servers.elicitation import CallAttempt
-from tool_runner.tools.server_tool import OfferedTool
 
 ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
 _INPUT_TOKENS = 10

@@ -7,21 +7,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from contracts import events
-from conversations.aggregate.conversation import evolve_all
-from conversations.aggregate.history import prompt_for
-from conversations.aggregate.turn import Begin, MustWait, open_turn
-from gateway.runs.view import View
-from orchestrator.inbox.inbox import Inbox
-from orchestrator.opening.taking import LeaseHeld, take_lease
-from orchestrator.run.channel import TraceChannel
-from orchestrator.run.endings import end_frame
-from orchestrator.run.interrupted_text import AlreadySent
-from orchestrator.run.run_attempt import RunAttempt
-from orchestrator.run.run_log import run_of
+from agentchat.contracts import events
+from agentchat.conversations.aggregate.conversation import evolve_all
+from agentchat.conversations.aggregate.history import prompt_for
+from agentchat.conversations.aggregate.turn import Begin, MustWait, open_turn
+from agentchat.gateway.runs.view import View
+from agentchat.orchestrator.inbox.inbox import Inbox
+from agentchat.orchestrator.opening.taking import LeaseHeld, take_lease
+from agentchat.orchestrator.run.channel import TraceChannel
+from agentchat.orchestrator.run.endings import end_frame
+from agentchat.orchestrator.run.interrupted_text import AlreadySent
+from agentchat.orchestrator.run.run_attempt import RunAttempt
+from agentchat.orchestrator.run.run_log import run_of
+from agentchat.tool_runner.tools.server_tool import OfferedTool
 from tests.simulator.model import SimAgents
 from tests.simulator.simulate import Simulation
-from tool_runner.tools.server_tool import OfferedTool
 
 
 @contextlib.contextmanager
@@ -38,7 +38,9 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 def _opening_turns_by(opened: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module in ("decide_request", "taking"):
-            stack.enter_context(_instead(sys.modules[f"orchestrator.opening.{module}"], "open_turn", opened))
+            stack.enter_context(
+                _instead(sys.modules[f"agentchat.orchestrator.opening.{module}"], "open_turn", opened)
+            )
         yield
 
 
@@ -105,7 +107,9 @@ def ended_runs_have_their_calls_run() -> Any:
 
 def resumed_behind_nothing() -> Any:
     """The next worker does not read back what was sent of the round."""
-    return _instead(sys.modules["orchestrator.run.run_attempt"], "already_sent", lambda *_: AlreadySent())
+    return _instead(
+        sys.modules["agentchat.orchestrator.run.run_attempt"], "already_sent", lambda *_: AlreadySent()
+    )
 
 
 @contextlib.contextmanager
@@ -135,7 +139,7 @@ def nobody_sweeps() -> Any:
     async def none(*_: Any, **__: Any) -> list[Any]:
         return []
 
-    return _instead(sys.modules["projector.sweeper"], "claim_abandoned", none)
+    return _instead(sys.modules["agentchat.projector.sweeper"], "claim_abandoned", none)
 
 
 def done_before_saved() -> Any:
@@ -164,7 +168,7 @@ def history_without_the_run_before() -> Any:
         runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
         return prompt_for(replace(conversation, runs=tuple(runs)), trace_id, **more)
 
-    return _instead(sys.modules["orchestrator.run.perform"], "prompt_for", shown)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "prompt_for", shown)
 
 
 def lost_lease_is_nothing() -> Any:
@@ -177,7 +181,7 @@ def lost_lease_is_nothing() -> Any:
             parts.leases._pool.postgres._leases.pop(received.trace_id, None)
             return await take_lease(parts, received)
 
-    return _instead(sys.modules["orchestrator.inbox.inbox"], "take_lease", taken)
+    return _instead(sys.modules["agentchat.orchestrator.inbox.inbox"], "take_lease", taken)
 
 
 def round_said_twice() -> Any:
@@ -186,7 +190,7 @@ def round_said_twice() -> Any:
     def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
         return messages
 
-    return _instead(sys.modules["orchestrator.models.anthropic.client"], "going_on", going_on)
+    return _instead(sys.modules["agentchat.orchestrator.models.anthropic.client"], "going_on", going_on)
 
 
 def covers_more_than_was_summarised() -> Any:
@@ -195,7 +199,7 @@ def covers_more_than_was_summarised() -> Any:
     def through(conversation: Any, _trace_id: str, _runs: int) -> int:
         return int(conversation.runs[-1].version - 1)
 
-    return _instead(sys.modules["orchestrator.run.perform"], "through_version", through)
+    return _instead(sys.modules["agentchat.orchestrator.run.perform"], "through_version", through)
 
 
 FOUND_NEAR = {

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from contracts import frames
-from contracts.tool_messages import ToolFinished
+from agentchat.contracts import frames
+from agentchat.contracts.tool_messages import ToolFinished
 from tests.simulator.plan import Fault
 from tests.simulator.process import Process, Server
 from tests.simulator.world import World

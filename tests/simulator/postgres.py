@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from contracts import events
-from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from conversations import database
-from conversations.errors import VersionConflict
-from conversations.event_store.appending import Item, LeaseChange
-from conversations.event_store.log import LogEntry
-from conversations.leases import abandoned_runs, availability, leases, waiting_line
-from directory import plans
+from agentchat.contracts import events
+from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
+from agentchat.conversations import database
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store.appending import Item, LeaseChange
+from agentchat.conversations.event_store.log import LogEntry
+from agentchat.conversations.leases import abandoned_runs, availability, leases, waiting_line
+from agentchat.directory import plans
+from agentchat.tool_runner import database_clock as tool_clock
+from agentchat.tool_runner import journal
 from tests.simulator.process import Server
 from tests.simulator.world import World
-from tool_runner import database_clock as tool_clock
-from tool_runner import journal
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS = (events.RunCompleted, events.RunFailed, events.RunCancelled)

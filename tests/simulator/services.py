@@ -4,28 +4,33 @@ import asyncio
 import contextlib
 from typing import Any, cast
 
-from bus.errors import BusUnavailable
-from contracts.messages import CancelRequested, ChatRequested
-from contracts.tool_messages import ToolsListed
-from contracts.updates import Broken, Finished, Started, Text, Update
-from conversations.claims.table import Claims
-from conversations.event_store.cache import Cache
-from conversations.event_store.store import ConversationStore
-from conversations.leases.leases import Leases
-from conversations.leases.waiting_line import WaitingLine
-from gateway.access.idempotency_header import IdempotencyKey
-from gateway.http.refusals import Refusal
-from gateway.runs.followed_run import RunFollower
-from gateway.runs.followed_runs import Runs
-from gateway.runs.run_request import STREAM, ViewKind
-from gateway.runs.start_run import RunStart
-from orchestrator.heartbeat import beat
-from orchestrator.inbox.inbox import Inbox
-from orchestrator.orchestrator_services import Parts
-from orchestrator.tools.listed_tools import ToolListings
-from orchestrator.worker import _drain
-from projector.sweeper import Sweeper
-from runtime.postgres import DatabaseUnavailable
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts.messages import CancelRequested, ChatRequested
+from agentchat.contracts.tool_messages import ToolsListed
+from agentchat.contracts.updates import Broken, Finished, Started, Text, Update
+from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.event_store.cache import Cache
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.leases.leases import Leases
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.gateway.access.idempotency_header import IdempotencyKey
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.runs.followed_run import RunFollower
+from agentchat.gateway.runs.followed_runs import Runs
+from agentchat.gateway.runs.run_request import STREAM, ViewKind
+from agentchat.gateway.runs.start_run import RunStart
+from agentchat.orchestrator.heartbeat import beat
+from agentchat.orchestrator.inbox.inbox import Inbox
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.tools.listed_tools import ToolListings
+from agentchat.orchestrator.worker import _drain
+from agentchat.projector.sweeper import Sweeper
+from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.tool_runner.calls.executor import Executor
+from agentchat.tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from agentchat.tool_runner.calls.result_quota import ResultQuota
+from agentchat.tool_runner.database_clock import DatabaseClock
+from agentchat.tool_runner.journal import Journal
 from tests.simulator.bus import SimBus
 from tests.simulator.database import SimLog, SimPool, SimWriter
 from tests.simulator.model import (
@@ -43,11 +48,6 @@ from tests.simulator.plan import Request
 from tests.simulator.postgres import Postgres
 from tests.simulator.process import Process
 from tests.simulator.world import World
-from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
-from tool_runner.calls.result_quota import ResultQuota
-from tool_runner.database_clock import DatabaseClock
-from tool_runner.journal import Journal
 
 _SLOTS = 4
 

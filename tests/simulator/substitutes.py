@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-import contracts.ids
-import conversations.database
-import runtime.logs
-import runtime.postgres
+import agentchat.contracts.ids
+import agentchat.conversations.database
+import agentchat.runtime.logs
+import agentchat.runtime.postgres
 from tests.simulator import database
 from tests.simulator.world import World
 
@@ -74,13 +74,13 @@ def simulated() -> Iterator[None]:
     quiet = _Quiet(_current)
     instead: dict[int, Any] = {
         id(real_time): _Time(_current),
-        id(contracts.ids.new_id): lambda: _current.world.new_id(),
-        id(conversations.database.open_session): database.open_session,
-        id(conversations.database.listen): database.listen,
-        id(conversations.database.notifications): database.notifications,
-        id(runtime.postgres.connection): database.connection,
-        id(runtime.logs.get_logger): lambda _name=None: quiet,
-        id(runtime.logs.bound): lambda **_: contextlib.nullcontext(),
+        id(agentchat.contracts.ids.new_id): lambda: _current.world.new_id(),
+        id(agentchat.conversations.database.open_session): database.open_session,
+        id(agentchat.conversations.database.listen): database.listen,
+        id(agentchat.conversations.database.notifications): database.notifications,
+        id(agentchat.runtime.postgres.connection): database.connection,
+        id(agentchat.runtime.logs.get_logger): lambda _name=None: quiet,
+        id(agentchat.runtime.logs.bound): lambda **_: contextlib.nullcontext(),
     }
     changed: list[tuple[ModuleType, str, Any]] = []
     for name, module in tuple(sys.modules.items()):

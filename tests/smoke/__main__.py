@@ -11,7 +11,7 @@ from importlib import metadata
 import httpx
 import msgspec
 
-from ops import demo
+from agentchat.ops import demo
 from tests.harness import RunningStack, running_stack
 from tests.smoke.checks import Provider, Smoke
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from agentchat_client import AgentChat, AgentChatError, ChatError, Delta, Reply, ToolCall
+from agentchat.client import AgentChat, AgentChatError, ChatError, Delta, Reply, ToolCall
 
 _LONG_PROMPT = "You are a careful assistant. " + "Answer in one short sentence. " * 400
 """Longer than the 1,024 tokens from which on providers cache."""

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ops.folder import RunFolder
-from ops.ports import free_port
-from ops.probes import HttpProbe
-from ops.process import Process
-from ops.stack_report import Report
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import free_port
+from agentchat.ops.probes import HttpProbe
+from agentchat.ops.process import Process
+from agentchat.ops.stack_report import Report
 
 _ANSWER = """
 import os, signal, socket, sys

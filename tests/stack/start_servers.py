@@ -5,10 +5,10 @@ import os
 import sys
 from pathlib import Path
 
-from ops.folder import RunFolder
-from ops.stack import describe_servers
-from ops.stack_report import Report
-from ops.supervisor import Supervisor
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.stack import describe_servers
+from agentchat.ops.stack_report import Report
+from agentchat.ops.supervisor import Supervisor
 
 
 async def _serve(folder: RunFolder) -> None:

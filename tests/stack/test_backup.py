@@ -15,23 +15,23 @@ from typing import Any
 import psycopg
 import pytest
 
-from bus.bus import Bus
-from contracts import events
-from contracts.ids import new_id
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore, open_store
-from conversations.migrations import migrate
-from ops import folder_secrets
-from ops.folder import RunFolder
-from ops.folder_secrets import login_password
-from ops.replay.feed_command import refeed
-from ops.servers.postgres_server import BACKUP
-from ops.services import Servers
-from ops.stack import describe_servers
-from ops.stack_report import QuietReport
-from ops.supervisor import Supervisor
-from runtime.postgres import open_pool
+from agentchat.bus.bus import Bus
+from agentchat.contracts import events
+from agentchat.contracts.ids import new_id
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore, open_store
+from agentchat.conversations.migrations import migrate
+from agentchat.ops import folder_secrets
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import login_password
+from agentchat.ops.replay.feed_command import refeed
+from agentchat.ops.servers.postgres_server import BACKUP
+from agentchat.ops.services import Servers
+from agentchat.ops.stack import describe_servers
+from agentchat.ops.stack_report import QuietReport
+from agentchat.ops.supervisor import Supervisor
+from agentchat.runtime.postgres import open_pool
 from tests.conversations.given import began, turn
 
 _IS_FOLLOWED = "SELECT 1 FROM pg_replication_slots WHERE restart_lsn >= %s::pg_lsn"
@@ -70,7 +70,7 @@ class World:
             return [entry.position for entry in await log.read(0, 1000)]
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "ops.main", *words]
+        return [sys.executable, "-m", "agentchat.ops.main", *words]
 
     def environ(self) -> dict[str, str]:
         password = login_password(self.key, "postgres", BACKUP)

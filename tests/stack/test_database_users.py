@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from ops import table_rights
-from ops.folder import RunFolder
-from ops.ports import free_port
-from ops.prepare import migrate
-from ops.servers.postgres_server import LOGINS, OWNER, Cluster
-from ops.stack_report import QuietReport
-from ops.supervisor import Supervisor
-from runtime.postgres import acting_as
-from runtime.roles import OPERATOR, SERVICES, Service, role_of
+from agentchat.ops import table_rights
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import free_port
+from agentchat.ops.prepare import migrate
+from agentchat.ops.servers.postgres_server import LOGINS, OWNER, Cluster
+from agentchat.ops.stack_report import QuietReport
+from agentchat.ops.supervisor import Supervisor
+from agentchat.runtime.postgres import acting_as
+from agentchat.runtime.roles import OPERATOR, SERVICES, Service, role_of
 from tests.harness import temporary_folder
 
 _KEY = "a-key"

@@ -21,7 +21,7 @@ _UP_SECONDS = 90
 
 
 _CHAT = """
-from agentchat_client import AgentChat
+from agentchat.client import AgentChat
 with AgentChat() as client:
     print(client.chat("Where is order ORD-1006?").text)
 """

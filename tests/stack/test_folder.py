@@ -7,12 +7,12 @@ import subprocess
 import msgspec
 import pytest
 
-from ops import environment, folder_secrets
-from ops.environment import Environment
-from ops.errors import NotRunningError, SetupError
-from ops.folder import RunFolder
-from ops.ports import LOOPBACK, free_port, is_free
-from ops.stack_report import readable
+from agentchat.ops import environment, folder_secrets
+from agentchat.ops.environment import Environment
+from agentchat.ops.errors import NotRunningError, SetupError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import LOOPBACK, free_port, is_free
+from agentchat.ops.stack_report import readable
 
 _ENVIRONMENT = Environment(
     base_url="http://127.0.0.1:8080",

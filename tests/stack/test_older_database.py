@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 
-from runtime.migrations import apply, migrating
+from agentchat.runtime.migrations import apply, migrating
 
 
 async def test_older_database_is_refused(database_url: str) -> None:
@@ -13,7 +13,7 @@ async def test_older_database_is_refused(database_url: str) -> None:
         await conn.execute("CREATE SCHEMA public")
         await apply(conn, "conversations", ("CREATE TABLE conversation_events (hash bytea)",))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.main", "migrate"),
+        *(sys.executable, "-m", "agentchat.ops.main", "migrate"),
         env=os.environ | {"AGENTCHAT_DATABASE_URL": database_url},
         stderr=asyncio.subprocess.PIPE,
     )

@@ -6,24 +6,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from administration.admin_values import IssuedKey
-from console.settings import ConsoleSettings
-from directory.agent_draft import AgentChanges, AgentDraft
-from directory.agents import AgentConfig, McpServer
-from gateway.settings import Settings as GatewaySettings
-from ops.demo import Demo
-from ops.environment import Environment
-from ops.folder import RunFolder
-from ops.folder_secrets import Secrets
-from ops.prepare import PrepareSettings
-from ops.services import Urls
-from ops.settings import Counts, UpSettings
-from ops.stack import describe
-from orchestrator.models import Credentials
-from orchestrator.settings import Settings as OrchestratorSettings
-from projector.settings import Settings as ProjectorSettings
-from runtime.settings import Setting
-from tool_runner.settings import ToolRunnerSettings
+from agentchat.administration.admin_values import IssuedKey
+from agentchat.console.settings import ConsoleSettings
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agents import AgentConfig, McpServer
+from agentchat.gateway.settings import Settings as GatewaySettings
+from agentchat.ops.demo import Demo
+from agentchat.ops.environment import Environment
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.prepare import PrepareSettings
+from agentchat.ops.services import Urls
+from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.stack import describe
+from agentchat.orchestrator.models import Credentials
+from agentchat.orchestrator.settings import Settings as OrchestratorSettings
+from agentchat.projector.settings import Settings as ProjectorSettings
+from agentchat.runtime.settings import Setting
+from agentchat.tool_runner.settings import ToolRunnerSettings
 
 SECRET = "hunter2-of-a-secret"
 SERVER = McpServer(name="s", url="https://s.example", headers={"Authorization": SECRET})

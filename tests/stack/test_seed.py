@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from administration import Admin, admin_keys
-from administration.admin_versions import change_agent
-from directory.agent_draft import AgentChanges
-from directory.agents import AgentConfig, load_agent, provider_key
-from directory.secrets import Sealer
-from ops import demo
-from ops.demo import Demo
-from ops.folder_secrets import Secrets
-from ops.seed import seed
-from runtime.postgres import connection, open_pool
+from agentchat.administration import Admin, admin_keys
+from agentchat.administration.admin_versions import change_agent
+from agentchat.directory.agent_draft import AgentChanges
+from agentchat.directory.agents import AgentConfig, load_agent, provider_key
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import demo
+from agentchat.ops.demo import Demo
+from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.seed import seed
+from agentchat.runtime.postgres import connection, open_pool
 from tests.administrator import administrator, resolve
 
 _SECRETS = Secrets()

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ops.folder import RunFolder
-from ops.status.figures import last_errors
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.status.figures import last_errors
 from tests.harness import RunningStack
 
 _READ_MODELS = {
@@ -31,7 +31,7 @@ _READ_MODELS = {
 
 def _command(folder: Path, *options: str) -> list[str]:
     assert folder.is_absolute()
-    return [sys.executable, "-m", "ops.main", "status", *options]
+    return [sys.executable, "-m", "agentchat.ops.main", "status", *options]
 
 
 async def _ran(stack: RunningStack, *options: str) -> tuple[int, str]:

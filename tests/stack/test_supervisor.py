@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ops import record
-from ops.errors import StartError
-from ops.folder import RunFolder
-from ops.supervisor import Supervisor
+from agentchat.ops import record
+from agentchat.ops.errors import StartError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.supervisor import Supervisor
 from tests.stack.processes import running_for, until
 from tests.stack.small import Remembering, dying, job, server
 

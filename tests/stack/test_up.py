@@ -11,9 +11,9 @@ import psutil
 import psycopg
 import pytest
 
-from ops import environment
-from ops.errors import NotRunningError
-from ops.services import Servers
+from agentchat.ops import environment
+from agentchat.ops.errors import NotRunningError
+from agentchat.ops.services import Servers
 from tests.harness import RunningStack, running_stack, start_stack
 from tests.stack.processes import SERVERS, chat, running_for, until, wait_none_running
 

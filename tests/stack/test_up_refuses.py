@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ops.folder import RunFolder
-from ops.ports import LOOPBACK
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import LOOPBACK
 from tests.stack.processes import running_for
 
 
 def _agentchat(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     return subprocess.run(
-        [sys.executable, "-m", "ops.main", *arguments],
+        [sys.executable, "-m", "agentchat.ops.main", *arguments],
         env=inherited | {"AGENTCHAT_PORT": "0"} | environ,
         capture_output=True,
         text=True,

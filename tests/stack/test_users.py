@@ -11,11 +11,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ops.folder import RunFolder
-from ops.ports import free_port
-from ops.servers.postgres_server import Cluster
-from ops.stack_report import QuietReport
-from ops.supervisor import Supervisor
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import free_port
+from agentchat.ops.servers.postgres_server import Cluster
+from agentchat.ops.stack_report import QuietReport
+from agentchat.ops.supervisor import Supervisor
 from tests.stack.processes import running_for, wait_none_running
 
 pytestmark = pytest.mark.slow

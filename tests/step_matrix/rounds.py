@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from runtime.failpoints import FOLDER
+from agentchat.runtime.failpoints import FOLDER
 from tests.chaos.load import Load
 from tests.chaos.plan import ACCOUNTS, Form, Talk
 from tests.chaos.plan import Step as Say

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from runtime.failpoints import FOLDER, TEST_RUN, VARIABLE
+from agentchat.runtime.failpoints import FOLDER, TEST_RUN, VARIABLE
 from tests.chaos.recording import on_a_stack, recorded
 from tests.chaos.records import History
 from tests.chaos.report import Outcome, outcome_of

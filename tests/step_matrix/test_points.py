@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from runtime import failpoints
-from runtime.settings import SettingsError
+from agentchat.runtime import failpoints
+from agentchat.runtime.settings import SettingsError
 from tests.step_matrix.points import POINTS
 
 _ROOT = Path(__file__).parents[2]
 _REACHED = re.compile(r'failpoints\.reach\("([a-z-]+)"\)')
 _PROGRAM = """
 import sys
-from runtime import failpoints
+from agentchat.runtime import failpoints
 failpoints.arm("service-1", sys.argv[1])
 for _ in range(3):
     failpoints.reach("here")
@@ -52,7 +52,15 @@ def test_a_process_does_not_start_with_failpoints_outside_of_a_test(tmp_path: Pa
 
 
 def test_a_service_says_in_one_line_why_it_does_not_start_with_failpoints(tmp_path: Path) -> None:
-    service = (sys.executable, "-m", "projector", "--name", "projector-1", "--run-dir", str(tmp_path))
+    service = (
+        sys.executable,
+        "-m",
+        "agentchat.projector",
+        "--name",
+        "projector-1",
+        "--run-dir",
+        str(tmp_path),
+    )
     ended = subprocess.run(
         service,
         env=os.environ | {failpoints.VARIABLE: "1"},

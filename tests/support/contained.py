@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from ops import process
-from ops.errors import StartError
-from ops.prepare import PrepareSettings
-from ops.process import Child, Process
-from runtime.settings import FILE_SUFFIX
+from agentchat.ops import process
+from agentchat.ops.errors import StartError
+from agentchat.ops.prepare import PrepareSettings
+from agentchat.ops.process import Child, Process
+from agentchat.runtime.settings import FILE_SUFFIX
 from tests.deploy.container_settings import SETTINGS, all_settings
 
 IMAGE = "TESTS_IMAGE"
@@ -56,7 +56,10 @@ class ContainedProcess:
 
 async def spawn(process_: Process) -> Child:
     """As `ops.process.spawn`, with services in containers."""
-    if process_.argv[:2] != (sys.executable, "-m") or process_.argv[2] not in {*SETTINGS, "ops.prepare"}:
+    if process_.argv[:2] != (sys.executable, "-m") or process_.argv[2] not in {
+        *SETTINGS,
+        "agentchat.ops.prepare",
+    }:
         return await process.spawn(process_)
     folder = Path(tempfile.mkdtemp(prefix=f"{process_.name}-", dir=process_.log.parent.parent))
     engine = await process.spawn(_in_container(process_, folder))

@@ -5,8 +5,8 @@ python -m tests.support.contained_up COUNT..., in the order of `Counts`
 
 import sys
 
-from ops.settings import Counts
-from ops.up import up
+from agentchat.ops.settings import Counts
+from agentchat.ops.up import up
 from tests.support.contained import STACK_SECONDS, spawn
 
 if __name__ == "__main__":

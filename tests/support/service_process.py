@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from ops.process import wrapped
+from agentchat.ops.process import wrapped
 
 START_SECONDS = 90.0
 """How long a test waits for a process that it has started: 2 s on an idle machine, 20 s on a busy one."""
@@ -72,11 +72,11 @@ def start_service(
     stderr: int = 2,
     code: str | None = None,
 ) -> ServiceProcess:
-    """Start `python -m <service> <arguments>`, or `python -c <code> <arguments>`, with these descriptors.
+    """Start `python -m agentchat.<service> <arguments>` or `python -c <code> <arguments>`.
 
     Linux ends the process when the thread that started it ends: call this from the main thread.
     """
-    program = ("-m", service) if code is None else ("-c", code)
+    program = ("-m", f"agentchat.{service}") if code is None else ("-c", code)
     command = wrapped((sys.executable, *program, *arguments), signal.SIGKILL)
     return ServiceProcess(
         subprocess.Popen(

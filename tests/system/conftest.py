@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from administration.admin_versions import create_agent
-from directory.agent_draft import AgentDraft
-from directory.agents import McpServer
-from directory.secrets import Sealer
-from ops import demo, folder_secrets
-from runtime.postgres import connection, open_pool
+from agentchat.administration.admin_versions import create_agent
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agents import McpServer
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import demo, folder_secrets
+from agentchat.runtime.postgres import connection, open_pool
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, pro
 

@@ -12,10 +12,10 @@ from nats.js.api import RetentionPolicy
 from nats.js.client import JetStreamContext
 from redis.asyncio import Redis
 
-from ops import record
-from ops.environment import Environment
-from ops.folder import RunFolder
-from ops.servers.server_files import postgres_install
+from agentchat.ops import record
+from agentchat.ops.environment import Environment
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.servers.server_files import postgres_install
 
 Place = tuple[str, bytes]
 """What it is called, and what stands in it."""

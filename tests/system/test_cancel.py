@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from psycopg import AsyncConnection
 
-from contracts import events
-from conversations.event_store.log import Log, open_log
+from agentchat.contracts import events
+from agentchat.conversations.event_store.log import Log, open_log
 from tests.harness import RunningStack
 from tests.system.calling import MakeAgent, events_of, text_of
 

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from contracts import ids
+from agentchat.contracts import ids
 from tests.system.calling import Caller, events_of, text_of
 
 ORDER = "Where is my order ORD-1001?"

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ops import demo
-from ops.settings import Counts
+from agentchat.ops import demo
+from agentchat.ops.settings import Counts
 from tests.console.chromium import WatchedPage, chromium, missing
 from tests.harness import RunningStack, running_stack
 from tests.system.calling import Caller, MakeAgent, pro

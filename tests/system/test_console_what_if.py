@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.cases import read_cases
+from agentchat.evals.cases import read_cases
 from tests.console.pages import Browser, text_of
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent

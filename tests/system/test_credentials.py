@@ -1,7 +1,7 @@
 """What the logins of demo.env are good for."""
 
-from bus.bus import Bus
-from ops.admin import direct
+from agentchat.bus.bus import Bus
+from agentchat.ops.admin import direct
 from tests.harness import RunningStack
 
 

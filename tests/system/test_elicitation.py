@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from ops import demo
+from agentchat.ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller, pro
 from tests.system.test_approvals import decide, read_events, reply_of

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from administration import admin_knowledge
-from administration.admin_values import NewKnowledgeBase
-from directory.agents import Retrieval
-from knowledge.importing.drafts import Draft
-from knowledge.importing.importer import import_document
-from ops import demo
-from runtime.postgres import connection, open_pool
+from agentchat.administration import admin_knowledge
+from agentchat.administration.admin_values import NewKnowledgeBase
+from agentchat.directory.agents import Retrieval
+from agentchat.knowledge.importing.drafts import Draft
+from agentchat.knowledge.importing.importer import import_document
+from agentchat.ops import demo
+from agentchat.runtime.postgres import connection, open_pool
 from tests.administrator import administrator
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 from typer.testing import CliRunner
 
-from evals.cases import Case, read_cases
-from evals.results import CaseResult
-from evals.suite import read_suite
-from ops.main import app
+from agentchat.evals.cases import Case, read_cases
+from agentchat.evals.results import CaseResult
+from agentchat.evals.suite import read_suite
+from agentchat.ops.main import app
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from evals.results import CaseResult
-from evals.suite import RESULTS, Suite, read_lines
-from evals.text_diff import unified
-from ops.errors import StackError
-from ops.main import app
+from agentchat.evals.results import CaseResult
+from agentchat.evals.suite import RESULTS, Suite, read_lines
+from agentchat.evals.text_diff import unified
+from agentchat.ops.errors import StackError
+from agentchat.ops.main import app
 from tests.evals.made_cases import made_suite
 from tests.evals.shop_conversations import record_suites
 from tests.harness import RunningStack

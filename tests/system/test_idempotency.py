@@ -6,8 +6,8 @@ from collections import Counter
 
 import httpx
 
-from contracts import events
-from conversations.event_store.log import open_log
+from agentchat.contracts import events
+from agentchat.conversations.event_store.log import open_log
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import httpx
 
-from administration import admin_accounts
-from administration import admin_keys as keys
-from administration.admin_values import NewAccount, NewKey
-from runtime.postgres import open_pool
+from agentchat.administration import admin_accounts
+from agentchat.administration import admin_keys as keys
+from agentchat.administration.admin_values import NewAccount, NewKey
+from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.gateway.sockets import Connection, connected
 from tests.harness import RunningStack

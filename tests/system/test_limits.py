@@ -7,13 +7,13 @@ import httpx
 import msgspec
 import pytest
 
-from administration import Admin, admin_accounts, admin_keys, admin_usage
-from administration.admin_values import NewAccount, NewKey
-from administration.admin_versions import create_agent
-from directory.agent_draft import AgentDraft
-from directory.secrets import Sealer
-from ops import folder_secrets
-from runtime.postgres import connection, open_pool
+from agentchat.administration import Admin, admin_accounts, admin_keys, admin_usage
+from agentchat.administration.admin_values import NewAccount, NewKey
+from agentchat.administration.admin_versions import create_agent
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import folder_secrets
+from agentchat.runtime.postgres import connection, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.harness import RunningStack
 from tests.system.calling import Caller

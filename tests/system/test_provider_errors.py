@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from contracts.errors import ERRORS
+from agentchat.contracts.errors import ERRORS
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, text_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ops import demo
-from ops.folder_secrets import keep
+from agentchat.ops import demo
+from agentchat.ops.folder_secrets import keep
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.collector import Collector

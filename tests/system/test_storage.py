@@ -4,14 +4,14 @@ import asyncio
 
 import httpx
 
-from administration import Admin, admin_accounts, admin_keys, admin_plans, admin_usage
-from administration.admin_values import NewAccount, NewKey, PlanChanges
-from administration.admin_versions import create_agent
-from conversations.event_store.log import Log, bytes_of
-from directory.agent_draft import AgentDraft
-from directory.secrets import Sealer
-from ops import folder_secrets
-from runtime.postgres import connection, open_pool
+from agentchat.administration import Admin, admin_accounts, admin_keys, admin_plans, admin_usage
+from agentchat.administration.admin_values import NewAccount, NewKey, PlanChanges
+from agentchat.administration.admin_versions import create_agent
+from agentchat.conversations.event_store.log import Log, bytes_of
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.secrets import Sealer
+from agentchat.ops import folder_secrets
+from agentchat.runtime.postgres import connection, open_pool
 from tests.administrator import plan_with, put_plan
 from tests.harness import RunningStack
 from tests.system.calling import Caller

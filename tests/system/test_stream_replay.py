@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from contracts.values import Form
-from conversations.aggregate.canonical_stream import rendered
-from conversations.queries.find_run import load_run
-from runtime.postgres import open_pool
+from agentchat.contracts.values import Form
+from agentchat.conversations.aggregate.canonical_stream import rendered
+from agentchat.conversations.queries.find_run import load_run
+from agentchat.runtime.postgres import open_pool
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from contracts.authorizations import callback_of
-from ops import demo
+from agentchat.contracts.authorizations import callback_of
+from agentchat.ops import demo
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.tool_runner.authorization_server import Protected, protected

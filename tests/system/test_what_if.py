@@ -8,8 +8,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from ops.errors import StackError
-from ops.main import app
+from agentchat.ops.errors import StackError
+from agentchat.ops.main import app
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, text_of
 

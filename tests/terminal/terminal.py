@@ -24,7 +24,7 @@ CTRL_D = "\x04"
 _START = """
 import fcntl, runpy, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-runpy.run_module("ops.main", run_name="__main__", alter_sys=True)
+runpy.run_module("agentchat.ops.main", run_name="__main__", alter_sys=True)
 """
 _SEQUENCES = re.compile(r"\x1b\[[?>=]?[\d;]*[A-Za-z]|\x1b[=>78]")
 

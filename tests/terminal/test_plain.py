@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ops.errors import StackError
-from ops.main import app
+from agentchat.ops.errors import StackError
+from agentchat.ops.main import app
 from tests.client.driving import AGENT, KEY
 from tests.client.given import DONE_1, META, REPLY, THREAD, delta
 from tests.client.server import TRACE, Answer, ScriptedServer, as_json, chunks, lines, problem, unfinished
@@ -29,7 +29,7 @@ def _run(
 ) -> tuple["subprocess.CompletedProcess[bytes]", ScriptedServer]:
     with ScriptedServer(*script) as server:
         done = subprocess.run(
-            [sys.executable, "-m", "ops.main", "chat", *arguments],
+            [sys.executable, "-m", "agentchat.ops.main", "chat", *arguments],
             input=stdin,
             env=surroundings(folder, at(server)),
             capture_output=True,
@@ -67,7 +67,7 @@ def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
     script = (unfinished(lines(META, delta("Slowly"))), as_json({}))
     with ScriptedServer(*script) as server:
         client = subprocess.Popen(
-            [sys.executable, "-m", "ops.main", "chat", "-m", "Hello"],
+            [sys.executable, "-m", "agentchat.ops.main", "chat", "-m", "Hello"],
             env=surroundings(tmp_path, at(server)),
             stdout=subprocess.PIPE,
         )
@@ -114,7 +114,7 @@ def test_what_is_missing_is_said(
 
 def test_running_stack_answers_piped_lines(stack: RunningStack, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ops.main", "chat"],
+        [sys.executable, "-m", "agentchat.ops.main", "chat"],
         input=b"My name is Ada.\nWhat is my name?\n",
         env=surroundings(tmp_path, {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}),
         capture_output=True,

@@ -7,27 +7,27 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 
-from administration import Admin, admin_authorizations
-from administration.admin_authorizations import AuthorizationBody, ShownAuthorization
-from contracts import wire
-from contracts.authorizations import (
+from agentchat.administration import Admin, admin_authorizations
+from agentchat.administration.admin_authorizations import AuthorizationBody, ShownAuthorization
+from agentchat.contracts import wire
+from agentchat.contracts.authorizations import (
     AuthorizationFinished,
     AuthorizationLinked,
     AuthorizeServer,
     FinishAuthorization,
 )
-from directory.secrets import Sealer
-from directory.tool_authorizations import ServerPlace
-from net_guard import Guard
-from runtime.postgres import Pool, open_pool
+from agentchat.directory.secrets import Sealer
+from agentchat.directory.tool_authorizations import ServerPlace
+from agentchat.net_guard import Guard
+from agentchat.runtime.postgres import Pool, open_pool
+from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
+from agentchat.tool_runner.authorization.authorization_requests import AuthorizationHttp
+from agentchat.tool_runner.authorization.tokens import AccessTokens, Authorizations
+from agentchat.tool_runner.servers.agent_servers import AuthorizedServer
+from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_server import ToolServer
 from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected
 from tests.tool_runner.runner import SECRET_KEY, Agent
-from tool_runner.authorization.authorization_links import AuthorizationLinks
-from tool_runner.authorization.authorization_requests import AuthorizationHttp
-from tool_runner.authorization.tokens import AccessTokens, Authorizations
-from tool_runner.servers.agent_servers import AuthorizedServer
-from tool_runner.servers.server_pool import ServerPool
-from tool_runner.servers.tool_server import ToolServer
 
 SEALER = Sealer.from_setting(SECRET_KEY)
 CALLBACK = "https://chat.example/v1/oauth/callback"

@@ -10,11 +10,11 @@ import httpx2
 import pytest
 from mcp_types import CallToolResult
 
-from directory.agents import McpServer
-from net_guard import Guard, Resolver
+from agentchat.directory.agents import McpServer
+from agentchat.net_guard import Guard, Resolver
+from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_server import ToolServer
 from tests.tool_runner.scripted import ScriptedServer
-from tool_runner.servers.server_pool import ServerPool
-from tool_runner.servers.tool_server import ToolServer
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 

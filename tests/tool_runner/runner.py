@@ -11,24 +11,24 @@ from typing import Any
 
 import msgspec
 
-from administration import admin_accounts
-from administration.admin_values import NewAccount
-from administration.admin_versions import create_agent
-from bus.bus import Bus
-from bus.commands import check_agent
-from contracts.ids import new_id
-from contracts.subjects import TOOLS_LIST
-from contracts.tool_messages import (
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.administration.admin_versions import create_agent
+from agentchat.bus.bus import Bus
+from agentchat.bus.commands import check_agent
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.subjects import TOOLS_LIST
+from agentchat.contracts.tool_messages import (
     ListTools,
     ServerCheck,
     ToolFinished,
     ToolRequested,
     ToolsListed,
 )
-from directory.agent_draft import AgentDraft
-from directory.agents import McpServer
-from directory.secrets import Sealer
-from runtime.postgres import connection, open_pool
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.directory.agents import McpServer
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import connection, open_pool
 from tests.administrator import administrator
 from tests.support.service_process import START_SECONDS, ServiceProcess, start_service
 

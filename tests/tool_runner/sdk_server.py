@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from runtime import web
+from agentchat.runtime import web
 from tests.ports import free_port
 
 App = Callable[[Any, Any, Any], Awaitable[None]]

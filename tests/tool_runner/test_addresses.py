@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from directory.agents import McpServer
-from net_guard import Guard, Resolver, is_public
+from agentchat.directory.agents import McpServer
+from agentchat.net_guard import Guard, Resolver, is_public
+from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.servers.server_pool import ServerPool
 from tests.certificates import tls_contexts
 from tests.tool_runner.conftest import ACCOUNT, Connect, Connections, call
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.faults import ToolFailed
-from tool_runner.servers.server_pool import ServerPool
 
 TLS = httpx2.create_ssl_context()
 

@@ -9,21 +9,21 @@ import msgspec
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from administration import admin_mcp_servers
-from administration.admin_authorizations import AuthorizationBody
-from bus.bus import Bus
-from contracts.admin_errors import Invalid, NotFound
-from contracts.authorizations import (
+from agentchat.administration import admin_mcp_servers
+from agentchat.administration.admin_authorizations import AuthorizationBody
+from agentchat.bus.bus import Bus
+from agentchat.contracts.admin_errors import Invalid, NotFound
+from agentchat.contracts.authorizations import (
     FinishAuthorization,
     callback_of,
 )
-from directory.agents import McpServer
-from runtime.postgres import Connection, Pool
+from agentchat.directory.agents import McpServer
+from agentchat.runtime.postgres import Connection, Pool
+from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.authorization_scene import ANOTHER, Scene, finish
 from tests.tool_runner.authorization_server import SECRET, protected
 from tests.tool_runner.conftest import Connections, call
 from tests.tool_runner.runner import SECONDS, Calls, environ, make_agent, running
-from tool_runner.faults import ToolFailed
 
 NO_SUCH_LINK = "the link is over, or was used"
 

@@ -11,11 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from bus.bus import Bus
-from bus.work_queue import Delivery
-from contracts import subjects
-from contracts.tool_messages import ToolFinished
-from directory.agents import McpServer
+from agentchat.bus.bus import Bus
+from agentchat.bus.work_queue import Delivery
+from agentchat.contracts import subjects
+from agentchat.contracts.tool_messages import ToolFinished
+from agentchat.directory.agents import McpServer
 from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import until_nobody_pulls, until_undelivered

@@ -9,18 +9,23 @@ import httpx2
 import pytest
 from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
-from contracts.tool_messages import InputResponse
-from contracts.values import Elicitation
-from directory.agents import McpServer
-from net_guard import Guard, Resolver
+from agentchat.contracts.tool_messages import InputResponse
+from agentchat.contracts.values import Elicitation
+from agentchat.directory.agents import McpServer
+from agentchat.net_guard import Guard, Resolver
+from agentchat.tool_runner.calls.call_output import rendered
+from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.servers.elicitation import (
+    FIRST_CALL_ATTEMPT,
+    CallAttempt,
+    ElicitationReader,
+    InputRequired,
+)
+from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.servers.tool_server import ToolServer
 from tests.tool_runner.conftest import ACCOUNT, Connect
 from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
 from tests.tool_runner.scripted import Call, serving
-from tool_runner.calls.call_output import rendered
-from tool_runner.faults import ToolFailed
-from tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, ElicitationReader, InputRequired
-from tool_runner.servers.server_pool import ServerPool
-from tool_runner.servers.tool_server import ToolServer
 
 LINKED = "https://pay.example.com/allow"
 

@@ -10,21 +10,21 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 
-from bus.bus import Bus
-from bus.streams import STREAMS
-from directory.agents import McpServer
-from directory.secrets import Sealer
-from net_guard import Guard, Resolver
-from runtime.postgres import open_pool
+from agentchat.bus.bus import Bus
+from agentchat.bus.streams import STREAMS
+from agentchat.directory.agents import McpServer
+from agentchat.directory.secrets import Sealer
+from agentchat.net_guard import Guard, Resolver
+from agentchat.runtime.postgres import open_pool
+from agentchat.tool_runner.calls.executor import Executor
+from agentchat.tool_runner.calls.handler import CallHandler
+from agentchat.tool_runner.calls.result_quota import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota
+from agentchat.tool_runner.database_clock import DatabaseClock
+from agentchat.tool_runner.journal import Journal
+from agentchat.tool_runner.servers.agent_servers import AgentServers
+from agentchat.tool_runner.servers.server_pool import ServerPool
 from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.calls.executor import Executor
-from tool_runner.calls.handler import CallHandler
-from tool_runner.calls.result_quota import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota
-from tool_runner.database_clock import DatabaseClock
-from tool_runner.journal import Journal
-from tool_runner.servers.agent_servers import AgentServers
-from tool_runner.servers.server_pool import ServerPool
 
 SLOTS = 8
 BUSY = {"error": "Too many tool calls are under way, so this one was not started. Try again later."}

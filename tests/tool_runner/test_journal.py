@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from runtime.postgres import Pool, connection
-from tool_runner.journal import KEPT_SECONDS, Execution, Journal
+from agentchat.runtime.postgres import Pool, connection
+from agentchat.tool_runner.journal import KEPT_SECONDS, Execution, Journal
 
 
 async def _begin(

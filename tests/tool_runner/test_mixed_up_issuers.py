@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 from starlette.responses import JSONResponse, RedirectResponse
 
-from contracts.authorizations import callback_of
-from directory.agents import McpServer
-from runtime.postgres import Pool
+from agentchat.contracts.authorizations import callback_of
+from agentchat.directory.agents import McpServer
+from agentchat.runtime.postgres import Pool
 from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, follow_link
 from tests.tool_runner.authorization_server import CLIENT, Protected, protected
 from tests.tool_runner.runner import make_agent

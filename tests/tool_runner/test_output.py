@@ -19,7 +19,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tool_runner.calls.call_output import MAX_BYTES, error_output, rendered
+from agentchat.tool_runner.calls.call_output import MAX_BYTES, error_output, rendered
 
 
 def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:

@@ -8,12 +8,12 @@ import pytest
 from mcp.server.mcpserver import Context, MCPServer
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from runtime import telemetry
+from agentchat.runtime import telemetry
+from agentchat.tool_runner.calls.call_output import rendered
+from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tests.tool_runner.sdk_server import listening
-from tool_runner.calls.call_output import rendered
-from tool_runner.faults import ToolFailed
 
 
 async def _echo(call: Call) -> None:

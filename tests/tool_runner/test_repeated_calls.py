@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bus.bus import Bus
-from contracts.tool_messages import InputResponse, ToolFinished, ToolRequested
-from directory.agents import McpServer
-from runtime.postgres import open_pool
+from agentchat.bus.bus import Bus
+from agentchat.contracts.tool_messages import InputResponse, ToolFinished, ToolRequested
+from agentchat.directory.agents import McpServer
+from agentchat.runtime.postgres import open_pool
+from agentchat.tool_runner.journal import Journal
 from tests.tool_runner.eliciting import GUESTS, NAME, open_restaurant
 from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
-from tool_runner.journal import Journal
 
 
 @pytest.fixture

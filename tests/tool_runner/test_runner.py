@@ -13,19 +13,19 @@ import msgspec
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bus.bus import Bus
-from contracts.ids import new_id
-from contracts.messages import CancelRequested
-from directory.agents import McpServer
-from directory.approval_policy import ApprovalRules, ToolFilter
-from runtime import telemetry
-from runtime.postgres import open_pool
+from agentchat.bus.bus import Bus
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.messages import CancelRequested
+from agentchat.directory.agents import McpServer
+from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
+from agentchat.runtime import telemetry
+from agentchat.runtime.postgres import open_pool
+from agentchat.tool_runner.journal import Journal
 from tests.mcp_demo.demo_server import running as demo_shop
 from tests.ports import free_port
 from tests.system.collector import Collector, collector
 from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
-from tool_runner.journal import Journal
 
 SLOTS = 24
 SHOP_TOOLS = ("get_order",)
@@ -360,7 +360,7 @@ async def test_health_is_told(world: World) -> None:
 async def test_a_wrong_setting_is_one_line_that_names_it(name: str, value: str) -> None:
     env = environ("nats://127.0.0.1:1", "postgresql://127.0.0.1:1/none", []) | {name: value}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tool_runner", env=env, stderr=asyncio.subprocess.PIPE
+        sys.executable, "-m", "agentchat.tool_runner", env=env, stderr=asyncio.subprocess.PIPE
     )
     _, stderr = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == 2

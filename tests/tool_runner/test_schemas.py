@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_runner.tools.input_schemas import MAX_BYTES, UnfitSchema, normalized
-from tool_runner.tools.server_tool import MAX_TOOLS, check_tools
+from agentchat.tool_runner.tools.input_schemas import MAX_BYTES, UnfitSchema, normalized
+from agentchat.tool_runner.tools.server_tool import MAX_TOOLS, check_tools
 
 OBJECT = {"type": "object", "properties": {}}
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
+from agentchat.tool_runner.calls.call_output import rendered
+from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.redaction import Redactor
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.calls.call_output import rendered
-from tool_runner.faults import ToolFailed
-from tool_runner.redaction import Redactor
 
 CANARY = "canary-7f3a9c"
 HEADERS = {"Authorization": f"Bearer {CANARY}"}

@@ -9,12 +9,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from directory.agents import McpServer
-from net_guard import Guard, Resolver
+from agentchat.directory.agents import McpServer
+from agentchat.net_guard import Guard, Resolver
+from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.servers.server_pool import ServerPool
 from tests.tool_runner.conftest import ACCOUNT, Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
-from tool_runner.faults import ToolFailed
-from tool_runner.servers.server_pool import ServerPool
 
 
 async def _echo(call: Call) -> None:

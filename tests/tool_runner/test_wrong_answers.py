@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from agentchat.tool_runner.calls.call_output import MAX_BYTES, rendered
+from agentchat.tool_runner.faults import Kind, ToolFailed
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.calls.call_output import MAX_BYTES, rendered
-from tool_runner.faults import Kind, ToolFailed
 
 MIB = 1024 * 1024
 GZIP_BOMB = gzip.compress(bytes(64 * MIB), 1)

@@ -9,11 +9,11 @@ import msgspec
 import psycopg
 import pytest
 
-from administration import admin_accounts
-from administration.admin_values import NewAccount
-from contracts import events
-from contracts.ids import new_id
-from contracts.webhooks import (
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin_values import NewAccount
+from agentchat.contracts import events
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.webhooks import (
     EVENT_TYPES,
     Delivery,
     Endpoint,
@@ -22,18 +22,18 @@ from contracts.webhooks import (
     NewEndpoint,
     Payload,
 )
-from conversations.aggregate.conversation import Conversation
-from conversations.event_store.log import Log
-from conversations.event_store.store import ConversationStore
-from net_guard import Guard
-from runtime.postgres import Pool, connection
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.net_guard import Guard
+from agentchat.runtime.postgres import Pool, connection
+from agentchat.webhooks import deliveries, endpoints, schedule
+from agentchat.webhooks import sender as sender_module
+from agentchat.webhooks.delivery_projection import DeliveryProjection
+from agentchat.webhooks.sender import DeliverySender
 from tests.administrator import SEALER, administrator
 from tests.conversations.given import AT, trace, turn
 from tests.webhooks.receiver import Receiver, receiving
-from webhooks import deliveries, endpoints, schedule
-from webhooks import sender as sender_module
-from webhooks.delivery_projection import DeliveryProjection
-from webhooks.sender import DeliverySender
 
 
 def attempted(count: int) -> Callable[[list[Delivery]], bool]:

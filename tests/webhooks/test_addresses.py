@@ -4,15 +4,15 @@ import ssl
 
 import pytest
 
-from contracts.admin_errors import Invalid
-from contracts.webhooks import PORTS, Attempt
-from net_guard import AddressRefused, Guard
-from net_guard.guard import guard_of
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.webhooks import PORTS, Attempt
+from agentchat.net_guard import AddressRefused, Guard
+from agentchat.net_guard.guard import guard_of
+from agentchat.webhooks import delivery_attempt
+from agentchat.webhooks.delivery_attempt import Clock, Signer, WebhookSender
+from agentchat.webhooks.endpoints import check_url
 from tests.webhooks.conftest import World, attempted
 from tests.webhooks.receiver import status
-from webhooks import delivery_attempt
-from webhooks.delivery_attempt import Clock, Signer, WebhookSender
-from webhooks.endpoints import check_url
 
 SIGNER = Signer("whsec_" + "c2VjcmV0" * 4)
 

@@ -9,13 +9,13 @@ import psycopg
 import pytest
 from standardwebhooks import Webhook
 
-from contracts.webhooks import EndpointChanges, message_id
-from runtime.postgres import Pool, connection
+from agentchat.contracts.webhooks import EndpointChanges, message_id
+from agentchat.runtime.postgres import Pool, connection
+from agentchat.webhooks import deliveries, delivery_queue, endpoints, schedule
+from agentchat.webhooks import sender as sender_module
 from tests.administrator import SEALER
 from tests.webhooks.conftest import World, attempted
 from tests.webhooks.receiver import Received, status
-from webhooks import deliveries, delivery_queue, endpoints, schedule
-from webhooks import sender as sender_module
 
 _BREAK = """
 UPDATE conversation_events SET state = '{' WHERE originator_id = %s AND topic = 'message_saved.v1'

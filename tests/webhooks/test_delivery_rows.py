@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from contracts import events
-from contracts.examples import EVENT_EXAMPLES
-from runtime.postgres import Pool
+from agentchat.contracts import events
+from agentchat.contracts.examples import EVENT_EXAMPLES
+from agentchat.runtime.postgres import Pool
+from agentchat.webhooks import delivery_queue, endpoints
+from agentchat.webhooks.bodies import body_of, notice_of
 from tests.webhooks.conftest import World
 from tests.webhooks.receiver import status
-from webhooks import delivery_queue, endpoints
-from webhooks.bodies import body_of, notice_of
 
 _ADD = """
 INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, status, created_at, next_attempt_at)

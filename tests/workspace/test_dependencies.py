@@ -62,8 +62,8 @@ def _imported(member: Path) -> Iterator[str]:
 @functools.cache
 def _distribution(name: str) -> str:
     """The one that holds a module; several share the top of a namespace package."""
-    top = name.partition(".")[0]
-    found = {OURS[top]} if top in OURS else set(THEIRS[top])
+    package = ".".join(name.split(".")[:2])
+    found = {OURS[package]} if package in OURS else set(THEIRS[name.partition(".")[0]])
     if len(found) > 1:
         found = {each for each in found if _holds(each, name)}
     (only,) = found
@@ -84,7 +84,8 @@ def test_a_member_declares_what_it_imports(member: Path) -> None:
     foreign = [
         name
         for name in _imported(member)
-        if name.partition(".")[0] not in {_package(table), *sys.stdlib_module_names}
+        if not f"{name}.".startswith(f"{_package(table)}.")
+        and name.partition(".")[0] not in sys.stdlib_module_names
     ]
     used = {_distribution(name) for name in foreign}
     assert used - declared - extras == set(), "imported, not declared"

@@ -2,23 +2,23 @@
 
 import pytest
 
-import conversations.migrations
-import directory.migrations
-import knowledge.migrations
-import tool_runner.migrations
-import webhooks.migrations
-from runtime.migrations import digest
+import agentchat.conversations.migrations
+import agentchat.directory.migrations
+import agentchat.knowledge.migrations
+import agentchat.tool_runner.migrations
+import agentchat.webhooks.migrations
+from agentchat.runtime.migrations import digest
 
 RELEASED: dict[str, dict[str, list[str]]] = {}
 """By release and component, the digests of its steps. Each release adds its own."""
 
 STEPS = {
-    "conversations": conversations.migrations.STEPS,
-    "directory": directory.migrations.STEPS,
-    "journal": tool_runner.migrations.STEPS,
-    "knowledge": knowledge.migrations.STEPS,
-    "knowledge vectors": knowledge.migrations.VECTOR_STEPS,
-    "webhooks": webhooks.migrations.STEPS,
+    "conversations": agentchat.conversations.migrations.STEPS,
+    "directory": agentchat.directory.migrations.STEPS,
+    "journal": agentchat.tool_runner.migrations.STEPS,
+    "knowledge": agentchat.knowledge.migrations.STEPS,
+    "knowledge vectors": agentchat.knowledge.migrations.VECTOR_STEPS,
+    "webhooks": agentchat.webhooks.migrations.STEPS,
 }
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from contracts.timings import TOOL_SECONDS, TOOL_SLACK_SECONDS
+from agentchat.contracts.timings import TOOL_SECONDS, TOOL_SLACK_SECONDS
 from tests.chaos.checker.view import View, events_in, reply_of
 from tests.chaos.records import Exchange, Violation
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from net_guard import Guard
-from orchestrator.models.openai.client import OpenAIWire
-from orchestrator.models.provider_calls import ProviderWire
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models.openai.client import OpenAIWire
+from agentchat.orchestrator.models.provider_calls import ProviderWire
 
 
 @pytest.fixture

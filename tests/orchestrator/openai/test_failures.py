@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contracts.values import Usage
+from agentchat.contracts.values import Usage
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider
 from tests.orchestrator.scripted_chat import DONE, breaks, calls, chunk, counted, fails, says, sends, text

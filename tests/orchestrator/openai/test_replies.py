@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.text import is_line
-from contracts.values import Usage
-from orchestrator.models import ModelFailure
-from orchestrator.models.reply_builder import MAX_BLOCKS
+from agentchat.contracts.text import is_line
+from agentchat.contracts.values import Usage
+from agentchat.orchestrator.models import ModelFailure
+from agentchat.orchestrator.models.reply_builder import MAX_BLOCKS
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, says, sends, text

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from contracts.values import ToolSpec
-from directory.model_parameters import DIALECTS as NAMES
-from orchestrator.models.openai.client import body_of, enforces
-from orchestrator.models.openai.dialects import DIALECTS, dialect_of
-from orchestrator.models.port import ModelCall
+from agentchat.contracts.values import ToolSpec
+from agentchat.directory.model_parameters import DIALECTS as NAMES
+from agentchat.orchestrator.models.openai.client import body_of, enforces
+from agentchat.orchestrator.models.openai.dialects import DIALECTS, dialect_of
+from agentchat.orchestrator.models.port import ModelCall
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import ScriptedProvider
 from tests.orchestrator.scripted_chat import says

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bus.commands import check_agent
-from contracts import frames
+from agentchat.bus.commands import check_agent
+from agentchat.contracts import frames
 from tests.orchestrator import scripted, scripted_chat
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer

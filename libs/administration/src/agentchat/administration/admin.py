@@ -1,0 +1,95 @@
+"""What an administrator works with, who it is, and the errors of the libraries below as AdminErrors."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+
+from agentchat.administration.admin_rows import record
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts.admin_errors import Conflict, Invalid, Unavailable
+from agentchat.directory.errors import SealBroken
+from agentchat.directory.secrets import Sealer
+from agentchat.knowledge.embedding.embedder import Embedder
+from agentchat.net_guard import AddressRefused, Guard
+from agentchat.net_guard.addresses import judge_url
+from agentchat.runtime import postgres
+from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool
+
+_SECONDS = 10.0
+_UNOPENED = "the agent's secrets were sealed under another secret key; give its headers again"
+
+
+@contextlib.contextmanager
+def outcomes() -> Iterator[None]:
+    """Raises AdminError for what the libraries below raise in the block."""
+    try:
+        yield
+    except SealBroken:
+        raise Conflict(_UNOPENED) from None
+    except (BusUnavailable, DatabaseUnavailable) as error:
+        raise Unavailable(f"a part of the service does not answer: {error}") from error
+
+
+class Admin(msgspec.Struct, frozen=True, kw_only=True):
+    """`actor` stands in the audit rows: "admin-api", "ada@cli".
+
+    Without `bus` no conversation can be deleted and no agent checked. `embedder` is the one that is set,
+    whether or not the database can hold its vectors. `model_hosts` judges the agents' base URLs, and
+    `tool_hosts` the addresses of their tool servers, as orchestrators and tool-runners will at each call.
+    """
+
+    pool: Pool
+    sealer: Sealer
+    actor: str
+    bus: Bus | None = None
+    embedder: Embedder | None = None
+    model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
+    tool_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
+
+    async def note(
+        self, conn: Connection, action: str, kind: str, subject: str, *, before: Any = None, after: Any = None
+    ) -> None:
+        """Add an audit row by this actor, in the caller's transaction: see `admin_rows.record`."""
+        await record(conn, self.actor, action, kind, subject, before=before, after=after)
+
+    @contextlib.asynccontextmanager
+    async def connection(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:
+        """A connection for at most `seconds`; what the libraries below raise in the block becomes AdminError.
+
+        Raises DatabaseUnavailable.
+        """
+        with outcomes():
+            async with postgres.connection(self.pool, seconds=seconds) as conn:
+                yield conn
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:
+        """The same, all within one transaction."""
+        async with self.connection(seconds) as conn, conn.transaction():
+            yield conn
+
+    def need_bus(self) -> Bus:
+        """The bus. Raises Unavailable where there is none."""
+        if self.bus is None:
+            raise Unavailable("this needs the bus, and none was given")
+        return self.bus
+
+    async def check_tool_url(self, url: str, field: str = "url") -> None:
+        """Judge the address of a tool server as a call now would. Raises Invalid."""
+        await _check_callable(self.tool_hosts, url, field, "AGENTCHAT_MCP_ALLOW")
+
+    async def check_model_url(self, url: str) -> None:
+        """Judge the address of a model server as a call now would. Raises Invalid."""
+        await _check_callable(self.model_hosts, url, "base_url", "AGENTCHAT_MODEL_ALLOW")
+
+
+async def _check_callable(guard: Guard, url: str, field: str, setting: str) -> None:
+    try:
+        await judge_url(guard, url)
+    except AddressRefused as error:
+        raise Invalid(field, f"may not be called: {error}; {setting} lists addresses of your own") from None
+    except ValueError:
+        return  # not well-formed: the configuration's own check says how

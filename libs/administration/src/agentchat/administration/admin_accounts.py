@@ -1,0 +1,139 @@
+"""Accounts: to be made, shown, changed, disabled, and deleted with all that is theirs."""
+
+import psycopg
+
+from agentchat.administration import admin_conversations, admin_plans, holdings
+from agentchat.administration.admin import Admin
+from agentchat.administration.admin_rows import fetch_one, fetch_page, one_line, write
+from agentchat.administration.admin_values import Account, AccountChanges, Deletion, NewAccount, Page
+from agentchat.administration.admin_versions import delete_agent
+from agentchat.administration.agent_rows import list_agents
+from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.knowledge_rows import delete_base
+from agentchat.administration.parameters import After, DryRun, Force, Limit
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
+from agentchat.contracts.ids import new_id
+from agentchat.runtime.postgres import Connection
+
+_PORTION = 100
+_LARGE_SECONDS = 120.0
+
+
+async def create(admin: Admin, new: NewAccount) -> Account:
+    """Make an account. Raises Invalid (the plan too), Conflict where the id is taken."""
+    new = checked(new)
+    account_id = new.id.lower() if new.id else new_id()
+    async with admin.transaction() as conn:
+        await admin_plans.check_named(conn, new.plan)
+        try:
+            await conn.execute(
+                "INSERT INTO accounts (account_id, name, plan) VALUES (%s, %s, %s)",
+                [account_id, one_line(new.name), new.plan],
+            )
+        except psycopg.errors.UniqueViolation:
+            raise Conflict.exists("account", account_id) from None
+        account = await present(conn, account_id)
+        await admin.note(conn, "create", "account", account_id, after=account)
+    return account
+
+
+async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -> Page[Account]:
+    """List the accounts, in the order in which they were made."""
+    query = f"{_ACCOUNT} WHERE account_id > %(after)s ORDER BY account_id"
+    async with admin.connection() as conn:
+        return await fetch_page(conn, Account, query, {"after": after or ""}, limit)
+
+
+async def get(admin: Admin, account_id: str) -> Account:
+    """Get an account. Raises NotFound."""
+    async with admin.connection() as conn:
+        return await present(conn, account_id)
+
+
+async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Account:
+    """Rename an account, put it on another plan, disable or enable it.
+
+    The plan and `disabled` count from the next request on. Raises NotFound, Invalid.
+    """
+    given = checked(changes).given()
+    if "name" in given:
+        given["name"] = one_line(given["name"])
+    async with admin.transaction() as conn:
+        before = await present(conn, account_id, lock=True)
+        if "plan" in given:
+            await admin_plans.check_named(conn, given["plan"])
+        return await write(conn, admin.actor, "account", before, given)
+
+
+async def delete(admin: Admin, account_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
+    """Delete an account; with force all that it has, its conversations too.
+
+    First the account is disabled and its agents go, so that no run begins any more; should a later step fail,
+    calling it again goes on from there. Raises NotFound, Conflict, Unavailable.
+    """
+    account_id = identifier("account", account_id)
+    if not dry_run:
+        await admin_conversations.caught_up(admin)
+    await get(admin, account_id)
+    goes = await holdings.of_account(admin, account_id)
+    needs_force = bool(goes) and not force
+    deletion = Deletion(kind="account", id=account_id, dry_run=dry_run, needs_force=needs_force, goes=goes)
+    if dry_run:
+        return deletion
+    if needs_force:
+        raise _in_use(goes)
+    if goes:
+        await _empty(admin, account_id, has_conversations=any(use.kind == "conversations" for use in goes))
+    async with admin.transaction(_LARGE_SECONDS) as conn:
+        before = await present(conn, account_id, lock=True)
+        left = await holdings.in_directory(conn, account_id)
+        if left and not force:
+            raise _in_use(left)
+        await conn.execute("DELETE FROM accounts WHERE account_id = %s", [account_id])
+        await admin.note(conn, "delete", "account", account_id, before=before)
+    return deletion
+
+
+async def present(conn: Connection, account_id: str, *, lock: bool = False) -> Account:
+    """The account, disabled or not. Raises NotFound.
+
+    `lock` holds its row until the transaction ends: nothing is added to the account meanwhile.
+    """
+    account_id = identifier("account", account_id)
+    query = f"{_ACCOUNT} WHERE account_id = %s{' FOR UPDATE' if lock else ''}"
+    found = await fetch_one(conn, Account, query, [account_id])
+    if found is None:
+        raise NotFound("account", account_id)
+    return found
+
+
+async def named(conn: Connection, account_id: str) -> str:
+    """The id of the account that a field `account_id` names, its row held. Raises Invalid."""
+    try:
+        return (await present(conn, account_id, lock=True)).id
+    except NotFound:
+        raise Invalid("account_id", "there is no such account") from None
+
+
+def _in_use(uses: tuple[Use, ...]) -> Conflict:
+    listed = ", ".join(f"{use.count} {use.kind if use.count > 1 else use.kind[:-1]}" for use in uses)
+    return Conflict(f"the account still has {listed}; force deletes them with it", uses)
+
+
+async def _empty(admin: Admin, account_id: str, *, has_conversations: bool) -> None:
+    await change(admin, account_id, AccountChanges(disabled=True))
+    async with admin.connection() as conn:
+        while agents := await list_agents(conn, account_id, limit=_PORTION):
+            for agent in agents:
+                await delete_agent(conn, agent.agent_id, actor=admin.actor)
+    if has_conversations or admin.bus is not None:
+        await admin_conversations.delete_all(admin, account_id)
+    async with admin.connection(_LARGE_SECONDS) as conn:
+        cursor = await conn.execute(
+            "SELECT knowledge_base_id FROM knowledge_bases WHERE account_id = %s", [account_id]
+        )
+        for (base_id,) in await cursor.fetchall():
+            await delete_base(conn, base_id, actor=admin.actor)
+
+
+_ACCOUNT = "SELECT account_id, name, plan, disabled_at IS NOT NULL, created_at FROM accounts"

@@ -1,0 +1,189 @@
+"""Agents. Every change makes a version: an answer names its version, and an old one can be restored."""
+
+import asyncio
+from collections.abc import Iterable
+
+from agentchat.administration import admin_accounts, admin_conversations, holdings
+from agentchat.administration.admin import Admin
+from agentchat.administration.admin_rows import fetch_page, page_of, rows_for
+from agentchat.administration.admin_values import (
+    Agent,
+    AgentVersion,
+    Deletion,
+    NewAgent,
+    Page,
+    Version,
+)
+from agentchat.administration.admin_versions import (
+    change_agent,
+    create_agent,
+    delete_agent,
+    restore_agent,
+)
+from agentchat.administration.agent_rows import agent_of, found, list_agents
+from agentchat.administration.checked_input import checked, number_of
+from agentchat.administration.knowledge_rows import keep
+from agentchat.administration.parameters import After, DryRun, Force, Limit, OfAccount
+from agentchat.bus.commands import check_agent
+from agentchat.contracts.admin_errors import Conflict, Invalid, Use
+from agentchat.contracts.ids import is_uuid
+from agentchat.contracts.messages import AgentCheck
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft
+from agentchat.directory.agents import McpServer, Retrieval
+from agentchat.runtime.postgres import Connection
+
+_OURS = ("account_id", "id")
+
+
+async def create(admin: Admin, new: NewAgent) -> Agent:
+    """Make an agent. Raises Invalid (for the account and the knowledge base too), Conflict."""
+    new = checked(new)
+    await _check_addresses(admin, new.base_url, new.mcp_servers)
+    fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
+    async with admin.transaction() as conn:
+        account_id = await admin_accounts.named(conn, new.account_id)
+        await _check_retrieval(conn, account_id, new.retrieval)
+        agent_id = await create_agent(
+            conn,
+            admin.sealer,
+            account_id,
+            AgentDraft(**fields),
+            actor=admin.actor,
+            agent_id=new.id and new.id.lower(),
+        )
+        return agent_of(admin, await found(conn, agent_id))
+
+
+async def page(
+    admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
+) -> Page[Agent]:
+    """List the agents, all or one account's.
+
+    Current versions, by id; those of one account where it is given. Raises NotFound for the account.
+    """
+    async with admin.connection() as conn:
+        own = account_id and (await admin_accounts.present(conn, account_id)).id
+        rows = await list_agents(conn, own, after=after or "", limit=rows_for(limit))
+    return page_of([agent_of(admin, row) for row in rows], limit)
+
+
+async def current(admin: Admin, agent_id: str) -> Agent:
+    """Get an agent's current version. Raises NotFound."""
+    return await get(admin, agent_id)
+
+
+async def get(admin: Admin, agent_id: str, version: Version | None = None) -> Agent:
+    """Get a version of an agent.
+
+    Without `version` the current one. Raises NotFound.
+    """
+    async with admin.connection() as conn:
+        return agent_of(admin, await found(conn, agent_id, version))
+
+
+async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
+    """Change an agent: a new version, unless only `disabled` changes. Raises NotFound, Invalid."""
+    changes = checked(changes)
+    given = changes.given()
+    await _check_addresses(admin, given.get("base_url"), given.get("mcp_servers") or ())
+    async with admin.transaction() as conn:
+        present = await found(conn, agent_id)
+        await _check_retrieval(conn, present.account_id, given.get("retrieval"))
+        await change_agent(conn, admin.sealer, agent_id, changes, actor=admin.actor)
+        return agent_of(admin, await found(conn, agent_id))
+
+
+async def versions(
+    admin: Admin, agent_id: str, *, after: After | None = None, limit: Limit = 20
+) -> Page[AgentVersion]:
+    """List an agent's versions, the newest first.
+
+    Raises NotFound, Invalid for an `after` that is no version.
+    """
+    before = number_of(after, "the number of a version")
+    async with admin.connection() as conn:
+        asked = {"agent": (await found(conn, agent_id)).agent_id, "before": before}
+        return await fetch_page(conn, AgentVersion, _VERSIONS, asked, limit, by="version")
+
+
+async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
+    """Make a new version that is as an old one was, secrets included. Raises NotFound, Invalid."""
+    async with admin.connection() as conn:
+        settings = (await found(conn, agent_id, version)).settings
+    await _check_addresses(admin, settings.base_url, settings.mcp_servers)
+    async with admin.transaction() as conn:
+        old = await found(conn, agent_id, version)
+        await _check_retrieval(conn, old.account_id, old.settings.retrieval)
+        await restore_agent(conn, agent_id, version, actor=admin.actor)
+        return agent_of(admin, await found(conn, agent_id))
+
+
+async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
+    """Delete an agent with all its versions; with force also while it has runs or conversations.
+
+    Refused while it is at a run or answered a conversation last.
+
+    With `force` the conversations stay, for other agents to go on with, and runs may fail. What begins in the
+    same moment is not seen. Raises NotFound, Conflict, Unavailable.
+    """
+    if not (dry_run or force):
+        await get(admin, agent_id)
+        await admin_conversations.caught_up(admin)
+    async with admin.transaction() as conn:
+        row = await found(conn, agent_id)
+        used = await holdings.of_agent(conn, row.account_id, row.agent_id)
+        if not dry_run:
+            if used and not force:
+                raise _in_use(used)
+            await delete_agent(conn, agent_id, actor=admin.actor)
+    return Deletion(
+        kind="agent",
+        id=row.agent_id,
+        dry_run=dry_run,
+        needs_force=dry_run and not force and bool(used),
+        goes=(Use("versions", row.current_version),),
+        used_by=used,
+    )
+
+
+async def check(admin: Admin, agent_id: str) -> AgentCheck:
+    """Ask the agent's provider and MCP servers whether they work: takes up to 20 s.
+
+    Raises NotFound, Unavailable without a bus.
+    """
+    bus = admin.need_bus()
+    async with admin.connection() as conn:
+        row = await found(conn, agent_id)
+    return await check_agent(bus.rpc, row.account_id, row.agent_id, row.version)
+
+
+def _in_use(uses: tuple[Use, ...]) -> Conflict:
+    listed = " and ".join(f"{use.count} {use.kind if use.count > 1 else use.kind[:-1]}" for use in uses)
+    return Conflict(f"the agent has {listed}; force deletes it all the same", uses)
+
+
+async def _check_addresses(admin: Admin, base_url: str | None, servers: Iterable[McpServer]) -> None:
+    """Whether calls may go there; names are resolved side by side. Raises Invalid."""
+    checks = [
+        admin.check_tool_url(server.url, f"mcp_servers[{place}].url") for place, server in enumerate(servers)
+    ]
+    if base_url is not None:
+        checks.append(admin.check_model_url(base_url))
+    await asyncio.gather(*checks)
+
+
+async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retrieval | None) -> None:
+    """The knowledge base is there, and stays until the transaction ends. Raises Invalid."""
+    if retrieval is None:
+        return
+    base_id = retrieval.knowledge_base_id
+    if not is_uuid(base_id) or not await keep(conn, account_id, base_id):
+        raise Invalid("retrieval.knowledge_base_id", "the account has no such knowledge base")
+
+
+_VERSIONS = """
+SELECT v.version, v.version = g.current_version, v.created_at, v.name, v.model,
+       (g.canary ->> v.version::text)::integer
+FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
+WHERE g.agent_id = %(agent)s AND v.version < coalesce(%(before)s::integer, v.version + 1)
+ORDER BY v.version DESC"""

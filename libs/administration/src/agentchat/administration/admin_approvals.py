@@ -1,0 +1,96 @@
+"""Tool calls that a person has to allow: an operator lists them, of all accounts, and decides."""
+
+from typing import get_args
+
+import msgspec
+
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin_rows import page_of
+from agentchat.administration.admin_values import Page
+from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.parameters import After, Limit, OfAccount, OfConversation, OfStatus
+from agentchat.bus.commands import decide_approval
+from agentchat.contracts import http
+from agentchat.contracts.admin_errors import Disallowed, Invalid, NotFound, Unavailable
+from agentchat.contracts.messages import DecideApproval
+from agentchat.contracts.text import cleaned, cleaned_json
+from agentchat.contracts.values import ApprovalDecision, Decider
+from agentchat.conversations.queries.finding_approvals import FoundApproval, find_approval, list_approvals
+
+STATES: tuple[str, ...] = ("pending", *get_args(ApprovalDecision))
+
+
+async def page(
+    admin: Admin,
+    *,
+    status: OfStatus | None = None,
+    account_id: OfAccount | None = None,
+    conversation_id: OfConversation | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[http.Approval]:
+    """List the tool calls that a person has to allow, the newest first. Raises Invalid, Unavailable."""
+    if status is not None and status not in STATES:
+        raise Invalid("status", f"must be one of {', '.join(STATES)}")
+    with outcomes():
+        rows = await list_approvals(
+            admin.pool,
+            account_id,
+            status=status,
+            conversation_id=conversation_id,
+            after=after,
+            limit=limit + 1,
+        )
+    return page_of(rows, limit)
+
+
+async def get(admin: Admin, approval_id: str) -> http.Approval:
+    """Get one approval. Raises NotFound, Unavailable."""
+    return (await _found(admin, approval_id)).approval
+
+
+async def decide(admin: Admin, approval_id: str, body: http.DecisionBody) -> http.Approval:
+    """Approve or deny a tool call.
+
+    Whoever may decide about it otherwise. Raises NotFound, Invalid, Disallowed, Unavailable.
+    """
+    body = fit(checked(body))
+    found = await _found(admin, approval_id)
+    command = DecideApproval(
+        trace_id=found.approval.trace_id,
+        account_id=found.account_id,
+        conversation_id=found.approval.conversation_id,
+        approval_id=found.approval.id,
+        by=Decider(kind="operator", id=admin.actor),
+        **msgspec.structs.asdict(body),
+    )
+    with outcomes():
+        answer = await decide_approval(admin.need_bus().rpc, command)
+    if answer.code == "overloaded":
+        raise Unavailable(answer.detail or "it cannot be decided just now")
+    if answer.code == "invalid_request":
+        raise Invalid("input", answer.detail or "does not fit the tool")
+    if answer.code is not None:
+        raise Disallowed(answer.code)
+    return await get(admin, approval_id)
+
+
+def fit(body: http.DecisionBody) -> http.DecisionBody:
+    """A decision with nothing in it that cannot be stored. Raises Invalid."""
+    if body.input is not None and body.decision == "denied":
+        raise Invalid("input", "is of no use: a call that is denied is not run")
+    return msgspec.structs.replace(
+        body,
+        input=None if body.input is None else cleaned_json(body.input),
+        reason=body.reason and cleaned(body.reason),
+        on_behalf_of=body.on_behalf_of and cleaned(body.on_behalf_of),
+    )
+
+
+async def _found(admin: Admin, approval_id: str) -> FoundApproval:
+    approval_id = identifier("approval", approval_id)
+    with outcomes():
+        found = await find_approval(admin.pool, approval_id)
+    if found is None:
+        raise NotFound("approval", approval_id)
+    return found

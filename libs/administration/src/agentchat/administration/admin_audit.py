@@ -1,0 +1,52 @@
+"""The audit log: who changed what, from what, to what, when."""
+
+from typing import Any
+
+import msgspec
+
+from agentchat.administration.admin import Admin
+from agentchat.administration.admin_rows import fetch_page
+from agentchat.administration.admin_values import AuditRow, Page
+from agentchat.administration.checked_input import number_of, storable
+from agentchat.administration.parameters import After, ByActor, Limit, OfKind, OfSubject
+
+
+async def page(
+    admin: Admin,
+    *,
+    kind: OfKind | None = None,
+    subject: OfSubject | None = None,
+    actor: ByActor | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[AuditRow]:
+    """List the changes, the newest first: who, what, before, after, when.
+
+    `kind` is such as account, key, plan, agent, knowledge_base, document. Raises Invalid.
+    """
+    texts = {"kind": kind and kind.replace("_", " "), "subject": subject, "actor": actor}
+    for name, value in texts.items():
+        storable(name, value or "")
+    asked: dict[str, Any] = {**texts, "before": number_of(after, "the id of a row", digits=18)}
+    conditions = [_CONDITIONS[name] for name, value in asked.items() if value is not None]
+    query = f"{_ROWS} WHERE {' AND '.join(conditions) or 'true'} ORDER BY id DESC"
+    async with admin.connection() as conn:
+        found = await fetch_page(conn, AuditRow, query, asked, limit)
+    return msgspec.structs.replace(found, items=tuple(map(_shown, found.items)))
+
+
+def _shown(row: AuditRow) -> AuditRow:
+    """`before` and `after` come as JSON texts: a number in them is not to be made a float."""
+    values = {name: getattr(row, name) for name in ("before", "after")}
+    decoded = {name: text and msgspec.json.decode(text) for name, text in values.items()}
+    return msgspec.structs.replace(row, kind=row.kind.replace(" ", "_"), **decoded)
+
+
+_ROWS = "SELECT id, at, actor, action, kind, subject, before::text, after::text FROM audit_log"
+
+_CONDITIONS = {
+    "kind": "kind = %(kind)s",
+    "subject": "subject = %(subject)s",
+    "actor": "actor = %(actor)s",
+    "before": "id < %(before)s",
+}

@@ -1,0 +1,203 @@
+"""How agents are authorised at their tool servers by OAuth 2.1. It is no part of a version: tokens change."""
+
+from datetime import datetime
+
+import msgspec
+
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin_mcp_servers import named_server
+from agentchat.administration.admin_rows import fetch_one
+from agentchat.administration.admin_values import Deletion
+from agentchat.administration.agent_rows import AgentRow, found
+from agentchat.administration.checked_input import checked
+from agentchat.administration.parameters import DryRun
+from agentchat.contracts import subjects
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
+from agentchat.contracts.authorizations import AuthorizationLinked, AuthorizeServer, callback_of
+from agentchat.contracts.http import OAUTH_CALLBACK
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.timings import AUTHORIZE_SECONDS
+from agentchat.directory.agent_draft import check_url
+from agentchat.directory.tool_authorizations import (
+    SECRETS,
+    Client,
+    ClientAuthentication,
+    Grant,
+    OAuthSettings,
+    Scope,
+    SealedSecrets,
+    ServerPlace,
+    Text,
+)
+from agentchat.runtime.postgres import Connection
+
+_KIND = "MCP authorization"
+
+
+class AuthorizationBody(OAuthSettings, frozen=True, kw_only=True):
+    """How an agent is authorised at a tool server: see docs/operate/tool-servers.md."""
+
+    issuer: Text | None = None
+    client_id: Text | None = None
+    scope: Scope | None = None
+    client_secret: Text | None = None
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"AuthorizationBody(grant={self.grant!r}, client_id={self.client_id!r})"
+
+
+class ShownAuthorization(msgspec.Struct, frozen=True, kw_only=True):
+    """`url` is the address that it is for. `status`: `authorized`, or `needs_authorization` (`detail`: why).
+
+    `expires_at` is of the present access token, which is renewed by itself. `callback_path`, below
+    AGENTCHAT_PUBLIC_URL, is the redirect URI that the issuer's client has to be registered with.
+    """
+
+    grant: Grant
+    issuer: str | None
+    client_id: str | None
+    scope: str | None
+    client_authentication: ClientAuthentication
+    url: str
+    status: str
+    detail: str
+    expires_at: datetime | None
+    changed_at: datetime
+    callback_path: str | None
+
+
+class AuthorizationLink(msgspec.Struct, frozen=True, kw_only=True):
+    """Whoever opens it authorises the agent with what he may do himself: it is to be kept like a key."""
+
+    url: str
+
+
+class _Row(msgspec.Struct, frozen=True):
+    settings: str
+    url: str
+    status: str
+    detail: str
+    expires_at: datetime | None
+    changed_at: datetime
+
+
+async def get(admin: Admin, agent_id: str, name: str) -> ShownAuthorization:
+    """Get how an agent is authorised at an MCP server. Raises NotFound."""
+    async with admin.connection() as conn:
+        row = await found(conn, agent_id)
+        return await _shown(conn, row, name)
+
+
+async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -> ShownAuthorization:
+    """Set how an agent is authorised at an MCP server by OAuth.
+
+    What was issued before is forgotten. Raises NotFound, Invalid.
+    """
+    body = checked(body)
+    _check(body)
+    async with admin.transaction() as conn:
+        row = await found(conn, agent_id, lock=True)
+        url = named_server(row.settings.mcp_servers, name).url
+        settings = OAuthSettings(**{field: getattr(body, field) for field in OAuthSettings.__struct_fields__})
+        client = body.client_id and Client(
+            id=body.client_id, secret=body.client_secret, authentication=body.client_authentication
+        )
+        plain = msgspec.json.encode(SealedSecrets(client=client or None)).decode()
+        sealed = admin.sealer.seal(
+            plain, owner=ServerPlace(row.account_id, row.agent_id, name).owner(SECRETS)
+        )
+        shown = msgspec.json.encode(settings).decode()
+        await conn.execute(_PUT, [row.agent_id, name, new_id(), url, shown, sealed, _MISSING[body.grant]])
+        await admin.note(conn, "set", _KIND, f"{row.agent_id}/{name}", after=settings)
+        return await _shown(conn, row, name)
+
+
+async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = False) -> Deletion:
+    """Forget how an agent is authorised at an MCP server, and its tokens.
+
+    The authorization server is not told: tokens that it has issued last as long as it lets them.
+    Raises NotFound.
+    """
+    async with admin.transaction() as conn:
+        row = await found(conn, agent_id, lock=True)
+        await _shown(conn, row, name)
+        if not dry_run:
+            await conn.execute(
+                "DELETE FROM mcp_authorizations WHERE agent_id = %s AND server = %s", [row.agent_id, name]
+            )
+            await admin.note(conn, "delete", _KIND, f"{row.agent_id}/{name}")
+    return Deletion(kind=_KIND, id=name, dry_run=dry_run)
+
+
+async def link(admin: Admin, agent_id: str, name: str) -> AuthorizationLink:
+    """Make the link at which a person authorises an agent at an MCP server.
+
+    It works once, for ten minutes, and ends the one before. Raises NotFound, Conflict, Unavailable.
+    """
+    bus = admin.need_bus()
+    async with admin.connection() as conn:
+        row = await found(conn, agent_id)
+        await _shown(conn, row, name)
+    asked = AuthorizeServer(account_id=row.account_id, agent_id=row.agent_id, server=name)
+    with outcomes():
+        answer = await bus.rpc.ask(
+            subjects.TOOLS_AUTHORIZE, asked, AuthorizationLinked, timeout=AUTHORIZE_SECONDS
+        )
+    if not answer.url:
+        raise Conflict(answer.detail)
+    async with admin.transaction() as conn:
+        await admin.note(conn, "link", _KIND, f"{row.agent_id}/{name}")
+    return AuthorizationLink(url=answer.url)
+
+
+def _check(body: AuthorizationBody) -> None:
+    if body.issuer is not None:
+        check_url(body.issuer, "issuer")
+    if body.grant == "client_credentials":
+        for field in ("issuer", "client_id", "client_secret"):
+            if getattr(body, field) is None:
+                raise Invalid(field, "is needed for client_credentials")
+    if body.client_id is not None and body.issuer is None:
+        raise Invalid("issuer", "is needed: a client belongs to one authorization server")
+    if body.client_secret is not None and body.client_id is None:
+        raise Invalid("client_id", "is needed with client_secret")
+
+
+async def _shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorization:
+    kept = await fetch_one(conn, _Row, _GET, [row.agent_id, name])
+    if kept is None:
+        raise NotFound(_KIND, name[:100])
+    settings = msgspec.json.decode(kept.settings, type=OAuthSettings)
+    others = msgspec.structs.asdict(kept)
+    del others["settings"]
+    shown = msgspec.structs.asdict(settings) | others
+    return ShownAuthorization(**shown, callback_path=_callback_path(settings))
+
+
+def _callback_path(settings: OAuthSettings) -> str | None:
+    """None where nobody is sent back, or it is not known yet from which issuer."""
+    if settings.grant != "authorization_code" or settings.issuer is None:
+        return None
+    return f"{OAUTH_CALLBACK}/{callback_of(settings.issuer)}"
+
+
+_MISSING: dict[Grant, str] = {
+    "client_credentials": "no token has been asked for yet",
+    "authorization_code": "an administrator has to open the link",
+}
+
+_GET = """
+SELECT settings::text, url, status, detail, expires_at, changed_at
+  FROM mcp_authorizations WHERE agent_id = %s AND server = %s
+"""
+
+_PUT = """
+INSERT INTO mcp_authorizations
+    (agent_id, server, authorization_id, url, settings, secrets, status, detail)
+VALUES (%s, %s, %s, %s, %s, %s, 'needs_authorization', %s)
+ON CONFLICT (agent_id, server) DO UPDATE
+   SET authorization_id = excluded.authorization_id, url = excluded.url, settings = excluded.settings,
+       secrets = excluded.secrets, status = excluded.status, detail = excluded.detail, expires_at = NULL,
+       link_state = NULL, link = NULL, link_until = NULL, changed_at = clock_timestamp()
+"""

@@ -1,0 +1,247 @@
+"""Versions of an agent that share its conversations, how they compare, and the one that goes on alone."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+
+from agentchat.administration import admin_agents
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin_rows import fetch_all, record
+from agentchat.administration.admin_values import Agent, Version
+from agentchat.administration.agent_rows import AgentRow, found
+from agentchat.administration.canary_comparison import Decision, FigureComparison, compare, prices_of
+from agentchat.administration.checked_input import checked, checked_time
+from agentchat.administration.parameters import Against, Compared, PriceTable, RunsSince
+from agentchat.contracts.admin_errors import Conflict, Invalid
+from agentchat.conversations.database import server_now
+from agentchat.conversations.queries.time_travel import log_time
+from agentchat.directory.canary import Shares
+from agentchat.runtime.postgres import Connection
+
+MOST_SHARE = 10_000
+_DAYS = 30
+
+_Versions = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        min_length=1,
+        max_length=16,
+        description="The share of each version, by its number.",
+        extra_json_schema={
+            "propertyNames": {"pattern": "^[1-9][0-9]{0,8}$"},
+            "additionalProperties": {"type": "integer", "minimum": 1, "maximum": MOST_SHARE},
+        },
+    ),
+]
+
+
+class CanaryShares(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of the conversations each version answers: {"12": 95, "13": 5}."""
+
+    versions: _Versions
+
+
+class VersionFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runs of a version came to that have ended; None where there are none to tell.
+
+    `share` is that of now. `seconds` and `tokens` are means of a run, `rating` is the mean of the ratings of
+    `rated` runs.
+    """
+
+    version: int
+    share: int | None
+    runs: int
+    completed: int
+    failed: int
+    completed_share: float | None
+    seconds: float | None
+    tokens: float | None
+    rated: int
+    rating: float | None
+
+
+class CanaryComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What the versions of an agent came to that have a share or have answered, and whether `version`
+    does better than the one it is compared `against`.
+
+    These two are None where it is not clear which to compare: that is `undecided`. `promote` is the version
+    to go on with by the decision, or to go back to; None while it is undecided. `more` conversations of
+    `version` would decide it, if the differences stay as they are; None: it is decided, or none is known.
+    """
+
+    agent_id: str
+    versions: tuple[VersionFigures, ...]
+    version: int | None
+    against: int | None
+    decision: Decision
+    reasons: tuple[str, ...]
+    comparisons: tuple[FigureComparison, ...] = ()
+    more: int | None = None
+    promote: int | None = None
+
+
+async def get(
+    admin: Admin,
+    agent_id: str,
+    *,
+    since: RunsSince | None = None,
+    version: Compared | None = None,
+    against: Against | None = None,
+    prices: PriceTable | None = None,
+) -> CanaryComparison:
+    """Compare two versions of an agent by the conversations that each answered: better, worse or undecided.
+
+    Of the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.
+    """
+    begin, table = await _since(admin, since), prices_of(prices)
+    async with admin.connection() as conn:
+        row = await found(conn, agent_id)
+        await _check_known(conn, row, {"version": version, "against": against})
+        figures = await _figures(conn, row, begin)
+        before, after = _chosen(figures, version, against)
+        if before is None or after is None:
+            return CanaryComparison(
+                agent_id=row.agent_id,
+                versions=figures,
+                version=None,
+                against=None,
+                decision="undecided",
+                reasons=("no two versions have a share: name the version, and against which",),
+            )
+        if before == after:
+            raise Invalid("version", "is compared with itself: name another one, or another one against it")
+        compared = await compare(conn, row, before=before, after=after, since=begin, prices=table)
+    goes_on = {"better": after, "same": after, "worse": before}
+    return CanaryComparison(
+        agent_id=row.agent_id,
+        versions=figures,
+        version=after,
+        against=before,
+        decision=compared.decision,
+        reasons=compared.reasons,
+        comparisons=compared.comparisons,
+        more=compared.more,
+        promote=goes_on.get(compared.decision),
+    )
+
+
+async def put(admin: Admin, agent_id: str, shares: CanaryShares) -> tuple[VersionFigures, ...]:
+    """Set which versions answer an agent's conversations, and how much of them.
+
+    A conversation keeps its version. Changes of the agent make versions that answer nobody until they have a
+    share. Raises NotFound, Invalid.
+    """
+    shares = checked(shares)
+    begin = await _since(admin, None)
+    async with admin.transaction() as conn:
+        row = await found(conn, agent_id, lock=True)
+        await _check(conn, row.agent_id, shares.versions)
+        await _store(admin, conn, row, shares.versions)
+        return await _figures(conn, row, begin)
+
+
+async def promote(admin: Admin, agent_id: str, version: Version) -> Agent:
+    """Let one version answer all conversations: to go on with a canary, or back.
+
+    One that is not the newest is restored, as a new version. Raises NotFound, Invalid, Conflict.
+    """
+    async with admin.connection() as conn:
+        newest = (await found(conn, agent_id, version)).current_version
+    if version != newest:
+        newest = (await admin_agents.restore(admin, agent_id, version)).version
+    async with admin.transaction() as conn:
+        row = await found(conn, agent_id, lock=True)
+        if row.version != newest:
+            raise Conflict(f"version {row.version} was made meanwhile; look at it, and promote again")
+        await _store(admin, conn, row, None)
+    return await admin_agents.get(admin, agent_id)
+
+
+async def _since(admin: Admin, text: str | None) -> str:
+    if text is None:
+        with outcomes():
+            now = datetime.fromisoformat(await server_now(admin.pool))
+        return log_time((now - timedelta(days=_DAYS)).isoformat())
+    return checked_time("since", text)
+
+
+def _chosen(
+    figures: Sequence[VersionFigures], after: int | None, before: int | None
+) -> tuple[int | None, int | None]:
+    """Before and after. If unset: the version with the largest share, and the newest other one with any."""
+    shares = {each.version: each.share for each in figures if each.share is not None}
+    if before is None:
+        before = max((each for each in shares if each != after), key=shares.__getitem__, default=None)
+    if after is None:
+        after = max((each for each in shares if each != before), default=None)
+    return before, after
+
+
+async def _check_known(conn: Connection, row: AgentRow, named: Mapping[str, int | None]) -> None:
+    """Raises Invalid, with the name of a version that the agent does not have."""
+    cursor = await conn.execute(_KNOWN, [row.agent_id, [each for each in named.values() if each is not None]])
+    known = {version for (version,) in await cursor.fetchall()}
+    for name, version in named.items():
+        if version is not None and version not in known:
+            raise Invalid(name, "is no version of the agent")
+
+
+async def _check(conn: Connection, agent_id: str, versions: dict[str, Any]) -> None:
+    for version, share in versions.items():
+        if not version.isascii() or not version.isdecimal() or version[0] == "0" or len(version) > 9:
+            raise Invalid(f"versions.{version[:20]}", "is no number of a version")
+        if not isinstance(share, int) or isinstance(share, bool) or not 1 <= share <= MOST_SHARE:
+            raise Invalid(f"versions.{version}", f"must be a whole number from 1 to {MOST_SHARE}")
+    cursor = await conn.execute(_KNOWN, [agent_id, [int(version) for version in versions]])
+    known = {str(version) for (version,) in await cursor.fetchall()}
+    if unknown := versions.keys() - known:
+        raise Invalid(f"versions.{min(unknown, key=int)}", "is no version of the agent")
+
+
+async def _store(admin: Admin, conn: Connection, row: AgentRow, shares: Shares | None) -> None:
+    """With its audit row, where that changes anything."""
+    cursor = await conn.execute(_STORE, [None if shares is None else _json(shares), row.agent_id])
+    before = (await cursor.fetchone() or (None,))[0]
+    if before != (None if shares is None else dict(shares)):
+        shown = {"canary": before}, {"canary": shares}
+        await record(conn, admin.actor, "canary", "agent", row.agent_id, before=shown[0], after=shown[1])
+
+
+def _json(shares: Shares) -> str:
+    return msgspec.json.encode(shares).decode()
+
+
+async def _figures(conn: Connection, row: AgentRow, since: str) -> tuple[VersionFigures, ...]:
+    named = {"agent": row.agent_id, "account": row.account_id, "since": since}
+    return tuple(await fetch_all(conn, VersionFigures, _FIGURES, named))
+
+
+_KNOWN = "SELECT version FROM agent_versions WHERE agent_id = %s AND version = ANY (%s)"
+
+_STORE = """
+UPDATE agents AS g SET canary = %s FROM (SELECT agent_id, canary FROM agents) AS old
+ WHERE g.agent_id = %s AND old.agent_id = g.agent_id RETURNING old.canary
+"""
+
+_FIGURES = """
+SELECT coalesce(ran.version, shared.version), share, coalesce(runs, 0), coalesce(completed, 0),
+       coalesce(failed, 0), completed::float8 / runs, seconds, tokens, coalesce(rated, 0), rating
+  FROM (SELECT agent_version AS version, count(*) AS runs,
+               count(*) FILTER (WHERE state = 'completed') AS completed,
+               count(*) FILTER (WHERE state = 'failed') AS failed,
+               avg(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz))::float8 AS seconds,
+               avg(input_tokens + output_tokens + cache_read_tokens
+                   + cache_creation_tokens)::float8 AS tokens,
+               count(given.rating) AS rated, avg(given.rating) AS rating
+          FROM runs, LATERAL (SELECT avg(score) AS rating FROM feedback
+                               WHERE feedback.trace_id = runs.trace_id) AS given
+         WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
+           AND ended_at IS NOT NULL AND agent_version > 0 AND conversation_id IS NOT NULL
+         GROUP BY agent_version) AS ran
+  FULL JOIN (SELECT key::integer AS version, value::text::integer AS share
+               FROM agents, json_each(canary) WHERE agent_id = %(agent)s) AS shared
+    ON shared.version = ran.version
+ ORDER BY 1
+"""

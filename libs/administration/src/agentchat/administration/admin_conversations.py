@@ -1,0 +1,197 @@
+"""Conversations are their account's; an administrator finds and deletes them."""
+
+import asyncio
+import os
+
+import msgspec
+
+from agentchat.administration import holdings
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin_rows import page_of
+from agentchat.administration.admin_values import Deletion, Page
+from agentchat.administration.checked_input import checked_time, identifier, storable
+from agentchat.administration.parameters import (
+    After,
+    DryRun,
+    Limit,
+    OfAccount,
+    OfAgent,
+    OfEnd,
+    OfRating,
+    OfTag,
+    OfTool,
+    SearchText,
+    Since,
+    Until,
+)
+from agentchat.bus.commands import erase_conversation
+from agentchat.contracts.admin_errors import Invalid, NotFound, Unavailable, Use
+from agentchat.conversations.erasures import UnfinishedErasure, unfinished_erasures
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.projections.conversations_table import (
+    ConversationRow,
+    conversations_of,
+    is_behind,
+)
+from agentchat.conversations.projections.feedback_table import RATINGS
+from agentchat.conversations.queries.find_run import count_runs
+from agentchat.conversations.queries.finding_conversations import (
+    ConversationFilter,
+    FoundConversation,
+    find_conversations,
+)
+
+ENDS = ("running", "completed", "failed", "cancelled")
+_AT_ONCE = 4
+_PORTION = 100
+_NAMED = 5
+_DELETIONS = 100
+_PATIENCE_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+
+
+async def page(
+    admin: Admin,
+    query: SearchText | None = None,
+    *,
+    account_id: OfAccount | None = None,
+    agent_id: OfAgent | None = None,
+    since: Since | None = None,
+    until: Until | None = None,
+    end: OfEnd | None = None,
+    tool: OfTool | None = None,
+    tag: OfTag | None = None,
+    rating: OfRating | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[FoundConversation]:
+    """List conversations of all accounts, the one that began last first.
+
+    With `query`, those that have its words in a message, in their title or metadata, or have such an id.
+    Raises Invalid, Unavailable.
+    """
+    wanted = conversation_filter(account_id, agent_id, since, until, end, tool, tag, rating)
+    if query is not None:
+        wanted = msgspec.structs.replace(wanted, text=storable("query", query))
+    with outcomes():
+        rows = await find_conversations(admin.pool, wanted, before=after, limit=limit + 1)
+    return page_of(rows, limit)
+
+
+def conversation_filter(
+    account_id: str | None,
+    agent_id: str | None,
+    since: str | None,
+    until: str | None,
+    end: str | None,
+    tool: str | None,
+    tag: str | None,
+    rating: str | None,
+) -> ConversationFilter:
+    """What callers write of it, checked. Raises Invalid."""
+    if end is not None and end not in ENDS:
+        raise Invalid("end", f"must be one of {', '.join(ENDS)}")
+    if rating not in (None, *RATINGS):
+        raise Invalid("rating", f"must be one of {', '.join(RATINGS)}")
+    return ConversationFilter(
+        account_id=account_id,
+        agent_id=agent_id,
+        since=None if since is None else checked_time("since", since),
+        until=None if until is None else checked_time("until", until),
+        end=end,
+        tool=tool,
+        rating=rating,
+        metadata=_tag(tag),
+    )
+
+
+def _tag(text: str | None) -> dict[str, str]:
+    if text is None:
+        return {}
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise Invalid("tag", "must be KEY=VALUE")
+    return {key: value}
+
+
+async def deletions(admin: Admin) -> tuple[UnfinishedErasure, ...]:
+    """List deleted conversations of which rows or copies are still to be removed, the largest first.
+
+    100 at most. No reader sees them. Raises Unavailable.
+    """
+    with outcomes():
+        return tuple(await unfinished_erasures(admin.pool, limit=_DELETIONS))
+
+
+async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False) -> Deletion:
+    """Delete a conversation for every reader; a run that is under way is cancelled.
+
+    Raises NotFound, Unavailable.
+    """
+    conversation_id = identifier("conversation", conversation_id)
+    with outcomes():
+        found = await Log(admin.pool).newest_run(conversation_id)
+        runs = await count_runs(admin.pool, conversation_id) if dry_run else 0
+    if found.erased or found.account_id is None:
+        raise NotFound("conversation", conversation_id)
+    if not dry_run:
+        await _erase(admin, found.account_id, conversation_id)
+    return Deletion(kind="conversation", id=conversation_id, dry_run=dry_run, goes=(Use("runs", runs),))
+
+
+async def delete_all(admin: Admin, account_id: str) -> None:
+    """Delete all conversations of an account that is disabled and has no agents: no run begins any more.
+
+    Raises Unavailable, also if the read model lists what the log does not have.
+    """
+    await caught_up(admin)
+    before: tuple[str, str] | None = None
+    while rows := await _listed(admin, account_id, _PORTION, before):
+        before = (rows[-1].created_at, rows[-1].conversation_id)
+        for start in range(0, len(rows), _AT_ONCE):
+            portion = rows[start : start + _AT_ONCE]
+            await asyncio.gather(*(_erase(admin, account_id, each.conversation_id) for each in portion))
+    for conversation_id in await holdings.unlisted(admin, account_id):
+        await _erase(admin, account_id, conversation_id)
+    await caught_up(admin)
+    if strays := await _listed(admin, account_id, _NAMED):
+        names = ", ".join(each.conversation_id for each in strays)
+        raise Unavailable(
+            f"the read model lists conversations that the log does not have: {names}; "
+            "rebuild it with `agentchat replay rebuild conversations`, then try again"
+        )
+
+
+async def _listed(
+    admin: Admin, account_id: str, limit: int, before: tuple[str, str] | None = None
+) -> list[ConversationRow]:
+    with outcomes():
+        return await conversations_of(admin.pool, account_id, limit=limit, before=before)
+
+
+async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
+    with outcomes():
+        erased = await erase_conversation(
+            admin.need_bus().rpc, account_id, conversation_id, trace_id=os.urandom(16).hex()
+        )
+    if erased:
+        async with admin.connection() as conn:
+            before = {"account_id": account_id}
+            await admin.note(conn, "delete", "conversation", conversation_id, before=before)
+
+
+async def caught_up(admin: Admin) -> None:
+    """Wait, 10 s at most, until the read model has all that is in the log now. Raises Unavailable."""
+    with outcomes():
+        head = await Log(admin.pool).head()
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while await _behind(admin, head):  # noqa: ASYNC110 - another process advances it
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise Unavailable("the projector has not caught up with the log; try again") from None
+
+
+async def _behind(admin: Admin, head: int) -> bool:
+    async with admin.connection() as conn:
+        return await is_behind(conn, head)

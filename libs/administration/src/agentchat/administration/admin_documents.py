@@ -1,0 +1,114 @@
+"""The documents of a knowledge base: put there one by one, listed, shown, deleted."""
+
+import msgspec
+
+from agentchat.administration import admin_knowledge as bases
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin_rows import fetch_one, fetch_page
+from agentchat.administration.admin_values import (
+    Deletion,
+    Document,
+    DocumentBody,
+    NewDocument,
+    Page,
+    PutDocument,
+)
+from agentchat.administration.checked_input import checked, identifier, number_of
+from agentchat.administration.knowledge_rows import delete_documents, present
+from agentchat.administration.parameters import After, DryRun, Limit
+from agentchat.contracts.admin_errors import NotFound, Use
+from agentchat.knowledge.documents import Chunk
+from agentchat.knowledge.embedding.vectors import usable
+from agentchat.knowledge.importing import importer
+from agentchat.knowledge.importing.drafts import Draft
+from agentchat.runtime.postgres import Connection
+
+_LARGE_SECONDS = 120.0
+
+
+async def put(admin: Admin, knowledge_base_id: str, new: NewDocument) -> PutDocument:
+    """Add a document, or replace the one of its name (200); the same content changes nothing.
+
+    Raises NotFound, Invalid.
+    """
+    new = checked(new)
+    base = await bases.get(admin, knowledge_base_id)
+    with outcomes():
+        done = await importer.import_document(
+            admin.pool,
+            base.account_id,
+            base.id,
+            Draft(**msgspec.structs.asdict(new)),
+            note=admin.note,
+            embedder=await usable(admin.pool, admin.embedder),
+        )
+    document = await get(admin, base.id, done.document_id)
+    return PutDocument(document=document, outcome=done.outcome, lacking=done.lacking)
+
+
+async def replace(admin: Admin, knowledge_base_id: str, document_id: str, body: DocumentBody) -> PutDocument:
+    """Give a document other content. Raises NotFound, Invalid."""
+    before = await get(admin, knowledge_base_id, document_id)
+    new = NewDocument(name=before.name, **msgspec.structs.asdict(checked(body)))
+    return await put(admin, knowledge_base_id, new)
+
+
+async def page(
+    admin: Admin, knowledge_base_id: str, *, after: After | None = None, limit: Limit = 20
+) -> Page[Document]:
+    """List a knowledge base's documents by name. Raises NotFound."""
+    query = f"{_DOCUMENT} AND name > %(after)s ORDER BY name"
+    async with admin.connection() as conn:
+        asked = {"base": (await present(conn, knowledge_base_id)).id, "after": after or ""}
+        return await fetch_page(conn, Document, query, asked, limit, by="name")
+
+
+async def get(admin: Admin, knowledge_base_id: str, document_id: str) -> Document:
+    """Get a document. Raises NotFound."""
+    async with admin.connection() as conn:
+        return await _found(conn, knowledge_base_id, document_id)
+
+
+async def chunks(
+    admin: Admin, knowledge_base_id: str, document_id: str, *, after: After | None = None, limit: Limit = 20
+) -> Page[Chunk]:
+    """List the passages that a document was cut into.
+
+    In their order. Raises NotFound, Invalid for an odd `after`.
+    """
+    position = number_of(after, "the position of a chunk")
+    async with admin.connection() as conn:
+        document = await _found(conn, knowledge_base_id, document_id)
+        asked = {"document": document.id, "after": position or 0}
+        return await fetch_page(conn, Chunk, _CHUNKS, asked, limit, by="position")
+
+
+async def delete(
+    admin: Admin, knowledge_base_id: str, document_id: str, *, dry_run: DryRun = False
+) -> Deletion:
+    """Delete a document with its passages. Raises NotFound."""
+    async with admin.transaction(_LARGE_SECONDS) as conn:
+        before = await _found(conn, knowledge_base_id, document_id)
+        if not dry_run:
+            await delete_documents(conn, before.knowledge_base_id, before.id)
+            await admin.note(conn, "delete", "document", before.id, before=before)
+    return Deletion(kind="document", id=before.id, dry_run=dry_run, goes=(Use("chunks", before.chunks),))
+
+
+async def _found(conn: Connection, knowledge_base_id: str, document_id: str) -> Document:
+    base = await present(conn, knowledge_base_id)
+    document_id = identifier("document", document_id)
+    query = f"{_DOCUMENT} AND document_id = %(document)s"
+    found = await fetch_one(conn, Document, query, {"base": base.id, "document": document_id})
+    if found is None:
+        raise NotFound("document", document_id)
+    return found
+
+
+_DOCUMENT = """
+SELECT document_id, knowledge_base_id, name, title, url, kind, characters, chunks, imported_at
+  FROM documents WHERE knowledge_base_id = %(base)s"""
+
+_CHUNKS = """
+SELECT position, title, text FROM chunks WHERE document_id = %(document)s AND position > %(after)s
+ ORDER BY position"""

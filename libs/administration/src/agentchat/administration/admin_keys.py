@@ -1,0 +1,131 @@
+"""API keys: several an account, each shown once, when it is made or rotated."""
+
+import psycopg
+
+from agentchat.administration import admin_accounts
+from agentchat.administration.admin import Admin
+from agentchat.administration.admin_rows import fetch_one, fetch_page, one_line, write
+from agentchat.administration.admin_values import Deletion, IssuedKey, Key, KeyChanges, NewKey, Page
+from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.parameters import After, DryRun, Limit
+from agentchat.contracts.admin_errors import Conflict, NotFound
+from agentchat.contracts.ids import new_id
+from agentchat.directory.keys import hash_key, last4, new_api_key
+from agentchat.runtime.postgres import Connection
+
+
+async def create(admin: Admin, account_id: str, new: NewKey) -> IssuedKey:
+    """Make an API key; it is shown this once. Raises NotFound for the account, Invalid."""
+    return await add(admin, identifier("account", account_id), new_api_key(), name=checked(new).name)
+
+
+async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKey:
+    """Have this key open the account: a new one, or a demo's of an earlier start.
+
+    Raises Invalid, NotFound for the account, Conflict where another row has that very key.
+    """
+    issued = IssuedKey(
+        id=new_id(), key=key, last4=last4(key), account_id=account_id, name=one_line(name, least=0)
+    )
+    async with admin.transaction() as conn:
+        try:
+            await conn.execute(
+                "INSERT INTO api_keys (key_id, account_id, name, key_hash, last4) "
+                "VALUES (%s, %s, %s, %s, %s)",
+                [issued.id, account_id, issued.name, hash_key(key), issued.last4],
+            )
+        except psycopg.errors.ForeignKeyViolation:
+            raise NotFound("account", account_id) from None
+        except psycopg.errors.UniqueViolation:
+            raise Conflict.exists("key", f"...{issued.last4}") from None
+        after = {"account_id": account_id, "name": issued.name, "last4": issued.last4}
+        await admin.note(conn, "create", "key", issued.id, after=after)
+    return issued
+
+
+async def page(admin: Admin, account_id: str, *, after: After | None = None, limit: Limit = 20) -> Page[Key]:
+    """List an account's keys, revoked ones too.
+
+    By id. Raises NotFound for the account.
+    """
+    query = f"{_KEY} WHERE account_id = %(account)s AND key_id > %(after)s ORDER BY key_id"
+    async with admin.connection() as conn:
+        account = await admin_accounts.present(conn, account_id)
+        return await fetch_page(conn, Key, query, {"account": account.id, "after": after or ""}, limit)
+
+
+async def get(admin: Admin, key_id: str) -> Key:
+    """Get a key. Raises NotFound."""
+    async with admin.connection() as conn:
+        return await _present(conn, key_id)
+
+
+async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
+    """Rename a key, disable or enable it.
+
+    `disabled` counts from the next request on.
+
+    Raises NotFound, Invalid, Conflict where one that is revoked is to be disabled or enabled.
+    """
+    given = checked(changes).given()
+    if "name" in given:
+        given["name"] = one_line(given["name"], least=0)
+    async with admin.transaction() as conn:
+        before = await _present(conn, key_id, lock=True)
+        if "disabled" in given:
+            _check_not_revoked(before)
+        return await write(conn, admin.actor, "key", before, given)
+
+
+async def rotate(admin: Admin, key_id: str) -> IssuedKey:
+    """Replace a key under its id: the old one fails at the next request.
+
+    That of a disabled one is disabled. Raises NotFound, Conflict where it is revoked.
+    """
+    key = new_api_key()
+    async with admin.transaction() as conn:
+        before = await _present(conn, key_id, lock=True)
+        _check_not_revoked(before)
+        await conn.execute(_ROTATE, [hash_key(key), last4(key), before.id])
+        shown = {"last4": before.last4}, {"last4": last4(key)}
+        await admin.note(conn, "rotate", "key", before.id, before=shown[0], after=shown[1])
+    return IssuedKey(id=before.id, key=key, last4=last4(key), account_id=before.account_id, name=before.name)
+
+
+async def revoke(admin: Admin, key_id: str, *, dry_run: DryRun = False) -> Deletion:
+    """Revoke a key: it fails at the next request. It stays in the list.
+
+    Doing it again changes nothing. Raises NotFound.
+    """
+    async with admin.transaction() as conn:
+        before = await _present(conn, key_id, lock=True)
+        if not dry_run and before.revoked_at is None:
+            await conn.execute("UPDATE api_keys SET revoked_at = now() WHERE key_id = %s", [before.id])
+            await admin.note(conn, "revoke", "key", before.id, before={"last4": before.last4})
+    return Deletion(kind="key", id=before.id, dry_run=dry_run)
+
+
+async def _present(conn: Connection, key_id: str, *, lock: bool = False) -> Key:
+    """The key, revoked or not. `lock` holds its row until the transaction ends. Raises NotFound."""
+    key_id = identifier("key", key_id)
+    query = f"{_KEY} WHERE key_id = %s{' FOR UPDATE' if lock else ''}"
+    found = await fetch_one(conn, Key, query, [key_id])
+    if found is None:
+        raise NotFound("key", key_id)
+    return found
+
+
+def _check_not_revoked(key: Key) -> None:
+    if key.revoked_at is not None:
+        raise Conflict("the key is revoked; make a new one")
+
+
+_KEY = """
+SELECT key_id, account_id, name, last4, disabled_at IS NOT NULL, created_at, last_used_at, rotated_at,
+       revoked_at
+  FROM api_keys
+"""
+
+_ROTATE = """
+UPDATE api_keys SET key_hash = %s, last4 = %s, rotated_at = now(), last_used_at = NULL WHERE key_id = %s
+"""

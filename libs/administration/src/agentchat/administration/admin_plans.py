@@ -1,0 +1,108 @@
+"""Plans: the numbers that accounts are held to; a change counts from the next request on."""
+
+import msgspec
+
+from agentchat.administration.admin import Admin
+from agentchat.administration.admin_rows import fetch_all, fetch_one, fetch_page, write
+from agentchat.administration.admin_values import Deletion, NewPlan, Page, PlanChanges
+from agentchat.administration.checked_input import checked, storable
+from agentchat.administration.holdings import NAMES
+from agentchat.administration.parameters import After, DryRun, Limit
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound, Use
+from agentchat.directory.plans import Plan
+from agentchat.runtime.postgres import Connection
+
+
+async def create(admin: Admin, new: NewPlan) -> Plan:
+    """Make a plan. Raises Invalid, Conflict where the name is taken."""
+    plan = Plan(**msgspec.structs.asdict(checked(new)))
+    async with admin.transaction() as conn:
+        cursor = await conn.execute(_INSERT, msgspec.structs.asdict(plan))
+        if cursor.rowcount == 0:
+            raise Conflict.exists("plan", plan.name)
+        await admin.note(conn, "create", "plan", plan.name, after=plan)
+    return plan
+
+
+async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -> Page[Plan]:
+    """List the plans.
+
+    By name.
+    """
+    query = f"{_PLAN} WHERE name > %(after)s ORDER BY name"
+    async with admin.connection() as conn:
+        return await fetch_page(conn, Plan, query, {"after": after or ""}, limit, by="name")
+
+
+async def get(admin: Admin, name: str) -> Plan:
+    """Get a plan. Raises NotFound."""
+    async with admin.connection() as conn:
+        return await _present(conn, name)
+
+
+async def by_account(admin: Admin) -> dict[str, Plan]:
+    """Return the plan of every account, by the accounts' ids, with two queries."""
+    async with admin.connection() as conn:
+        plans = {plan.name: plan for plan in await fetch_all(conn, Plan, _PLAN, ())}
+        rows = await (await conn.execute("SELECT account_id, plan FROM accounts")).fetchall()
+    return {account_id: plans[name] for account_id, name in rows}
+
+
+async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:
+    """Change a plan's numbers, from the next request on. Raises NotFound, Invalid."""
+    given = checked(changes).given()
+    async with admin.transaction() as conn:
+        before = await _present(conn, name, lock=True)
+        return await write(conn, admin.actor, "plan", before, given)
+
+
+async def delete(admin: Admin, name: str, *, dry_run: DryRun = False) -> Deletion:
+    """Delete a plan that no account is on.
+
+    Raises NotFound, and Conflict while accounts are on it, for a dry run too.
+    """
+    async with admin.transaction() as conn:
+        before = await _present(conn, name, lock=True)
+        cursor = await conn.execute(_ACCOUNTS_ON, [name, NAMES])
+        if rows := await cursor.fetchall():
+            count, names = rows[0][0], tuple(row[1] for row in rows)
+            reason = f"the plan {name} is that of {count} account{'s' * (count > 1)}"
+            raise Conflict(reason, (Use("accounts", count, names),))
+        if not dry_run:
+            await conn.execute("DELETE FROM plans WHERE name = %s", [name])
+            await admin.note(conn, "delete", "plan", name, before=before)
+    return Deletion(kind="plan", id=name, dry_run=dry_run)
+
+
+async def check_named(conn: Connection, name: str) -> None:
+    """Whether a field `plan` names one, which then stays until the transaction ends. Raises Invalid."""
+    cursor = await conn.execute("SELECT FROM plans WHERE name = %s FOR KEY SHARE", [name])
+    if await cursor.fetchone() is None:
+        names = await (await conn.execute("SELECT name FROM plans ORDER BY name LIMIT 100")).fetchall()
+        listed = ", ".join(each for (each,) in names)
+        raise Invalid("plan", f"there is no such plan; there are {listed}")
+
+
+async def _present(conn: Connection, name: str, *, lock: bool = False) -> Plan:
+    """`lock` holds its row, so that no account comes to it meanwhile. Raises NotFound."""
+    try:
+        name = storable("name", name)
+    except Invalid:
+        raise NotFound("plan", "with characters that are in no name") from None
+    query = f"{_PLAN} WHERE name = %s{' FOR UPDATE' if lock else ''}"
+    found = await fetch_one(conn, Plan, query, [name])
+    if found is None:
+        raise NotFound("plan", name[:100])
+    return found
+
+
+_COLUMNS = ", ".join(Plan.__struct_fields__)
+
+_PLAN = f"SELECT {_COLUMNS} FROM plans"  # noqa: S608 - names of ours
+
+_ACCOUNTS_ON = "SELECT count(*) OVER (), name FROM accounts WHERE plan = %s ORDER BY account_id LIMIT %s"
+
+_INSERT = f"""
+INSERT INTO plans ({_COLUMNS}) VALUES ({", ".join(f"%({name})s" for name in Plan.__struct_fields__)})
+ON CONFLICT DO NOTHING
+"""  # noqa: S608 - as above

@@ -1,0 +1,128 @@
+"""Rows of the database as structs, pages of them, and the audit row that goes with every change."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from psycopg import sql
+
+from agentchat.administration.admin_values import Page
+from agentchat.administration.parameters import MOST_PAGE
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.text import is_line
+from agentchat.runtime.postgres import Connection
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+MOST_NAME = 200
+
+
+async def fetch_all(
+    conn: Connection, kind: type[S], query: str, parameters: Sequence[Any] | Mapping[str, Any]
+) -> list[S]:
+    """The columns are in the order of the fields."""
+    cursor = await conn.execute(query, parameters)
+    fields = kind.__struct_fields__
+    return [kind(**dict(zip(fields, row, strict=True))) for row in await cursor.fetchall()]
+
+
+async def fetch_one(
+    conn: Connection, kind: type[S], query: str, parameters: Sequence[Any] | Mapping[str, Any]
+) -> S | None:
+    """The first of them; None where there is none."""
+    found = await fetch_all(conn, kind, query, parameters)
+    return found[0] if found else None
+
+
+async def fetch_page(
+    conn: Connection, kind: type[S], query: str, asked: Mapping[str, Any], limit: int, *, by: str = "id"
+) -> Page[S]:
+    """A page of what `query`, which has no limit, finds in the order of the field `by`. Raises Invalid."""
+    rows = await fetch_all(conn, kind, f"{query} LIMIT %(rows)s", {**asked, "rows": rows_for(limit)})
+    return page_of(rows, limit, by=by)
+
+
+def rows_for(limit: int) -> int:
+    """How many rows to ask for: one more than the page has, to see whether there are more. Raises Invalid."""
+    if not 1 <= limit <= MOST_PAGE:
+        raise Invalid("limit", f"must be from 1 to {MOST_PAGE}")
+    return limit + 1
+
+
+def page_of(rows: Sequence[S], limit: int, *, by: str = "id") -> Page[S]:
+    """A page of `rows_for(limit)` rows: where there are more, the last one's field `by` leads to them."""
+    after = str(getattr(rows[limit - 1], by)) if len(rows) > limit else None
+    return Page(items=tuple(rows[:limit]), after=after)
+
+
+async def record(
+    conn: Connection,
+    actor: str,
+    action: str,
+    kind: str,
+    subject: str,
+    *,
+    before: Any = None,
+    after: Any = None,
+) -> None:
+    """Add an audit row, in the caller's transaction: JSON values or structs, and no secrets."""
+    await conn.execute(
+        "INSERT INTO audit_log (actor, action, kind, subject, before, after) VALUES (%s, %s, %s, %s, %s, %s)",
+        [actor, action, kind, subject, _json(before), _json(after)],
+    )
+
+
+async def write(conn: Connection, actor: str, kind: str, before: S, given: Mapping[str, Any]) -> S:
+    """Give a row of this kind the values `given`, with audit rows of the fields that change; returns it.
+
+    Its first field is its id, the others are named as their columns are. Being disabled or enabled has an
+    audit row of its own. Nothing is written where nothing changes.
+    """
+    after = msgspec.structs.replace(before, **given)
+    names = [name for name in after.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    if names:
+        table, key = map(sql.Identifier, _TABLES[kind])
+        changes = sql.SQL(", ").join(
+            _DISABLED
+            if name == "disabled"
+            else sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name))
+            for name in names
+        )
+        update = sql.SQL("UPDATE {} SET {} WHERE {} = {}").format(
+            table, changes, key, sql.Placeholder(after.__struct_fields__[0])
+        )
+        await conn.execute(update, msgspec.structs.asdict(after))
+    switch = "disable" if getattr(after, "disabled", False) else "enable"
+    rows = {
+        "change": [name for name in names if name != "disabled"],
+        switch: [name for name in names if name == "disabled"],
+    }
+    subject = getattr(after, after.__struct_fields__[0])
+    for action, fields in rows.items():
+        if fields:
+            old, new = ({name: getattr(row, name) for name in fields} for row in (before, after))
+            await record(conn, actor, action, kind, subject, before=old, after=new)
+    return after
+
+
+def one_line(name: str, *, least: int = 1) -> str:
+    """The name with its white space evened out, `least` to 200 characters of it. Raises Invalid."""
+    name = " ".join(name.split())
+    if not least <= len(name) <= MOST_NAME:
+        raise Invalid("name", f"must have {least} to {MOST_NAME} characters")
+    if not is_line(name):
+        raise Invalid("name", "holds control characters or lone surrogates")
+    return name
+
+
+_TABLES = {
+    "account": ("accounts", "account_id"),
+    "key": ("api_keys", "key_id"),
+    "plan": ("plans", "name"),
+    "knowledge base": ("knowledge_bases", "knowledge_base_id"),
+}
+_DISABLED = sql.SQL("disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END")
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()

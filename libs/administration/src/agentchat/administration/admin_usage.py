@@ -1,0 +1,109 @@
+"""What accounts have spent in a month, and have stored."""
+
+import re
+from itertools import groupby
+
+import msgspec
+
+from agentchat.administration import admin_accounts, admin_plans
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.parameters import Month
+from agentchat.contracts.admin_errors import Invalid, NotFound
+from agentchat.conversations.projections.conversations_table import NOTHING, AccountStorage, stored_by_account
+from agentchat.conversations.projections.runs_table import UsageLine, usage_of_month
+from agentchat.conversations.queries.account_figures import this_month
+from agentchat.directory.plans import Plan
+
+_MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
+
+
+class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """`tokens` of all `runs` of an account that ended in `month` ("2026-11", UTC); `limit` is the plan's.
+
+    `lines` are by day, agent and model. What is stored is what the account has in the log now, whatever the
+    month: `stored_bytes` of JSON in so many events and conversations; `storage_limit` is the plan's.
+    """
+
+    account_id: str
+    month: str
+    tokens: int
+    limit: int | None
+    runs: int
+    failed: int
+    cancelled: int
+    lines: tuple[UsageLine, ...]
+    conversations: int = 0
+    stored_events: int = 0
+    stored_bytes: int = 0
+    storage_limit: int | None = None
+
+
+async def of_month(admin: Admin, account_id: str, month: Month | None = None) -> MonthUsage:
+    """What an account has spent in a month, by day, agent and model.
+
+    One account's month; None is the current one. Raises NotFound, Invalid, Unavailable.
+    """
+    account = await admin_accounts.get(admin, account_id)
+    with outcomes():
+        month = _checked(month) or await this_month(admin.pool)
+        lines = await usage_of_month(admin.pool, month, account.id)
+        stored = (await stored_by_account(admin.pool, account.id)).get(account.id, NOTHING)
+    return _added_up(account.id, month, lines, stored, await _plan(admin, account.id), listed=True)
+
+
+async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
+    """What each account has spent in a month and has stored, the one with the most tokens first.
+
+    Every account that has spent or stored something, without `lines`.
+
+    Accounts that were deleted since are among them. Raises Invalid, Unavailable.
+    """
+    with outcomes():
+        month = _checked(month) or await this_month(admin.pool)
+        lines = await usage_of_month(admin.pool, month)
+        stored = await stored_by_account(admin.pool)
+    spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
+    plans = await admin_plans.by_account(admin)
+    found = [
+        _added_up(each, month, spent.get(each, []), stored.get(each, NOTHING), plans.get(each), listed=False)
+        for each in spent.keys() | stored.keys()
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
+
+
+async def _plan(admin: Admin, account_id: str) -> Plan | None:
+    try:
+        return await admin_plans.get(admin, (await admin_accounts.get(admin, account_id)).plan)
+    except NotFound:
+        return None
+
+
+def _added_up(
+    account_id: str,
+    month: str,
+    lines: list[UsageLine],
+    stored: AccountStorage,
+    plan: Plan | None,
+    *,
+    listed: bool,
+) -> MonthUsage:
+    return MonthUsage(
+        account_id=account_id,
+        month=month,
+        tokens=sum(line.total for line in lines),
+        limit=None if plan is None else plan.tokens_per_month,
+        runs=sum(line.runs for line in lines),
+        failed=sum(line.failed for line in lines),
+        cancelled=sum(line.cancelled for line in lines),
+        lines=tuple(lines) if listed else (),
+        conversations=stored.conversations,
+        stored_events=stored.events,
+        stored_bytes=stored.bytes,
+        storage_limit=None if plan is None else plan.storage_bytes,
+    )
+
+
+def _checked(month: str | None) -> str | None:
+    if month is not None and not _MONTH.fullmatch(month):
+        raise Invalid("month", "is to be as 2026-11")
+    return month

@@ -1,0 +1,215 @@
+"""Versions of agents: every change makes a new one, and a run goes on with the one it began with.
+
+Each function takes an open connection: what calls it changes more in the same transaction.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import psycopg
+from msgspec.structs import asdict
+
+from agentchat.administration.admin_rows import record
+from agentchat.administration.agent_rows import AgentRow, Sealed, found, open_headers, seal_headers, seal_key
+from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
+from agentchat.contracts.ids import new_id
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft, checked
+from agentchat.directory.agents import AgentSettings, McpServer
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Connection
+
+Servers = tuple[McpServer, ...]
+
+
+async def create_agent(
+    conn: Connection,
+    sealer: Sealer,
+    account_id: str,
+    draft: AgentDraft,
+    *,
+    actor: str,
+    agent_id: str | None = None,
+) -> str:
+    """A new agent of the account, at version 1; returns its id. Raises Invalid, NotFound, Conflict."""
+    draft = checked(draft)
+    agent_id = agent_id or new_id()
+    async with conn.transaction():
+        try:
+            await conn.execute(
+                "INSERT INTO agents (agent_id, account_id, current_version) VALUES (%s, %s, 1)",
+                [agent_id, account_id],
+            )
+        except psycopg.errors.ForeignKeyViolation:
+            raise NotFound("account", account_id) from None
+        except psycopg.errors.UniqueViolation:
+            raise Conflict.exists("agent", agent_id) from None
+        sealed = Sealed(
+            seal_key(sealer, account_id, agent_id, draft.provider_key),
+            seal_headers(sealer, account_id, agent_id, draft.mcp_servers),
+        )
+        config = _config(draft)
+        await _add_version(conn, agent_id, 1, config, sealed)
+        after = {"account_id": account_id} | _shown(config, sealed)
+        await record(conn, actor, "create", "agent", agent_id, after=after)
+    return agent_id
+
+
+async def change_agent(
+    conn: Connection, sealer: Sealer, agent_id: str, changes: AgentChanges, *, actor: str
+) -> int:
+    """A new version of the agent, which answers from the next request on; returns its number.
+
+    `disabled` takes the agent out of service, or back in, and makes no version; a run that has begun goes on.
+    Raises Invalid, NotFound.
+    """
+    given = changes.given()
+    disabled = given.pop("disabled", None)
+    async with conn.transaction():
+        before = await found(conn, agent_id, lock=True)
+        version = before.version
+        if given:
+            version = await _change_settings(conn, sealer, before, given, actor)
+        if disabled not in (None, before.disabled):
+            await _set_disabled(conn, before, disabled, actor)
+    return version
+
+
+async def change_servers(
+    conn: Connection, sealer: Sealer, agent_id: str, change: Callable[[Servers], Servers], *, actor: str
+) -> int:
+    """A new version with the tool servers, headers included, that `change` makes of the present ones.
+
+    What `change` raises leaves all as it is. Raises Invalid, NotFound, SealBroken.
+    """
+    async with conn.transaction():
+        before = await found(conn, agent_id, lock=True)
+        headers = open_headers(sealer, before.account_id, before.agent_id, before.mcp_headers)
+        fields = asdict(before.settings)
+        present = tuple(
+            msgspec.structs.replace(server, headers=headers.get(server.name, {}))
+            for server in fields["mcp_servers"]
+        )
+        draft = checked(AgentDraft(**fields | {"mcp_servers": change(present)}))
+        sealed = before.sealed
+        if headers != {server.name: server.headers for server in draft.mcp_servers if server.headers}:
+            fresh = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
+            sealed = Sealed(sealed.provider_key, fresh)
+        return await _next(conn, before, draft, sealed, actor)
+
+
+async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor: str) -> int:
+    """A new version that is as `version` was, its secrets too; returns its number.
+
+    Raises NotFound, and Invalid where an agent can no longer be like that.
+    """
+    async with conn.transaction():
+        before = await found(conn, agent_id, lock=True)
+        old = await found(conn, agent_id, version)
+        draft = checked(AgentDraft(**asdict(old.settings)))
+        return await _next(conn, before, draft, old.sealed, actor, restored=version)
+
+
+async def delete_agent(conn: Connection, agent_id: str, *, actor: str) -> None:
+    """With all its versions; a run that goes on with one of them fails. Raises NotFound."""
+    async with conn.transaction():
+        before = await found(conn, agent_id, lock=True)
+        await conn.execute("DELETE FROM agents WHERE agent_id = %s", [before.agent_id])
+        own = {"account_id": before.account_id, "version": before.version}
+        shown = own | _shown(before.config, before.sealed)
+        await record(conn, actor, "delete", "agent", before.agent_id, before=shown)
+
+
+async def _change_settings(
+    conn: Connection, sealer: Sealer, before: AgentRow, given: dict[str, Any], actor: str
+) -> int:
+    # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
+    draft = checked(AgentDraft(**asdict(before.settings) | given))
+    key, headers = before.provider_key, before.mcp_headers
+    if "provider_key" in given:
+        key = seal_key(sealer, before.account_id, before.agent_id, draft.provider_key)
+    elif key is not None:
+        _check_key_stays(before.settings, draft)
+    if "mcp_servers" in given:
+        headers = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
+    return await _next(conn, before, draft, Sealed(key, headers), actor)
+
+
+async def _set_disabled(conn: Connection, before: AgentRow, disabled: bool, actor: str) -> None:
+    await conn.execute(
+        "UPDATE agents SET disabled_at = CASE WHEN %s THEN now() END WHERE agent_id = %s",
+        [disabled, before.agent_id],
+    )
+    shown = {"disabled": before.disabled}, {"disabled": disabled}
+    action = "disable" if disabled else "enable"
+    await record(conn, actor, action, "agent", before.agent_id, before=shown[0], after=shown[1])
+
+
+async def _next(
+    conn: Connection,
+    before: AgentRow,
+    draft: AgentDraft,
+    sealed: Sealed,
+    actor: str,
+    restored: int | None = None,
+) -> int:
+    """Add the version after `before`, make it the current one, and write the audit row."""
+    version, config = before.version + 1, _config(draft)
+    await _add_version(conn, before.agent_id, version, config, sealed)
+    await conn.execute(
+        "UPDATE agents SET current_version = %s WHERE agent_id = %s", [version, before.agent_id]
+    )
+    gone = {server.name for server in before.settings.mcp_servers} - {each.name for each in draft.mcp_servers}
+    if gone:
+        await conn.execute(_FORGET_AUTHORIZATIONS, [before.agent_id, list(gone)])
+    changed = [
+        name for name in Sealed.__struct_fields__ if getattr(sealed, name) != getattr(before.sealed, name)
+    ]
+    after = {"version": version} | _shown(config, sealed) | {"secrets_changed": changed}
+    if restored is not None:
+        after["restored"] = restored
+    await record(
+        conn,
+        actor,
+        "change" if restored is None else "restore",
+        "agent",
+        before.agent_id,
+        before={"version": before.version} | _shown(before.config, before.sealed),
+        after=after,
+    )
+    return version
+
+
+_FORGET_AUTHORIZATIONS = "DELETE FROM mcp_authorizations WHERE agent_id = %s AND server = ANY(%s)"
+"""Of servers that an agent has no more: one that gets such a name later is another."""
+
+
+async def _add_version(conn: Connection, agent_id: str, version: int, config: str, sealed: Sealed) -> None:
+    await conn.execute(
+        "INSERT INTO agent_versions (agent_id, version, config, provider_key, mcp_headers) "
+        "VALUES (%s, %s, %s, %s, %s)",
+        [agent_id, version, config, sealed.provider_key, sealed.mcp_headers],
+    )
+
+
+def _config(draft: AgentDraft) -> str:
+    """The draft as it is stored in the open: no provider key, no header."""
+    fields: dict[str, Any] = msgspec.to_builtins(draft)
+    del fields["provider_key"]
+    if draft.allow_request_schema:  # services of an earlier release refuse fields that they do not know
+        del fields["allow_request_schema"]
+    for server in fields["mcp_servers"]:
+        server["headers"] = {}
+    return msgspec.json.encode(fields).decode()
+
+
+def _check_key_stays(before: AgentSettings, draft: AgentDraft) -> None:
+    """A key goes nowhere but where it was given for. Raises Invalid."""
+    if (before.provider, before.base_url) != (draft.provider, draft.base_url):
+        raise Invalid("provider_key", "must be given again, or null, where provider or base_url changes")
+
+
+def _shown(config: str, sealed: Sealed) -> dict[str, Any]:
+    """A version in an audit row: which secrets it has, and none of them."""
+    shown: dict[str, Any] = msgspec.json.decode(config)
+    return shown | {"has_provider_key": sealed.provider_key is not None}

@@ -1,0 +1,99 @@
+"""Webhook endpoints of all accounts: an operator lists them, stops one, and has deliveries sent again.
+
+Their accounts make, change and delete them, by the API.
+"""
+
+from typing import Any, cast, get_args
+
+import msgspec
+
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.administration.admin_rows import page_of, rows_for
+from agentchat.administration.admin_values import Page
+from agentchat.administration.checked_input import checked, identifier
+from agentchat.administration.parameters import After, Limit, OfAccount, OfDelivery
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.webhooks import (
+    Delivery,
+    DeliveryStatus,
+    EndpointChanges,
+    OwnedEndpoint,
+)
+from agentchat.runtime.postgres import Connection
+from agentchat.webhooks import deliveries as sent
+from agentchat.webhooks import endpoints
+
+_STATUSES = get_args(DeliveryStatus)
+
+
+class EndpointSwitch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Enabled again, an endpoint gets what happened while it was disabled."""
+
+    disabled: bool
+
+
+async def page(
+    admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
+) -> Page[OwnedEndpoint]:
+    """List the webhook endpoints, all or one account's, in the order in which they were made."""
+    own = account_id and identifier("account", account_id)
+    with outcomes():
+        rows = await endpoints.page_of_all(admin.pool, own, after=after, limit=rows_for(limit))
+    return page_of(rows, limit)
+
+
+async def get(admin: Admin, endpoint_id: str) -> OwnedEndpoint:
+    """Get a webhook endpoint. Raises NotFound."""
+    with outcomes():
+        return await endpoints.find(admin.pool, endpoint_id)
+
+
+async def change(admin: Admin, endpoint_id: str, changes: EndpointSwitch) -> OwnedEndpoint:
+    """Disable or enable a webhook endpoint. Raises NotFound."""
+    found, changes = await get(admin, endpoint_id), checked(changes)
+    wanted = EndpointChanges(disabled=changes.disabled)
+    with outcomes():
+        await endpoints.change(
+            admin.pool, found.account_id, found.id, wanted, note=_noting(admin, "change", found.id)
+        )
+    return await get(admin, found.id)
+
+
+async def deliveries(
+    admin: Admin,
+    endpoint_id: str,
+    *,
+    status: OfDelivery | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[Delivery]:
+    """List the deliveries of a webhook endpoint, the newest first. Raises NotFound, Invalid."""
+    if status is not None and status not in _STATUSES:
+        raise Invalid("status", f"must be one of {', '.join(_STATUSES)}")
+    found = await get(admin, endpoint_id)
+    rows_for(limit)
+    wanted = cast("DeliveryStatus | None", status)
+    with outcomes():
+        rows, more = await sent.page(
+            admin.pool, found.account_id, found.id, status=wanted, before=after, limit=limit
+        )
+    return Page(items=tuple(rows), after=more)
+
+
+async def resend(admin: Admin, endpoint_id: str, delivery_id: str) -> Delivery:
+    """Have a delivery sent again, under its own id. Raises NotFound, Conflict where it is disabled."""
+    found = await get(admin, endpoint_id)
+    with outcomes():
+        delivery = await sent.get(admin.pool, found.account_id, found.id, delivery_id)
+        return await sent.resend(
+            admin.pool, found.account_id, delivery.id, note=_noting(admin, "resend", found.id)
+        )
+
+
+def _noting(admin: Admin, action: str, endpoint_id: str) -> endpoints.Note:
+    """The audit row of what is done, in its transaction."""
+
+    async def note(conn: Connection, before: Any, after: Any) -> None:
+        await admin.note(conn, action, "webhook endpoint", endpoint_id, before=before, after=after)
+
+    return note

@@ -1,0 +1,181 @@
+"""Agents as they are stored, with sealed secrets: for lists, for a change, and as they are shown."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from agentchat.administration.admin import Admin
+from agentchat.administration.admin_rows import fetch_all, fetch_one
+from agentchat.administration.admin_values import Agent, SecretHint, ShownServer
+from agentchat.administration.checked_input import identifier
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.directory.agents import AgentSettings, McpServer, seal_owner
+from agentchat.directory.errors import SealBroken
+from agentchat.directory.secrets import Sealer
+from agentchat.runtime.postgres import Connection
+
+_LONG_ENOUGH = 16  # characters of a secret, for its last four to give little away
+
+
+Headers = Mapping[str, dict[str, str]]
+"""The headers of each server, by its name; servers without any are left out."""
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """As the columns hold them; None where there is nothing to seal."""
+
+    provider_key: bytes | None
+    mcp_headers: bytes | None
+
+    def __repr__(self) -> str:
+        """Which there are."""
+        return f"Sealed({self.provider_key is not None}, {self.mcp_headers is not None})"
+
+
+class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of an agent, and the agent; `config` is JSON. `created_at` is the agent's, `changed_at` the
+    version's.
+    """
+
+    agent_id: str
+    account_id: str
+    current_version: int
+    disabled: bool
+    created_at: datetime
+    version: int
+    changed_at: datetime
+    config: str
+    provider_key: bytes | None
+    mcp_headers: bytes | None
+
+    @property
+    def sealed(self) -> Sealed:
+        return Sealed(self.provider_key, self.mcp_headers)
+
+    @property
+    def settings(self) -> AgentSettings:
+        """Its configuration; its headers are empty."""
+        return msgspec.json.decode(self.config, type=AgentSettings)
+
+    def __repr__(self) -> str:
+        """Without the configuration and the secrets."""
+        return f"Row(agent_id={self.agent_id!r}, version={self.version})"
+
+
+async def found(
+    conn: Connection, agent_id: str, version: int | None = None, *, lock: bool = False
+) -> AgentRow:
+    """A version of the agent, disabled or not; without `version` the current one.
+
+    `lock` holds the agent's row until the transaction ends. It is locked first and read then: one statement
+    would read the version of before the wait for the lock. Raises NotFound for the agent and for the version.
+    """
+    agent_id = identifier("agent", agent_id)
+    if version is not None and not -(2**31) <= version < 2**31:
+        raise NotFound("version", str(version)[:20])
+    held = " FOR UPDATE" if lock else ""
+    cursor = await conn.execute(f"SELECT FROM agents WHERE agent_id = %s{held}", [agent_id])
+    if await cursor.fetchone() is None:
+        raise NotFound("agent", agent_id)
+    row = await fetch_one(conn, AgentRow, _VERSION, {"agent": agent_id, "version": version})
+    if row is None:
+        raise NotFound("version", str(version))
+    return row
+
+
+async def list_agents(
+    conn: Connection, account_id: str | None, *, after: str = "", limit: int = 100
+) -> list[AgentRow]:
+    """The current versions of the agents, of one account or of all, with ids after `after`, by id."""
+    return await fetch_all(conn, AgentRow, _AGENTS, {"account": account_id, "after": after, "limit": limit})
+
+
+async def agents_that_use(conn: Connection, account_id: str, knowledge_base_id: str) -> list[AgentRow]:
+    """The account's agents whose current versions look in this knowledge base."""
+    return await fetch_all(conn, AgentRow, _USING, [account_id, knowledge_base_id])
+
+
+def agent_of(admin: Admin, row: AgentRow) -> Agent:
+    """A version as it is shown: with what may be seen of its secrets."""
+    settings = row.settings
+    fields: Mapping[str, Any] = msgspec.structs.asdict(settings) | {
+        "id": row.agent_id,
+        "mcp_servers": servers_of(admin, row, settings.mcp_servers),
+        "provider_key": _key_hint(admin, row),
+    }
+    own = {name: getattr(row, name) for name in Agent.__struct_fields__ if name not in fields}
+    return Agent(**fields, **own)
+
+
+def servers_of(admin: Admin, row: AgentRow, servers: tuple[McpServer, ...]) -> tuple[ShownServer, ...]:
+    """Its tool servers, with the names of their headers."""
+    try:
+        opened = open_headers(admin.sealer, row.account_id, row.agent_id, row.mcp_headers)
+    except SealBroken:
+        return tuple(_server(server, None) for server in servers)
+    return tuple(_server(server, tuple(opened.get(server.name, {}))) for server in servers)
+
+
+def seal_key(sealer: Sealer, account_id: str, agent_id: str, key: str | None) -> bytes | None:
+    """A provider key for its column."""
+    return sealer.seal(key, owner=seal_owner(account_id, agent_id, "provider_key")) if key else None
+
+
+def open_key(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | None) -> str | None:
+    """What `seal_key` sealed. Raises SealBroken."""
+    owner = seal_owner(account_id, agent_id, "provider_key")
+    return None if sealed is None else sealer.open(sealed, owner=owner)
+
+
+def seal_headers(
+    sealer: Sealer, account_id: str, agent_id: str, servers: tuple[McpServer, ...]
+) -> bytes | None:
+    """The headers of all servers for their column."""
+    headers = {server.name: server.headers for server in servers if server.headers}
+    owner = seal_owner(account_id, agent_id, "mcp_headers")
+    return sealer.seal(msgspec.json.encode(headers).decode(), owner=owner) if headers else None
+
+
+def open_headers(sealer: Sealer, account_id: str, agent_id: str, sealed: bytes | None) -> Headers:
+    """What `seal_headers` sealed. Raises SealBroken."""
+    if sealed is None:
+        return {}
+    owner = seal_owner(account_id, agent_id, "mcp_headers")
+    return msgspec.json.decode(sealer.open(sealed, owner=owner), type=dict[str, dict[str, str]])
+
+
+def _server(server: McpServer, header_names: tuple[str, ...] | None) -> ShownServer:
+    fields = msgspec.structs.asdict(server)
+    del fields["headers"]
+    return ShownServer(header_names=header_names, **fields)
+
+
+def _key_hint(admin: Admin, row: AgentRow) -> SecretHint:
+    try:
+        key = open_key(admin.sealer, row.account_id, row.agent_id, row.provider_key)
+    except SealBroken:
+        return SecretHint(set=True)
+    if key is None:
+        return SecretHint(set=False)
+    return SecretHint(set=True, last4=key[-4:] if len(key) >= _LONG_ENOUGH else None)
+
+
+_AGENT = """
+SELECT g.agent_id, g.account_id, g.current_version, g.disabled_at IS NOT NULL, g.created_at,
+       v.version, v.created_at, v.config::text, v.provider_key, v.mcp_headers
+FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id"""
+
+_VERSION = f"""{_AGENT} AND v.version = coalesce(%(version)s::integer, g.current_version)
+WHERE g.agent_id = %(agent)s
+"""
+
+_AGENTS = f"""{_AGENT} AND v.version = g.current_version
+WHERE g.account_id = coalesce(%(account)s::text, g.account_id) AND g.agent_id > %(after)s
+ORDER BY g.agent_id LIMIT %(limit)s
+"""
+
+_USING = f"""{_AGENT} AND v.version = g.current_version
+WHERE g.account_id = %s AND v.config -> 'retrieval' ->> 'knowledge_base_id' = %s ORDER BY g.agent_id
+"""

@@ -1,0 +1,275 @@
+"""Two versions of an agent compared by what each answered while both did: better, worse, or undecided.
+
+The unit is the conversation, since all its runs go to one version and resemble each other: each counts once,
+with the mean of its runs. One statement adds up counts, means and variances; `evals.statistics` decides.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Literal
+
+import msgspec
+
+from agentchat.administration.admin_rows import fetch_all
+from agentchat.administration.agent_rows import AgentRow
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.evals.prices import Prices
+from agentchat.evals.statistics import LEAST, Bounds, Difference, Sample, State, states, unpaired
+from agentchat.runtime.postgres import Connection
+
+MOST_RUNS = 10_000
+"""Of a version, about. Of more, a share of its conversations is compared: a statement may take 5 s."""
+_MOST_NEEDED = 1_000_000
+_DECIDES = 2.8
+"""Standard errors at which four of five comparisons decide."""
+
+Decision = Literal["worse", "better", "same", "undecided"]
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compared of runs. `tolerated` is in its own unit, or without `bounds` a share of the mean."""
+
+    name: str
+    higher_is_better: bool
+    tolerated: float
+    bounds: Bounds | None = None
+
+
+FIGURES = (
+    Figure(name="completed", higher_is_better=True, bounds=(0, 1), tolerated=0.05),
+    Figure(name="rating", higher_is_better=True, bounds=(-1, 1), tolerated=0.1),
+    Figure(name="tool_errors", higher_is_better=False, bounds=(0, 1), tolerated=0.05),
+    Figure(name="seconds", higher_is_better=False, tolerated=0.1),
+    Figure(name="tokens", higher_is_better=False, tolerated=0.1),
+    Figure(name="cost", higher_is_better=False, tolerated=0.1),
+)
+
+
+class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of both versions, over the conversations of which it is known.
+
+    `difference` is after less before, between `low` and `high` with 95 % (None: too few are known). All are
+    in the figure's unit: shares from 0 to 1, ratings from -1 to 1, seconds, tokens and cost of a run. `more`
+    conversations of the later version would decide it, if the difference stays as it is; None: it is decided,
+    or too many are needed.
+    """
+
+    figure: str
+    state: State
+    before_count: int
+    after_count: int
+    before: float
+    after: float
+    difference: float
+    low: float | None
+    high: float | None
+    tolerated: float
+    more: int | None = None
+
+    @property
+    def title(self) -> str:
+        return self.figure.replace("_", " ")
+
+    @property
+    def interval(self) -> str:
+        """`-1.2% to +0.4%`, or nothing."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"{self.shown(self.low, '+')} to {self.shown(self.high, '+')}"
+
+    def shown(self, value: float, sign: Literal["", "+"] = "") -> str:
+        """Write a value of the figure, or with a sign a difference."""
+        match self.figure:
+            case "tokens":
+                return f"{value:{sign},.0f}"
+            case "cost":
+                return f"{value:{sign}.4g}"
+            case "rating" | "seconds":
+                return f"{value:{sign}.2f}"
+            case _:
+                return f"{value:{sign}.1%}"
+
+
+class VersionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """`worse`: a figure is. `undecided`: one is, and none is worse. `better`: one is, and all others are
+    decided. `same`: no figure is worse or better. `more` is that of the figure that needs most.
+    """
+
+    decision: Decision
+    reasons: tuple[str, ...]
+    comparisons: tuple[FigureComparison, ...]
+    more: int | None
+
+
+class FigureSample(msgspec.Struct, frozen=True):
+    """A figure of a version: of `count` of its `conversations` it is known."""
+
+    version: int
+    conversations: int
+    figure: str
+    count: int
+    mean: float | None
+    variance: float | None
+
+    @property
+    def sample(self) -> Sample:
+        return Sample(count=self.count, mean=self.mean or 0.0, variance=self.variance or 0.0)
+
+
+_NOTHING = FigureSample(0, 0, "completed", 0, None, None)
+
+
+async def compare(
+    conn: Connection, row: AgentRow, *, before: int, after: int, since: str, prices: Prices
+) -> VersionVerdict:
+    """Compare by the runs that were requested since then, while both versions answered."""
+    priced = [{"model": name, **msgspec.to_builtins(each)} for name, each in prices.models.items()]
+    named = {
+        "agent": row.agent_id,
+        "account": row.account_id,
+        "since": since,
+        "versions": [before, after],
+        "most": MOST_RUNS,
+        "prices": msgspec.json.encode(priced).decode(),
+    }
+    found = await fetch_all(conn, FigureSample, _SAMPLES, named)
+    if not all(each.count == each.conversations for each in found if each.figure == "cost"):
+        found = [each for each in found if each.figure != "cost"]  # a model has no price
+    sides = ([each for each in found if each.version == version] for version in (before, after))
+    return verdict(*sides)
+
+
+def verdict(before: Sequence[FigureSample], after: Sequence[FigureSample]) -> VersionVerdict:
+    """Decide by the figures that both versions have."""
+    sides = [{"completed": _NOTHING} | {each.figure: each for each in side} for side in (before, after)]
+    pairs = [
+        (figure, sides[0][figure.name], sides[1][figure.name])
+        for figure in FIGURES
+        if figure.name in sides[0] and figure.name in sides[1]
+    ]
+    found = [
+        unpaired(
+            old.sample,
+            new.sample,
+            figure.tolerated,
+            higher_is_better=figure.higher_is_better,
+            bounds=figure.bounds,
+        )
+        for figure, old, new in pairs
+    ]
+    comparisons = tuple(
+        _comparison(figure.name, old, new, difference, state)
+        for (figure, old, new), difference, state in zip(pairs, found, states(found), strict=True)
+    )
+    decision, deciding = _decide(comparisons)
+    needed = [each.more for each in deciding]
+    return VersionVerdict(
+        decision=decision,
+        reasons=tuple(map(_reason, deciding)),
+        comparisons=comparisons,
+        more=max((each for each in needed if each), default=None) if None not in needed else None,
+    )
+
+
+def prices_of(text: str | None) -> Prices:
+    """Read a price table in JSON. Raises Invalid."""
+    try:
+        return Prices() if text is None else msgspec.json.decode(text, type=Prices)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid("prices", f"is no price table: {error}") from None
+
+
+def _comparison(
+    name: str, before: FigureSample, after: FigureSample, found: Difference, state: State
+) -> FigureComparison:
+    return FigureComparison(
+        figure=name,
+        state=state,
+        before_count=before.count,
+        after_count=after.count,
+        before=found.before,
+        after=found.after,
+        difference=found.value,
+        low=found.low,
+        high=found.high,
+        tolerated=found.tolerated,
+        more=_needed(state, found, after),
+    )
+
+
+def _needed(state: State, found: Difference, after: FigureSample) -> int | None:
+    """Conversations of which the figure is not known are needed as often as so far."""
+    if state == "too_few":
+        missing: float = max(0, LEAST - after.count)
+    elif state == "undecided" and found.margin:
+        missing = after.count * ((_DECIDES / found.margin) ** 2 - 1)
+    else:
+        return None
+    needed = ceil(missing * after.conversations / after.count) if after.count else ceil(missing)
+    return needed if 0 < needed <= _MOST_NEEDED else None
+
+
+def _decide(found: Sequence[FigureComparison]) -> tuple[Decision, list[FigureComparison]]:
+    """Return the decision and what it follows from. A figure that is rarely known, such as ratings, decides
+    nothing until it is known of enough conversations; `completed` is needed.
+    """
+    if worse := [each for each in found if each.state == "worse"]:
+        return "worse", worse
+    waiting = [
+        each
+        for each in found
+        if each.state == "undecided" or (each.state == "too_few" and each.figure == "completed")
+    ]
+    if waiting:
+        return "undecided", waiting
+    better = [each for each in found if each.state == "better"]
+    return ("better", better) if better else ("same", [])
+
+
+def _reason(each: FigureComparison) -> str:
+    if each.state == "too_few":
+        counts = f"{each.before_count:,} and {each.after_count:,} conversations"
+        return f"{each.title} is known of {counts}, and {LEAST} of each version are needed"
+    return (
+        f"{each.title} is {each.state}: {each.shown(each.before)} to {each.shown(each.after)}, "
+        f"95 % interval of the difference {each.interval}"
+    )
+
+
+_SAMPLES = """
+WITH answered AS (
+    SELECT agent_version, min(requested_at) AS first, max(requested_at) AS last, count(*) AS number
+      FROM runs
+     WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
+       AND ended_at IS NOT NULL AND agent_version = ANY (%(versions)s) AND conversation_id IS NOT NULL
+     GROUP BY agent_version
+), conversation AS (
+    SELECT agent_version AS version,
+           avg((state = 'completed')::integer)::float8 AS completed,
+           avg((SELECT avg(score) FROM feedback WHERE feedback.trace_id = runs.trace_id)) AS rating,
+           avg((EXISTS (SELECT FROM tools
+                         WHERE tools.trace_id = runs.trace_id AND is_error))::integer)::float8 AS tool_errors,
+           avg(CASE WHEN NOT EXISTS (SELECT FROM approvals WHERE approvals.trace_id = runs.trace_id)
+                    THEN extract(epoch FROM ended_at::timestamptz - started_at::timestamptz) END)::float8
+               AS seconds,
+           avg(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens)::float8 AS tokens,
+           CASE WHEN count(price.model) = count(*) THEN avg(
+               price.input * input_tokens + price.output * output_tokens
+               + CASE WHEN cache_read_tokens > 0 THEN price.cache_read * cache_read_tokens ELSE 0 END
+               + CASE WHEN cache_creation_tokens > 0 THEN price.cache_write * cache_creation_tokens ELSE 0 END
+           ) / 1e6 END AS cost
+      FROM answered JOIN runs USING (agent_version)
+      LEFT JOIN json_to_recordset(%(prices)s) AS price (model text, input float8, output float8,
+                                                       cache_read float8, cache_write float8) USING (model)
+     WHERE account_id = %(account)s AND agent_id = %(agent)s AND ended_at IS NOT NULL
+       AND (SELECT count(*) FROM answered) = 2
+       AND requested_at BETWEEN (SELECT max(first) FROM answered) AND (SELECT min(last) FROM answered)
+       AND (hashtext(conversation_id) & 2147483647) %% (1 + number / %(most)s) = 0
+     GROUP BY agent_version, conversation_id
+)
+SELECT version, count(*), figure, count(value), avg(value), var_samp(value)
+  FROM conversation, LATERAL (VALUES
+       ('completed', completed), ('rating', rating), ('tool_errors', tool_errors),
+       ('seconds', seconds), ('tokens', tokens), ('cost', cost)) AS figures (figure, value)
+ GROUP BY version, figure
+"""

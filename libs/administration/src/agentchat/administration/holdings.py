@@ -1,0 +1,63 @@
+"""What an account has, and what uses an agent: counted before they are deleted."""
+
+from agentchat.administration.admin import Admin, outcomes
+from agentchat.contracts.admin_errors import Use
+from agentchat.conversations.projections.conversations_table import conversations_with, count_conversations
+from agentchat.conversations.projections.runs_table import open_runs_of
+from agentchat.conversations.queries.unlisted import unlisted as all_unlisted
+from agentchat.runtime.postgres import Connection
+
+NAMES = 5
+
+
+async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
+    """Its keys that are not revoked, agents, webhook endpoints, knowledge bases and conversations."""
+    async with admin.connection() as conn:
+        held = await in_directory(conn, account_id)
+        threads = await count_conversations(conn, account_id)
+    threads += len(await unlisted(admin, account_id))
+    return (*held, Use("conversations", threads)) if threads else held
+
+
+async def unlisted(admin: Admin, account_id: str) -> list[str]:
+    """Its conversations that no read model lists, and that are not erased. Raises Unavailable."""
+    with outcomes():
+        found = all_unlisted(admin.pool)
+        return [each.conversation_id async for each in found if each.account_id == account_id]
+
+
+async def of_agent(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:
+    """The runs that it is at, and the conversations that it answered last; empty for none of either."""
+    runs, traces = await open_runs_of(conn, account_id, agent_id, limit=NAMES)
+    threads, ids = await conversations_with(conn, account_id, agent_id, limit=NAMES)
+    uses = Use("open runs", runs, traces), Use("conversations", threads, ids)
+    return tuple(use for use in uses if use.count)
+
+
+async def in_directory(conn: Connection, account_id: str) -> tuple[Use, ...]:
+    """The same without its conversations."""
+    uses = [await _use(conn, kind, account_id) for kind in _KINDS]
+    return tuple(use for use in uses if use.count)
+
+
+async def _use(conn: Connection, kind: str, account_id: str) -> Use:
+    cursor = await conn.execute(_KINDS[kind], {"account": account_id, "names": NAMES})
+    rows = await cursor.fetchall()
+    return Use(kind, rows[0][0] if rows else 0, tuple(row[1] for row in rows))
+
+
+_KINDS = {
+    "keys": """
+SELECT count(*) OVER (), concat_ws(' ', nullif(name, ''), '...' || last4) FROM api_keys
+ WHERE account_id = %(account)s AND revoked_at IS NULL ORDER BY key_id LIMIT %(names)s""",
+    "agents": """
+SELECT count(*) OVER (), v.name FROM agents g
+  JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
+ WHERE account_id = %(account)s ORDER BY g.agent_id LIMIT %(names)s""",
+    "webhook endpoints": """
+SELECT count(*) OVER (), url FROM webhook_endpoints
+ WHERE account_id = %(account)s ORDER BY endpoint_id LIMIT %(names)s""",
+    "knowledge bases": """
+SELECT count(*) OVER (), name FROM knowledge_bases
+ WHERE account_id = %(account)s ORDER BY knowledge_base_id LIMIT %(names)s""",
+}

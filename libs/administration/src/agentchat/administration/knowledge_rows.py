@@ -1,0 +1,80 @@
+"""Knowledge bases as they are stored, and how their documents go."""
+
+from agentchat.administration.admin_rows import fetch_one, record
+from agentchat.administration.admin_values import KnowledgeBase
+from agentchat.administration.checked_input import identifier
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.runtime.postgres import Connection
+
+_PORTION = 2000  # chunks that one statement deletes, so that it stays within its time
+
+
+async def present(conn: Connection, knowledge_base_id: str, *, lock: bool = False) -> KnowledgeBase:
+    """The knowledge base, disabled or not. Raises NotFound.
+
+    `lock` holds its row until the transaction ends: no document is added meanwhile. It is locked first, since
+    what is counted cannot be.
+    """
+    base_id = identifier("knowledge base", knowledge_base_id)
+    if lock:
+        await conn.execute("SELECT FROM knowledge_bases WHERE knowledge_base_id = %s FOR UPDATE", [base_id])
+    query = f"{BASE} WHERE b.knowledge_base_id = %s GROUP BY b.knowledge_base_id"
+    found = await fetch_one(conn, KnowledgeBase, query, [base_id])
+    if found is None:
+        raise NotFound("knowledge base", base_id)
+    return found
+
+
+async def keep(conn: Connection, account_id: str, knowledge_base_id: str) -> bool:
+    """Whether the account has it; if so it cannot be deleted until the transaction ends."""
+    cursor = await conn.execute(
+        "SELECT FROM knowledge_bases WHERE account_id = %s AND knowledge_base_id = %s FOR KEY SHARE",
+        [account_id, knowledge_base_id],
+    )
+    return await cursor.fetchone() is not None
+
+
+async def delete_base(conn: Connection, knowledge_base_id: str, *, actor: str) -> None:
+    """With all its documents, in one transaction; agents that look there find nothing from then on.
+
+    An import that is on its way fails with NotFound. Raises NotFound.
+    """
+    async with conn.transaction():
+        before = await present(conn, knowledge_base_id, lock=True)
+        await delete_documents(conn, before.id)
+        await conn.execute("DELETE FROM knowledge_bases WHERE knowledge_base_id = %s", [before.id])
+        await record(conn, actor, "delete", "knowledge base", before.id, before=before)
+
+
+async def delete_documents(conn: Connection, knowledge_base_id: str, document_id: str | None = None) -> None:
+    """One document, or all, within the caller's transaction; chunks go in portions.
+
+    The documents are locked first, as an import does it: the other way round the two could block each other.
+    """
+    asked = {"base": knowledge_base_id, "document": document_id, "limit": _PORTION}
+    await conn.execute(_LOCK, asked)
+    while (await conn.execute(_DELETE_CHUNKS, asked)).rowcount == _PORTION:
+        pass
+    await conn.execute(_DELETE, asked)
+
+
+BASE = """
+SELECT b.knowledge_base_id, b.account_id, b.name, b.language, b.disabled_at IS NOT NULL, b.created_at,
+       count(d.document_id), coalesce(sum(d.chunks), 0)
+  FROM knowledge_bases b LEFT JOIN documents d USING (knowledge_base_id)"""
+
+_LOCK = """
+SELECT FROM documents WHERE knowledge_base_id = %(base)s AND document_id = coalesce(%(document)s, document_id)
+ ORDER BY document_id FOR UPDATE
+"""
+
+_DELETE_CHUNKS = """
+DELETE FROM chunks WHERE chunk_id IN (
+    SELECT c.chunk_id FROM documents d JOIN chunks c USING (document_id)
+     WHERE d.knowledge_base_id = %(base)s AND d.document_id = coalesce(%(document)s, d.document_id)
+     LIMIT %(limit)s)
+"""
+
+_DELETE = """
+DELETE FROM documents WHERE knowledge_base_id = %(base)s AND document_id = coalesce(%(document)s, document_id)
+"""

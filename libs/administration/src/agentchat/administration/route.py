@@ -1,0 +1,122 @@
+"""An operation of the admin API: an address, and the function behind it, whose signature says the rest."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec.structs import fields
+
+from agentchat.administration.admin_values import Page
+
+PREFIX = "/admin/v1"
+MAX_BODY_BYTES = 1024 * 1024
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the path or of the query: `name` is the caller's word for it, `argument` the function's."""
+
+    name: str
+    argument: str
+    schema: dict[str, Any]
+    description: str
+    required: bool
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """`gives` is one item of the answer, which has `many` of them: a page, all, or just the one.
+
+    `body` is the type of the JSON object it takes, as `body_argument`; it may be left out where it has only
+    optional members. A Deletion is answered only for a dry run.
+    """
+
+    method: str
+    path: str
+    call: Callable[..., Awaitable[Any]]
+    summary: str
+    path_parameters: tuple[Parameter, ...]
+    query: tuple[Parameter, ...]
+    body: type | None
+    body_argument: str
+    optional: bool
+    gives: type
+    many: Literal["one", "page", "all"]
+    status: int
+    max_bytes: int
+
+    @property
+    def address(self) -> str:
+        """The whole path, with its parts in braces."""
+        return PREFIX + self.path
+
+
+def route(
+    method: str,
+    path: str,
+    call: Callable[..., Awaitable[Any]],
+    *,
+    status: int = 200,
+    max_bytes: int = MAX_BODY_BYTES,
+) -> Route:
+    """What `call(admin, ...)` takes and gives as an operation.
+
+    Its arguments are parts of the path where they are named there, the body where they are a struct, else
+    parts of the query. The first line of its documentation, up to what it raises, is the summary.
+    """
+    hints = get_type_hints(call, include_extras=True)
+    arguments = [each for each in inspect.signature(call).parameters.values() if each.name != "admin"]
+    bodies = [each for each in arguments if _is_struct(hints[each.name])]
+    others = [
+        _parameter(each, hints[each.name], in_path=f"{{{each.name}}}" in path)
+        for each in arguments
+        if each not in bodies
+    ]
+    body: type | None = hints[bodies[0].name] if bodies else None
+    item, many = _item(hints["return"])
+    return Route(
+        method=method,
+        path=path,
+        call=call,
+        summary=(call.__doc__ or "").partition("\n")[0].partition(" Raises ")[0],
+        path_parameters=tuple(each for each in others if f"{{{each.name}}}" in path),
+        query=tuple(each for each in others if f"{{{each.name}}}" not in path),
+        body=body,
+        body_argument=bodies[0].name if bodies else "",
+        optional=body is None or (method == "POST" and not any(each.required for each in fields(body))),
+        gives=item,
+        many=many,
+        status=status,
+        max_bytes=max_bytes,
+    )
+
+
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
+def _parameter(argument: inspect.Parameter, hint: Any, *, in_path: bool) -> Parameter:
+    plain = hint
+    if NoneType in get_args(hint):
+        (plain,) = (each for each in get_args(hint) if each is not NoneType)
+    schema = msgspec.json.schema(plain)
+    if argument.default not in (inspect.Parameter.empty, None):
+        schema["default"] = argument.default
+    if argument.name.endswith("_id"):
+        schema["format"] = "uuid"
+    return Parameter(
+        # A position in a list is the function's own; callers get an opaque cursor (RFC 9205 section 4.6).
+        name="cursor" if argument.name == "after" else argument.name,
+        argument=argument.name,
+        description=schema.pop("description", ""),
+        schema=schema,
+        required=argument.default is inspect.Parameter.empty or in_path,
+    )
+
+
+def _item(hint: Any) -> tuple[type, Literal["one", "page", "all"]]:
+    if get_origin(hint) is Page:
+        return get_args(hint)[0], "page"
+    if get_origin(hint) is tuple:
+        return get_args(hint)[0], "all"
+    return hint, "one"

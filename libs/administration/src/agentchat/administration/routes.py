@@ -1,0 +1,105 @@
+"""The table of the admin API: every address, and the function behind it.
+
+The gateway serves and describes this table, and `agentchat admin` calls it.
+"""
+
+from agentchat.administration import (
+    admin_accounts,
+    admin_agents,
+    admin_approvals,
+    admin_audit,
+    admin_authorizations,
+    admin_canary,
+    admin_conversations,
+    admin_documents,
+    admin_keys,
+    admin_knowledge,
+    admin_mcp_servers,
+    admin_plans,
+    admin_runs,
+    admin_usage,
+    admin_webhooks,
+)
+from agentchat.administration.route import Route, route
+
+_ACCOUNT = "/accounts/{account_id}"
+_KEY = "/keys/{key_id}"
+_PLAN = "/plans/{name}"
+_AGENT = "/agents/{agent_id}"
+_VERSION = f"{_AGENT}/versions/{{version}}"
+_SERVER = f"{_AGENT}/mcp_servers/{{name}}"
+_AUTHORIZATION = f"{_SERVER}/authorization"
+_BASE = "/knowledge_bases/{knowledge_base_id}"
+_DOCUMENT = f"{_BASE}/documents/{{document_id}}"
+_APPROVAL = "/approvals/{approval_id}"
+_ENDPOINT = "/webhook_endpoints/{endpoint_id}"
+_CONVERSATION = "/conversations/{conversation_id}"
+MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
+
+ROUTES: tuple[Route, ...] = (
+    route("POST", "/accounts", admin_accounts.create, status=201),
+    route("GET", "/accounts", admin_accounts.page),
+    route("GET", _ACCOUNT, admin_accounts.get),
+    route("PATCH", _ACCOUNT, admin_accounts.change),
+    route("DELETE", _ACCOUNT, admin_accounts.delete),
+    route("GET", f"{_ACCOUNT}/usage", admin_usage.of_month),
+    route("POST", f"{_ACCOUNT}/keys", admin_keys.create, status=201),
+    route("GET", f"{_ACCOUNT}/keys", admin_keys.page),
+    route("GET", _KEY, admin_keys.get),
+    route("PATCH", _KEY, admin_keys.change),
+    route("DELETE", _KEY, admin_keys.revoke),
+    route("POST", f"{_KEY}/rotate", admin_keys.rotate),
+    route("POST", "/plans", admin_plans.create, status=201),
+    route("GET", "/plans", admin_plans.page),
+    route("GET", _PLAN, admin_plans.get),
+    route("PATCH", _PLAN, admin_plans.change),
+    route("DELETE", _PLAN, admin_plans.delete),
+    route("GET", "/audit", admin_audit.page),
+    route("GET", "/usage", admin_usage.all_accounts),
+    route("POST", "/agents", admin_agents.create, status=201),
+    route("GET", "/agents", admin_agents.page),
+    route("GET", _AGENT, admin_agents.current),
+    route("PATCH", _AGENT, admin_agents.change),
+    route("DELETE", _AGENT, admin_agents.delete),
+    route("GET", f"{_AGENT}/versions", admin_agents.versions),
+    route("GET", _VERSION, admin_agents.get),
+    route("POST", f"{_VERSION}/restore", admin_agents.restore),
+    route("POST", f"{_VERSION}/promote", admin_canary.promote),
+    route("GET", f"{_AGENT}/canary", admin_canary.get),
+    route("PUT", f"{_AGENT}/canary", admin_canary.put),
+    route("POST", f"{_AGENT}/check", admin_agents.check),
+    route("POST", f"{_AGENT}/messages", admin_runs.say, status=202),
+    route("GET", f"{_AGENT}/mcp_servers", admin_mcp_servers.all),
+    route("GET", _SERVER, admin_mcp_servers.get),
+    route("PUT", _SERVER, admin_mcp_servers.put),
+    route("DELETE", _SERVER, admin_mcp_servers.remove),
+    route("GET", _AUTHORIZATION, admin_authorizations.get),
+    route("PUT", _AUTHORIZATION, admin_authorizations.put),
+    route("DELETE", _AUTHORIZATION, admin_authorizations.remove),
+    route("POST", f"{_AUTHORIZATION}/link", admin_authorizations.link),
+    route("POST", "/knowledge_bases", admin_knowledge.create, status=201),
+    route("GET", "/knowledge_bases", admin_knowledge.page),
+    route("GET", _BASE, admin_knowledge.get),
+    route("PATCH", _BASE, admin_knowledge.change),
+    route("DELETE", _BASE, admin_knowledge.delete),
+    route("GET", f"{_BASE}/search", admin_knowledge.search),
+    route("POST", f"{_BASE}/documents", admin_documents.put, status=201, max_bytes=MAX_DOCUMENT_BYTES),
+    route("GET", f"{_BASE}/documents", admin_documents.page),
+    route("GET", _DOCUMENT, admin_documents.get),
+    route("PUT", _DOCUMENT, admin_documents.replace, max_bytes=MAX_DOCUMENT_BYTES),
+    route("DELETE", _DOCUMENT, admin_documents.delete),
+    route("GET", f"{_DOCUMENT}/chunks", admin_documents.chunks),
+    route("GET", "/approvals", admin_approvals.page),
+    route("GET", _APPROVAL, admin_approvals.get),
+    route("POST", f"{_APPROVAL}/decision", admin_approvals.decide),
+    route("GET", "/webhook_endpoints", admin_webhooks.page),
+    route("GET", _ENDPOINT, admin_webhooks.get),
+    route("PATCH", _ENDPOINT, admin_webhooks.change),
+    route("GET", f"{_ENDPOINT}/deliveries", admin_webhooks.deliveries),
+    route("POST", f"{_ENDPOINT}/deliveries/{{delivery_id}}/resend", admin_webhooks.resend, status=202),
+    route("GET", "/conversations", admin_conversations.page),
+    route("GET", "/conversations/search", admin_conversations.page),
+    route("GET", "/conversations/deletions", admin_conversations.deletions),
+    route("DELETE", _CONVERSATION, admin_conversations.delete),
+    route("POST", f"{_CONVERSATION}/cancel", admin_runs.cancel, status=202),
+)

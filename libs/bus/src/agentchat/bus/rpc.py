@@ -1,0 +1,120 @@
+"""Request and reply over core NATS: one of the servers of a queue group answers, or nobody does."""
+
+import asyncio
+import contextlib
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import msgspec
+import nats.errors
+from nats.aio.msg import Msg
+
+from agentchat.bus.connection import Connection
+from agentchat.bus.errors import BusUnavailable, Declined, MessageTooLarge
+from agentchat.bus.subscription import Subscription
+from agentchat.contracts import wire
+from agentchat.contracts.bus_message import BusMessage
+from agentchat.runtime import logs, telemetry
+
+Answer = Callable[[bytes], Awaitable[bytes]]
+
+FAILED_HEADER = "Chat-Failed"
+"""Set on the empty reply to a request whose handler failed, so that nobody waits for a time-out."""
+
+ENCODING_HEADER = "Content-Encoding"
+"""`deflate` (RFC 1950) on a request that is larger than a message may be."""
+
+MOST_BYTES = 128 * 1024 * 1024
+"""Of a request before it is compressed."""
+
+
+class Rpc:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def serve(self, subject: str, queue: str, handle: Answer) -> Subscription:
+        """Answer requests on `subject`, each in a task of its own, as one of the group `queue`."""
+        return await self._serve(subject, queue, handle, set())
+
+    @contextlib.asynccontextmanager
+    async def serving(self, subject: str, queue: str, handle: Answer) -> AsyncIterator[None]:
+        """`serve` while the block runs; what has begun by then is brought to its end."""
+        running: set[asyncio.Task[None]] = set()
+        subscription = await self._serve(subject, queue, handle, running)
+        try:
+            yield
+        finally:
+            await subscription.close()
+            await asyncio.gather(*running)
+
+    async def _serve(
+        self, subject: str, queue: str, handle: Answer, running: set[asyncio.Task[None]]
+    ) -> Subscription:
+        log = logs.get_logger("bus").bind(subject=subject)
+
+        async def answer(message: Msg) -> None:
+            stated = message.headers or {}
+            with telemetry.span(f"serve {subject}", context=telemetry.extract(stated)):
+                failed = None
+                try:
+                    body = await handle(await _inflated(message.data, stated))
+                except Exception as error:
+                    if isinstance(error, Declined):
+                        log.warning("request_declined", reason=str(error))
+                    else:
+                        log.exception("serve_failed")
+                    body, failed = b"", {FAILED_HEADER: type(error).__name__}
+                try:
+                    await self._connection.publish(message.reply, body, headers=failed)
+                except BusUnavailable as error:
+                    log.warning("reply_lost", reason=str(error))
+
+        def receive(message: Msg) -> None:
+            task = asyncio.create_task(answer(message))
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+        return Subscription(self._connection, await self._connection.subscribe(subject, receive, queue))
+
+    async def ask(self, subject: str, message: BusMessage, reply: type[wire.M], *, timeout: float) -> wire.M:
+        """One request and its reply, within `timeout` seconds.
+
+        Raises BusUnavailable where nobody serves, the server failed, or time is up; MessageTooLarge.
+        """
+        data, encoding = await self._sendable(wire.encode(message))
+        try:
+            answer = await self._connection.request(
+                subject, data, seconds=timeout, headers=telemetry.inject(encoding)
+            )
+        except nats.errors.NoRespondersError as error:
+            raise BusUnavailable(f"nobody serves {subject}") from error
+        if failed := (answer.headers or {}).get(FAILED_HEADER):
+            raise BusUnavailable(f"{subject} failed: {failed}")
+        try:
+            return wire.decode_message(reply, answer.data)
+        except msgspec.DecodeError as error:
+            raise BusUnavailable(f"{subject} answered with something else") from error
+
+    async def _sendable(self, data: bytes) -> tuple[bytes, dict[str, str]]:
+        """The request, compressed where it has to be, and the header that says so. Raises MessageTooLarge."""
+        room = self._connection.message_room
+        if len(data) <= room:
+            return data, {}
+        packed = await asyncio.to_thread(zlib.compress, data)
+        if len(packed) > room or len(data) > MOST_BYTES:
+            raise MessageTooLarge(
+                f"it takes {len(data):,} bytes, {len(packed):,} compressed; the bus carries {room:,} of up to"
+                f" {MOST_BYTES:,}"
+            )
+        return packed, {ENCODING_HEADER: "deflate"}
+
+
+async def _inflated(data: bytes, stated: Mapping[str, str]) -> bytes:
+    """A request as it was before it was compressed. Raises MessageTooLarge, zlib.error."""
+    if stated.get(ENCODING_HEADER) != "deflate":
+        return data
+    inflating = zlib.decompressobj()
+    found = await asyncio.to_thread(inflating.decompress, data, MOST_BYTES)
+    if not inflating.eof:
+        raise MessageTooLarge(f"it takes more than {MOST_BYTES:,} bytes")
+    return found

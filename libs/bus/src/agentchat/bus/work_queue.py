@@ -1,0 +1,246 @@
+"""Work off a queue: a pull subscription, and a task for each message, as many as there are slots."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.js.client import JetStreamContext
+
+from agentchat.bus import streams
+from agentchat.bus.connection import Connection
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.jetstream import JetStream
+from agentchat.contracts.timings import HEARTBEAT_SECONDS
+from agentchat.runtime import logs
+from agentchat.runtime.cancellation import wait_first
+from agentchat.runtime.readiness import ReadinessFlag
+
+PULL_SECONDS = 0.5
+"""Seconds that one pull request waits for a message: a stop, or a lost request, is noticed within these."""
+_HELD_SECONDS = 0.5
+"""Far less than ACK_WAIT_SECONDS, after which the message would come again."""
+_TROUBLE_SECONDS = 0.25
+_CLOSE_SECONDS = 2.0
+_NAK_SECONDS = (1.0, 2.0, 5.0, 10.0)
+_AWAY = (nats.errors.Error, OSError)
+"""APIError is one of the first, TimeoutError one of the second."""
+
+
+class Acknowledgements:
+    """Those of a work queue, sent with its next delivery, half a second later at the latest.
+
+    A message whose worker dies meanwhile is delivered again, as after any other step.
+
+    A queue that has become empty drops its file and begins another: with one request at a time that is a
+    third of what a chat costs the server, measured.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Msg] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    def add(self, message: Msg) -> None:
+        self._held.append(message)
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_later())
+
+    async def send(self) -> None:
+        """Send what is held. What the server does not read in time, it delivers again."""
+        held, self._held = self._held, []
+        for message in held:
+            with contextlib.suppress(*_AWAY):
+                await message.ack()
+
+    async def _send_later(self) -> None:
+        await asyncio.sleep(_HELD_SECONDS)
+        self._sending = None
+        await self.send()
+
+
+class Delivery:
+    """A message, to be settled once by `ack`, `nak` or `term`.
+
+    One whose handler returns unsettled is acknowledged. It comes again after 10 s without a sign of life, up
+    to 50 times. `slot_freed`: another message may come in its slot. None of the methods raises: what NATS
+    does not receive, it delivers again.
+    """
+
+    def __init__(
+        self, message: Msg, acknowledgements: Acknowledgements, on_slot_freed: Callable[[], None]
+    ) -> None:
+        self.subject = message.subject
+        self.data = message.data
+        self.headers = message.headers or {}
+        self.attempt = message.metadata.num_delivered  # from 1
+        self.settled = False
+        self.slot_freed = False
+        self._message = message
+        self._acknowledgements = acknowledgements
+        self._on_slot_freed = on_slot_freed
+
+    def free_slot(self) -> None:
+        """Have another message taken up in place of this one, whose handler will wait for long."""
+        if not self.slot_freed:
+            self.slot_freed = True
+            self._on_slot_freed()
+
+    async def ack(self, *, at_once: bool = False) -> None:
+        """Done: the message leaves the queue, within half a second.
+
+        `at_once`: before anything that is sent after this on the same connection.
+        """
+        if at_once:
+            await self._settle(self._message.ack)
+        elif not self.settled:
+            self.settled = True
+            self._acknowledgements.add(self._message)
+
+    async def nak(self, delay: float = 0.0) -> None:
+        """Put it back, to be delivered again after `delay` seconds. Each delivery counts towards the 50."""
+        await self._settle(lambda: self._message.nak(delay))
+
+    async def term(self) -> None:
+        """Give it up: the message leaves the queue undone."""
+        await self._settle(self._message.term)
+
+    async def in_progress(self) -> None:
+        """Take another 10 s. The bus does this by itself every 3 s while the handler runs."""
+        if not self.settled:
+            with contextlib.suppress(*_AWAY):
+                await self._message.in_progress()
+
+    async def _settle(self, send: Callable[[], Awaitable[None]]) -> None:
+        if not self.settled:
+            self.settled = True
+            with contextlib.suppress(*_AWAY):
+                await send()
+
+
+Handle = Callable[[Delivery], Awaitable[None]]
+
+
+class Consumption:
+    """One `consume` call: its pull subscription and its running handlers."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        jetstream: JetStream,
+        stream: str,
+        handle: Handle,
+        slots: int,
+        readiness: ReadinessFlag | None = None,
+    ) -> None:
+        self._connection = connection
+        self._jetstream = jetstream
+        self._stream = stream
+        self._handle = handle
+        self._slots = slots
+        self._readiness = readiness or ReadinessFlag()
+        self._running: dict[asyncio.Task[None], Delivery] = {}
+        self._acknowledgements = Acknowledgements()
+        self._room = asyncio.Event()
+        self._log = logs.get_logger("bus").bind(stream=stream)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Take messages while ready until `stop` is set, then wait for the handlers that run."""
+        heartbeats = asyncio.create_task(self._send_heartbeats())
+        try:
+            while not stop.is_set():
+                try:
+                    await self._take_until(stop)
+                except _AWAY as error:
+                    self._log.warning("pull_failed", reason=str(error))
+                    await self._recover()
+            while self._running:
+                await asyncio.wait(self._running)
+        finally:
+            heartbeats.cancel()
+            await self._acknowledgements.send()
+
+    async def _take_until(self, stop: asyncio.Event) -> None:
+        inbox = self._connection.client.new_inbox()
+        subscription = await self._connection.client.subscribe(inbox)
+        consumer = streams.CONSUMERS[self._stream]
+        pull = self._jetstream.pull_subscription(subscription, self._stream, consumer, inbox)
+        try:
+            while not stop.is_set():
+                if not self._can_take():
+                    await wait_first(stop.wait(), self._wait_until_can_take())
+                elif message := await self._fetch(pull):
+                    await self._acknowledgements.send()
+                    delivery = Delivery(message, self._acknowledgements, self._room.set)
+                    if stop.is_set() or not self._readiness.is_ready:
+                        await delivery.nak()
+                    else:
+                        self._start(delivery)
+        finally:
+            with contextlib.suppress(*_AWAY):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._connection.client.flush()  # by now the last pull request has expired
+                    while subscription.pending_msgs:
+                        message = await subscription.next_msg()
+                        if message.reply:
+                            await message.nak()
+            await self._connection.unsubscribe(subscription)
+
+    def _has_room(self) -> bool:
+        return sum(not delivery.slot_freed for delivery in self._running.values()) < self._slots
+
+    def _can_take(self) -> bool:
+        return self._readiness.is_ready and self._connection.client.is_connected and self._has_room()
+
+    async def _wait_until_can_take(self) -> None:
+        while not self._can_take():
+            await self._readiness.wait_ready()
+            await self._connection.wait_up()
+            if not self._has_room():
+                self._room.clear()
+                await self._room.wait()
+
+    async def _fetch(self, pull: JetStreamContext.PullSubscription) -> Msg | None:
+        """Return the next message, or None if there is none for a while.
+
+        One at a time: nats-py holds back the first of a batch until the batch is full or its time is up.
+        """
+        try:
+            (message,) = await pull.fetch(1, PULL_SECONDS)
+        except TimeoutError:
+            return None
+        return message
+
+    def _start(self, delivery: Delivery) -> None:
+        task = asyncio.create_task(self._run(delivery))
+        self._running[task] = delivery
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        self._room.set()
+
+    async def _run(self, delivery: Delivery) -> None:
+        try:
+            await self._handle(delivery)
+            await delivery.ack()
+        except asyncio.CancelledError:
+            await delivery.nak()
+            raise
+        except Exception:  # noqa: BLE001 - the outermost frame of a handler
+            self._log.exception("handler_failed", subject=delivery.subject, attempt=delivery.attempt)
+            await delivery.nak(_NAK_SECONDS[min(delivery.attempt, len(_NAK_SECONDS)) - 1])
+
+    async def _recover(self) -> None:
+        """The stream or its consumer may be gone: make sure that both are there."""
+        try:
+            await self._jetstream.provision()
+        except BusUnavailable as error:
+            self._log.warning("provision_failed", error=str(error))
+        await asyncio.sleep(_TROUBLE_SECONDS)
+
+    async def _send_heartbeats(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            for delivery in tuple(self._running.values()):
+                await delivery.in_progress()

@@ -1,0 +1,275 @@
+"""The client for asyncio. `agentchat.client.client` runs this implementation for blocking callers."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, Literal, Self, TypeVar
+
+import httpx
+import msgspec
+
+from agentchat.client.api_calls import (
+    LIMITS,
+    Call,
+    Form,
+    Service,
+    cancel,
+    events,
+    filters,
+    json_call,
+    new_key,
+    omit_none,
+    segment,
+    streamed,
+)
+from agentchat.client.blocking import BlockingHttp
+from agentchat.client.events import Event
+from agentchat.client.models import Conversation, Feedback, HistoryMessage, Page, Reply
+from agentchat.client.retries import Timeouts
+from agentchat.client.sending import CallSender, ReplyReader
+
+T = TypeVar("T")
+
+_LARGEST_PAGE = 100
+
+
+class AsyncAgentChat:
+    """As `AgentChat`, for asyncio. Tasks may share it; close it, or use it in an `async with` block."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        base_url: str | None = None,
+        agent_id: str | None = None,
+        max_retries: int = 2,
+        timeouts: Timeouts | None = None,
+        http_client: httpx.AsyncClient | BlockingHttp | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.service = Service(
+            api_key, base_url, agent_id, max_retries=max_retries, timeouts=timeouts, clock=clock
+        )
+        self._owns_http = http_client is None
+        self._http = http_client or httpx.AsyncClient(limits=LIMITS)
+        self._sender = CallSender(self.service, self._http, sleep)
+
+    def __repr__(self) -> str:
+        return f"AsyncAgentChat({self.service})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def chat(
+        self,
+        message: str,
+        conversation_id: str | None = None,
+        prompt: str | None = None,
+        *,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Reply:
+        """Send a message and wait for the complete reply.
+
+        `conversation_id` continues a thread; `prompt` overrides the agent's system prompt for this request.
+        Calls with the same `idempotency_key` have one answer, for a day; without one, each gets a new key.
+        """
+        call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
+        return (await self._sender.fetch(call)).reply()
+
+    def stream(
+        self,
+        message: str,
+        conversation_id: str | None = None,
+        prompt: str | None = None,
+        *,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+        form: Form | None = None,
+    ) -> "AsyncChatStream":
+        """Send a message and read the reply as it comes; the request is sent when the stream is entered.
+
+        `form` chooses between the two stream forms; None leaves it to the service. With the `idempotency_key`
+        of an earlier call, that reply is streamed again from the beginning.
+        """
+        call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
+        return AsyncChatStream(self._sender, streamed(call, form))
+
+    def events(
+        self, trace_id: str, last_event_id: str | None = None, *, form: Form | None = None
+    ) -> "AsyncChatStream":
+        """Join the stream of a run under way, or read that of an ended one again, by its trace.
+
+        With the `last_event_id` of such a stream, it continues after that event. `form` None is the form of
+        the request. Entering raises NotFound for an unknown run, InvalidRequest for an id of another run.
+        """
+        return AsyncChatStream(self._sender, events(trace_id, last_event_id, form))
+
+    def conversations(
+        self,
+        limit: int | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        agent_id: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        title: str | None = None,
+        rating: Literal["bad", "good"] | None = None,
+    ) -> AsyncIterator[Conversation]:
+        """List the account's threads, the newest first, page by page; the list may lag by a moment.
+
+        All filters must match: all pairs of `metadata`, the `agent_id` of the last message, created at
+        `created_after` or later and before `created_before`, a part of the `title`, the `rating` of a reply.
+        Raises Misconfigured for a time without a zone.
+        """
+        query = filters(metadata, agent_id, created_after, created_before, title, rating)
+        return self._list(Page[Conversation], "/v1/conversations", limit, query)
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        """Get one thread."""
+        return await self._fetch(Conversation, Call(method="GET", path=_thread_path(conversation_id)))
+
+    async def describe(
+        self,
+        conversation_id: str,
+        *,
+        title: str | msgspec.UnsetType | None = msgspec.UNSET,
+        metadata: Mapping[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> Conversation:
+        """Set the title and the metadata of a thread; an argument left out changes nothing. A run continues.
+
+        `title` None removes the title. `metadata` are merged with the existing pairs: the value None removes
+        its pair, `metadata` None removes all.
+        """
+        given = {"title": title, "metadata": metadata}
+        body = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+        return await self._fetch(
+            Conversation, json_call("PATCH", _thread_path(conversation_id), body, key=new_key())
+        )
+
+    async def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
+        """Create a thread with the messages of this one, all of them or up to `at`.
+
+        `at` is the id of a reply (the last message copied) or of a user's message (the first not copied), a
+        version, or a time in ISO 8601. Raises Conflict for a copy of all while a reply is under way.
+        """
+        body = {} if at is None else {"at": str(at)}
+        call = json_call("POST", f"{_thread_path(conversation_id)}/fork", body, key=new_key())
+        return await self._fetch(Conversation, call)
+
+    def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
+        """List the messages of a thread, the oldest first, page by page."""
+        return self._list(Page[HistoryMessage], f"{_thread_path(conversation_id)}/messages")
+
+    async def cancel(self, trace_id: str) -> None:
+        """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
+
+        Raises NotFound where the account has no such run, Conflict where it has ended.
+        """
+        await self._sender.fetch(cancel(trace_id))
+
+    async def decide(
+        self,
+        approval_id: str,
+        decision: Literal["approved", "denied"],
+        *,
+        input: dict[str, Any] | None = None,  # noqa: A002 - as the API has it
+        reason: str | None = None,
+    ) -> None:
+        """Approve or deny a tool call. `input` replaces the input that the model wrote.
+
+        For an elicitation `input` is the answer; "denied" declines it.
+
+        After the last decision that it waits for, the run continues: read it by `events`. The same decision
+        again is no error. Raises NotFound, Conflict where another decision was made, InvalidRequest where the
+        input does not match or it is too late.
+        """
+        body = omit_none({"decision": decision, "input": input, "reason": reason})
+        await self._sender.fetch(json_call("POST", f"/v1/approvals/{segment(approval_id)}/decision", body))
+
+    async def give_feedback(
+        self,
+        message_id: str,
+        score: float,
+        *,
+        label: str | None = None,
+        comment: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Feedback:
+        """Say what somebody thinks of a reply, from -1 (bad) to 1 (good), by its id or its trace id.
+
+        It replaces what was given before for the same `on_behalf_of`. Raises NotFound where the account has
+        no such reply.
+        """
+        given = {"score": score, "label": label, "comment": comment, "on_behalf_of": on_behalf_of}
+        return await self._fetch(Feedback, json_call("POST", _feedback_path(message_id), omit_none(given)))
+
+    async def feedback(self, message_id: str) -> tuple[Feedback, ...]:
+        """Get all feedback on a reply, the newest first."""
+        call = Call(method="GET", path=_feedback_path(message_id))
+        return (await self._fetch(Page[Feedback], call)).data
+
+    async def withdraw_feedback(self, message_id: str, on_behalf_of: str | None = None) -> None:
+        """Take feedback back, that for `on_behalf_of` or that without, if there is any."""
+        query = omit_none({"on_behalf_of": on_behalf_of})
+        await self._sender.fetch(Call(method="DELETE", path=_feedback_path(message_id), query=query))
+
+    async def _fetch(self, kind: type[T], call: Call) -> T:
+        return (await self._sender.fetch(call)).value(kind)
+
+    async def _list(
+        self, kind: type[Page[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None
+    ) -> AsyncIterator[T]:
+        query = dict(query or {})
+        while limit is None or limit > 0:
+            query["limit"] = str(_LARGEST_PAGE if limit is None else min(limit, _LARGEST_PAGE))
+            page = await self._fetch(kind, Call(method="GET", path=path, query=query))
+            for item in page.data[:limit]:
+                yield item
+            if page.next_cursor is None:
+                return
+            query["cursor"] = page.next_cursor
+            limit = None if limit is None else limit - len(page.data)
+
+
+class AsyncChatStream(ReplyReader):
+    """As `ChatStream`, to be iterated with `async for` within an `async with` block."""
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
+
+    async def cancel(self) -> None:
+        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict where it has ended."""
+        await self._cancel()
+
+    async def aclose(self) -> None:
+        """Close the connection, whether or not the reply is complete."""
+        await self._close()
+
+
+def _thread_path(conversation_id: str) -> str:
+    return f"/v1/conversations/{segment(conversation_id)}"
+
+
+def _feedback_path(message_id: str) -> str:
+    return f"/v1/messages/{segment(message_id)}/feedback"

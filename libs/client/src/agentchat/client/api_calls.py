@@ -1,0 +1,232 @@
+"""Every request of the API as data, and the settings that all of them share. No I/O."""
+
+import os
+import uuid
+from collections.abc import Callable, Generator, Mapping
+from datetime import datetime
+from importlib.metadata import version
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.client.blocking import BlockingHttp
+from agentchat.client.errors import Misconfigured
+from agentchat.client.retries import Budget, Timeouts
+
+Form = Literal[1, 2]
+T = TypeVar("T")
+
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+"""Any number of open streams."""
+
+LOST = (httpx.RequestError, TimeoutError)
+"""What sending a request or reading a response raises when the response is not complete."""
+
+_LONGEST_KEY = 255
+_USER_AGENT = f"agentchat-client/{version('agentchat-client')}"
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request without the base address and the key. All attempts share it, and so its Idempotency-Key.
+
+    `silent`: the service sends nothing until the answer is complete.
+    """
+
+    method: Literal["DELETE", "GET", "PATCH", "POST"]
+    path: str
+    query: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    body: bytes | None = None
+    silent: bool = False
+
+
+class ApiKey(httpx.Auth):
+    """Puts the key on each request. Nothing else holds the key, and no repr shows it."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["X-Api-Key"] = self._key
+        yield request
+
+    def __repr__(self) -> str:
+        return "ApiKey(…)"
+
+
+class Service:
+    """The settings that all requests share: address, key, agent, retries and time-outs."""
+
+    def __init__(
+        self,
+        api_key: str | None,
+        base_url: str | None,
+        agent_id: str | None,
+        *,
+        max_retries: int,
+        timeouts: Timeouts | None,
+        clock: Callable[[], float],
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """An argument that is None comes from the environment. Raises Misconfigured."""
+        self.key = ApiKey(_header("api_key", _needed("api_key", api_key, environ)))
+        self.base_url = _address(_needed("base_url", base_url, environ))
+        self.agent_id = _header("agent_id", _given("agent_id", agent_id, environ))
+        self._max_retries = max_retries
+        self._timeouts = timeouts or Timeouts()
+        self._clock = clock
+
+    def __str__(self) -> str:
+        return f"base_url={self.base_url!r}, agent_id={self.agent_id!r}"
+
+    def budget(self) -> Budget:
+        """The time and the retries of a call that starts now."""
+        return Budget(self._max_retries, self._timeouts.total, self._clock)
+
+    def ask(
+        self,
+        message: str,
+        conversation_id: str | None,
+        prompt: str | None,
+        agent_id: str | None,
+        key: str | None,
+    ) -> Call:
+        """POST /v1/chat. `key`: the Idempotency-Key; None generates one."""
+        agent = _header("agent_id", _needed("agent_id", agent_id or self.agent_id, {}))
+        body = omit_none({"message": message, "conversation_id": conversation_id, "prompt": prompt})
+        call = json_call("POST", "/v1/chat", body, key=new_key() if key is None else _key(key))
+        return replace(call, headers=call.headers | {"X-Agent-Id": agent}, silent=True)
+
+    def request(self, http: httpx.AsyncClient | BlockingHttp, call: Call) -> httpx.Request:
+        """One attempt at `call`, without the key."""
+        timeouts = self._timeouts
+        read = timeouts.total if call.silent else timeouts.read
+        timeout = httpx.Timeout(read, connect=timeouts.connect, pool=timeouts.connect, write=timeouts.read)
+        return http.build_request(
+            call.method,
+            self.base_url + call.path,
+            params=call.query or None,
+            headers={"User-Agent": _USER_AGENT, **call.headers},
+            content=call.body,
+            timeout=timeout,
+        )
+
+
+def streamed(chat: Call, form: Form | None) -> Call:
+    """POST /v1/chat/stream with the message of `chat`."""
+    headers = chat.headers | _stream_headers(form)
+    return replace(chat, path="/v1/chat/stream", headers=headers, silent=False)
+
+
+def filters(
+    metadata: Mapping[str, str] | None,
+    agent_id: str | None,
+    created_after: datetime | None,
+    created_before: datetime | None,
+    title: str | None,
+    rating: Literal["bad", "good"] | None,
+) -> dict[str, str]:
+    """The query that finds the threads which match all of these. Raises Misconfigured."""
+    query = {
+        **{f"metadata.{key}": value for key, value in (metadata or {}).items()},
+        "agent_id": agent_id,
+        "created_after": _time("created_after", created_after),
+        "created_before": _time("created_before", created_before),
+        "title": title,
+        "rating": rating,
+    }
+    return omit_none(query)
+
+
+def _time(name: str, time: datetime | None) -> str | None:
+    """Raises Misconfigured."""
+    if time is not None and time.tzinfo is None:
+        raise Misconfigured(f"{name} has no time zone.")
+    return None if time is None else time.isoformat()
+
+
+def cancel(trace_id: str) -> Call:
+    """POST /v1/chat/{trace_id}/cancel."""
+    return Call(method="POST", path=f"/v1/chat/{segment(trace_id)}/cancel")
+
+
+def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
+    """GET /v1/chat/{trace_id}/events. Raises Misconfigured."""
+    headers = _stream_headers(form)
+    if last_event_id is not None:
+        headers["Last-Event-ID"] = _header("last_event_id", last_event_id)
+    return Call(method="GET", path=f"/v1/chat/{segment(trace_id)}/events", headers=headers)
+
+
+def reason(lost: Exception) -> str:
+    """Why no answer came; some of httpx's errors have no text."""
+    return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__
+
+
+def json_call(method: Literal["PATCH", "POST"], path: str, body: object, *, key: str | None = None) -> Call:
+    """Build a call with a JSON body, and with an Idempotency-Key if one is given."""
+    headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
+    return Call(method=method, path=path, headers=headers, body=msgspec.json.encode(body))
+
+
+def _stream_headers(form: Form | None) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity"}  # a proxy that compresses also buffers events
+    return headers if form is None else {**headers, "X-Stream-Form": str(form)}
+
+
+def omit_none(fields: Mapping[str, T | None]) -> dict[str, T]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def new_key() -> str:
+    return str(uuid.uuid4())
+
+
+def segment(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _header(name: str, text: str) -> str:
+    """`text` as a header value, without the white space around it. Raises Misconfigured."""
+    text = text.strip()
+    if not all("!" <= character <= "~" for character in text):
+        # Without the value: it may be a key.
+        raise Misconfigured(f"{name} holds a character that a header cannot have.")
+    return text
+
+
+def _key(text: str) -> str:
+    """Raises Misconfigured."""
+    text = _header("idempotency_key", text)
+    if not 1 <= len(text) <= _LONGEST_KEY or text.startswith('"'):
+        raise Misconfigured(f"idempotency_key is 1 to {_LONGEST_KEY} characters, and is not quoted.")
+    return text
+
+
+def _given(name: str, value: str | None, environ: Mapping[str, str]) -> str:
+    """The argument, else the variable, else an empty text."""
+    return (environ.get(_variable(name), "") if value is None else value).strip()
+
+
+def _needed(name: str, value: str | None, environ: Mapping[str, str]) -> str:
+    text = _given(name, value, environ)
+    if not text:
+        raise Misconfigured(f"No {name}: give it as an argument, or set {_variable(name)}.")
+    return text
+
+
+def _variable(name: str) -> str:
+    return f"AGENTCHAT_{name.upper()}"
+
+
+def _address(text: str) -> str:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL as error:
+        raise Misconfigured(f"base_url is not an address: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment or url.userinfo:
+        raise Misconfigured("base_url must be http:// or https://, a host, and at most a path.")
+    return text.rstrip("/")

@@ -1,0 +1,133 @@
+"""The blocking client: it runs `agentchat.client.aio`, the one implementation, without an event loop."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from agentchat.client.aio import AsyncAgentChat
+from agentchat.client.api_calls import LIMITS
+from agentchat.client.blocking import BlockingHttp, each, run
+from agentchat.client.events import Event
+from agentchat.client.retries import Timeouts
+from agentchat.client.sending import ReplyReader
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncAgentChat, P], R], convert: Callable[[R], T]
+) -> Callable[Concatenate["AgentChat", P], T]:
+    """Make a method of the asyncio client, with its arguments and its docstring, one that blocks.
+
+    `convert` gives what the blocking method returns, of what the other returns without being awaited.
+    """
+
+    @wraps(method)
+    def call(self: "AgentChat", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return convert(method(self._client, *args, **kwargs))
+
+    return call
+
+
+class ChatStream(ReplyReader):
+    """One reply as typed events. Iterate within a `with` block: leaving it closes the stream.
+
+    Leaving early does not end the run, whose reply is saved in the conversation; `cancel` does. Entering
+    raises what `chat` raises; iterating raises ChatError, StreamInterrupted and InvalidResponse, and repeats
+    nothing.
+    """
+
+    def __init__(self, stream: ReplyReader) -> None:
+        super().__init__(stream.sender, stream.call)
+        self._each = each(self._events)
+
+    def __enter__(self) -> Self:
+        run(self._open())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        return next(self._each)
+
+    def cancel(self) -> None:
+        """End the run: the stream then raises ChatError `cancelled`. Raises Conflict where it has ended."""
+        run(self._cancel())
+
+    def close(self) -> None:
+        """Close the connection, whether or not the reply is complete."""
+        run(self._close())
+
+
+class AgentChat:
+    """The blocking client for one key. Threads may share it; close it, or use it in a `with` block.
+
+    `api_key`, `base_url` and `agent_id` default to AGENTCHAT_API_KEY, AGENTCHAT_BASE_URL, AGENTCHAT_AGENT_ID.
+    `http_client` is for your own proxies or certificates; you close it. Every method raises AgentChatError.
+    A transient failure is retried first, at most `max_retries` times and within a minute.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        base_url: str | None = None,
+        agent_id: str | None = None,
+        max_retries: int = 2,
+        timeouts: Timeouts | None = None,
+        http_client: httpx.Client | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        async def blocking_sleep(seconds: float) -> None:
+            sleep(seconds)
+
+        self._owns_http = http_client is None
+        self._http = BlockingHttp(http_client or httpx.Client(limits=LIMITS))
+        self._client = AsyncAgentChat(
+            api_key,
+            base_url=base_url,
+            agent_id=agent_id,
+            max_retries=max_retries,
+            timeouts=timeouts,
+            http_client=self._http,
+            sleep=blocking_sleep,
+            clock=clock,
+        )
+
+    def __repr__(self) -> str:
+        return f"AgentChat({self._client.service})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            run(self._http.aclose())
+
+    chat = _blocking(AsyncAgentChat.chat, run)
+    stream = _blocking(AsyncAgentChat.stream, ChatStream)
+    events = _blocking(AsyncAgentChat.events, ChatStream)
+    conversations = _blocking(AsyncAgentChat.conversations, each)
+    conversation = _blocking(AsyncAgentChat.conversation, run)
+    describe = _blocking(AsyncAgentChat.describe, run)
+    fork = _blocking(AsyncAgentChat.fork, run)
+    messages = _blocking(AsyncAgentChat.messages, each)
+    cancel = _blocking(AsyncAgentChat.cancel, run)
+    decide = _blocking(AsyncAgentChat.decide, run)
+    give_feedback = _blocking(AsyncAgentChat.give_feedback, run)
+    feedback = _blocking(AsyncAgentChat.feedback, run)
+    withdraw_feedback = _blocking(AsyncAgentChat.withdraw_feedback, run)

@@ -1,0 +1,97 @@
+"""HTTP answers as values or errors; `headers` are by lower-case names, as httpx has them. Pure."""
+
+import email.utils
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+
+from agentchat.client.errors import ApiError, FieldError, InvalidResponse, class_of
+from agentchat.client.models import Approval, Reply
+
+T = TypeVar("T")
+
+TRACE_HEADER = "x-trace-id"
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    """The parts of a problem document (RFC 9457) that we use; other servers leave some out."""
+
+    title: str | None = None
+    detail: str | None = None
+    code: str | None = None
+    trace_id: str | None = None
+    errors: tuple[FieldError, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+
+
+_problem = msgspec.json.Decoder(_Problem)
+
+
+class ApiResponse(msgspec.Struct, frozen=True):
+    """A successful, complete response."""
+
+    content: bytes
+    trace_id: str | None
+
+    def value(self, kind: type[T]) -> T:
+        """The body as `kind`. Raises InvalidResponse."""
+        try:
+            return msgspec.json.decode(self.content, type=kind)
+        except (ValueError, RecursionError) as error:
+            reason = f"The answer is not the JSON that was expected: {error}"
+            raise InvalidResponse(reason, self.trace_id) from error
+
+    def reply(self) -> Reply:
+        """The body as a reply, with the trace. Raises InvalidResponse."""
+        return msgspec.structs.replace(self.value(Reply), trace_id=self.trace_id)
+
+
+def check_stream(headers: Mapping[str, str]) -> None:
+    """Raises InvalidResponse for an answer that is no event stream."""
+    media_type = headers.get("content-type", "")
+    if media_type.partition(";")[0].strip().lower() != "text/event-stream":
+        reason = f"The answer is not an event stream but {media_type or 'of no type'}"
+        raise InvalidResponse(reason, headers.get(TRACE_HEADER))
+
+
+def refusal(status: int, headers: Mapping[str, str], content: bytes) -> ApiError:
+    """The error that an answer without success is."""
+    try:
+        problem = _problem.decode(content)
+    except (ValueError, RecursionError):  # a proxy's page, or nothing
+        problem = _Problem()
+    return class_of(status, problem.code)(
+        status,
+        problem.code,
+        problem.detail or problem.title or _phrase(status),
+        headers.get(TRACE_HEADER) or problem.trace_id,
+        problem.errors,
+        retry_after(headers),
+        problem.approvals,
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by Retry-After (RFC 9110 section 10.2.3); None where it is absent or makes no sense.
+
+    A date is taken against the answer's own Date, so that a wrong clock here does no harm.
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        until = email.utils.parsedate_to_datetime(text)
+        since = email.utils.parsedate_to_datetime(headers.get("date", ""))
+        return max(0.0, math.ceil((until - since).total_seconds()))
+    except (ValueError, TypeError):  # TypeError: one of them names no time zone
+        return None
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown status"

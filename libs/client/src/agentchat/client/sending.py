@@ -1,0 +1,128 @@
+"""Send calls, retry them, and read their answers: what both clients do, one of them without suspending."""
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import httpx
+
+from agentchat.client import responses
+from agentchat.client.api_calls import LOST, Call, Service, cancel, reason
+from agentchat.client.blocking import BlockingHttp
+from agentchat.client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
+from agentchat.client.events import Event
+from agentchat.client.responses import ApiResponse
+from agentchat.client.retries import Budget
+from agentchat.client.transcript import Transcript
+
+T = TypeVar("T")
+
+
+class CallSender:
+    """Sends calls and retries them."""
+
+    def __init__(
+        self,
+        service: Service,
+        http: httpx.AsyncClient | BlockingHttp,
+        sleep: Callable[[float], Awaitable[object]],
+    ) -> None:
+        self._service = service
+        self._http = http
+        self._sleep = sleep
+
+    def budget(self) -> Budget:
+        return self._service.budget()
+
+    async def fetch(self, call: Call) -> ApiResponse:
+        """The complete answer. Raises ApiError, ConnectionFailed."""
+        budget = self.budget()
+
+        async def attempt() -> ApiResponse:
+            response = await self._begin(call, budget)
+            return ApiResponse(await _whole(response, budget), response.headers.get(responses.TRACE_HEADER))
+
+        return await self._tried(attempt, budget)
+
+    async def open(self, call: Call, budget: Budget) -> httpx.Response:
+        """An answer whose body is not read yet. Raises ApiError, ConnectionFailed."""
+        return await self._tried(lambda: self._begin(call, budget), budget)
+
+    async def _begin(self, call: Call, budget: Budget) -> httpx.Response:
+        # No redirects: they would send the key to another server.
+        response = await self._http.send(
+            self._service.request(self._http, call),
+            auth=self._service.key,
+            stream=True,
+            follow_redirects=False,
+        )
+        if response.is_success:
+            return response
+        raise responses.refusal(response.status_code, response.headers, await _whole(response, budget))
+
+    async def _tried(self, attempt: Callable[[], Awaitable[T]], budget: Budget) -> T:
+        while True:
+            failure: AgentChatError
+            try:
+                return await attempt()
+            except ApiError as error:
+                failure = error
+            except LOST as error:
+                failure = ConnectionFailed(reason(error))
+                failure.__cause__ = error
+            await self._sleep(budget.wait_after(failure))
+
+
+async def _whole(response: httpx.Response, budget: Budget) -> bytes:
+    pieces = []
+    async with contextlib.aclosing(response):
+        async for piece in response.aiter_bytes():
+            budget.check()
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+class ReplyReader(Transcript):
+    """Sends a call and reads its answer into the transcript; the base of both stream classes."""
+
+    def __init__(self, sender: CallSender, call: Call) -> None:
+        super().__init__()
+        self.sender = sender
+        self.call = call
+        self._budget = sender.budget()
+        self._response: httpx.Response | None = None
+        self._events = self._read()
+
+    async def _open(self) -> httpx.Response:
+        if self._response is None:
+            self._response = await self.sender.open(self.call, self._budget)
+            self.trace_id = self._response.headers.get(responses.TRACE_HEADER)
+        return self._response
+
+    async def _read(self) -> AsyncGenerator[Event, None]:
+        async with contextlib.aclosing(await self._open()) as response:
+            responses.check_stream(response.headers)
+            chunks = response.aiter_bytes()
+            while not self.ended:
+                for event in self._feed(await self._receive(chunks)):
+                    yield event
+            # Read to the end of the answer, so that the connection can be used again.
+            with contextlib.suppress(httpx.RequestError):
+                await anext(chunks, None)
+
+    async def _receive(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        try:
+            self._budget.check()
+            return await anext(chunks, None)
+        except LOST as error:
+            raise self._interrupted(reason(error)) from error
+
+    async def _cancel(self) -> None:
+        if self.trace_id is None:
+            raise InvalidResponse("The stream has not named its trace.")
+        await self.sender.fetch(cancel(self.trace_id))
+
+    async def _close(self) -> None:
+        await self._events.aclose()
+        if self._response is not None:
+            await self._response.aclose()

@@ -1,0 +1,118 @@
+"""A stream's bytes as events, and the reply so far. No I/O."""
+
+from collections.abc import Iterator
+
+from agentchat.client import events
+from agentchat.client.errors import ChatError, InvalidResponse, StreamInterrupted
+from agentchat.client.events import Event
+from agentchat.client.models import Message, Source, ToolRun
+
+_PREFIX = b"data: "
+_ID = b"id: "
+
+
+class LineReader:
+    """The interface's read rule: lines end with \\n alone; those that begin with `data: ` count.
+
+    A carriage return at a line's end is white space to JSON. Source: interface specification, section 5.
+
+    `id` is the last one read, where the stream has ids: it comes before its event.
+    """
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self._waiting: list[bytes] = []
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The JSON of each line that `data` completes."""
+        first, *others = data.split(b"\n")
+        self._waiting.append(first)
+        for line in others:
+            yield from self.end()
+            self._waiting.append(line)
+
+    def end(self) -> Iterator[bytes]:
+        """The JSON of the line so far."""
+        line = b"".join(self._waiting)
+        self._waiting.clear()
+        if line.startswith(_PREFIX):
+            yield line.removeprefix(_PREFIX)
+        elif line.startswith(_ID):
+            self.id = line.removeprefix(_ID).decode("latin-1").strip()
+
+
+class Transcript:
+    """The reply of one stream so far. The final event sets `ended`.
+
+    `sources` come with form 1, `message` and `tool_calls` with the end of form 2. `last_event_id` is for
+    `events`, to continue after the last event; streams of `stream` have none.
+    """
+
+    def __init__(self) -> None:
+        self.trace_id: str | None = None
+        self.conversation_id: str | None = None
+        self.sources: tuple[Source, ...] = ()
+        self.message: Message | None = None
+        self.tool_calls: tuple[ToolRun, ...] = ()
+        self.ended = False
+        self.last_event_id: str | None = None
+        self._pieces: list[str] = []
+        self._lines = LineReader()
+
+    @property
+    def text(self) -> str:
+        """The reply so far; after the end, the saved reply."""
+        return "".join(self._pieces)
+
+    def _feed(self, data: bytes | None) -> Iterator[Event]:
+        """The events that `data` completes; None is the end of the stream.
+
+        Raises ChatError, InvalidResponse, StreamInterrupted: each after the events before it.
+        """
+        for line in self._lines.end() if data is None else self._lines.feed(data):
+            event = self._decode(line, last=data is None)
+            if event is not None:
+                yield event
+            if self.ended:
+                return
+        if data is None:
+            raise self._interrupted("The stream ended before the reply was complete.")
+
+    def _interrupted(self, reason: str) -> StreamInterrupted:
+        return StreamInterrupted(reason, self.trace_id, self.conversation_id)
+
+    def _decode(self, line: bytes, *, last: bool) -> Event | None:
+        try:
+            event = events.decode(line)
+        except (ValueError, RecursionError) as error:
+            if last:  # a line without its end: the cut may be in its middle
+                return None
+            raise InvalidResponse(
+                f"The stream holds a line that is no event: {error}", self.trace_id
+            ) from error
+        self.last_event_id = self._lines.id  # of a complete event
+        if isinstance(event, events.Failure):
+            raise ChatError(event.code, event.message, self.trace_id, self.conversation_id, event.approvals)
+        if event is not None:
+            self._note(event)
+        return event
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case events.Delta():
+                self._pieces.append(event.content)
+            case events.Meta():
+                self.conversation_id = event.conversation_id
+                self.trace_id = event.trace_id
+            case events.Start():
+                self.conversation_id = event.conversation_id
+            case events.Sources():
+                self.sources = event.sources
+            case events.MessageDone():
+                self.message = event.message
+                self.tool_calls = event.tool_calls
+                self.ended = True
+            case events.Done():
+                self.ended = True
+            case events.ToolCall():
+                pass

@@ -1,0 +1,29 @@
+"""Pages of the documentation that are generated from this package; `make format` writes them."""
+
+from agentchat.contracts.errors import ERRORS
+
+_INTRODUCTION = """\
+# Error codes
+
+Generated from `contracts.errors` by `make format`.
+
+Before a stream has started an error is a body `application/problem+json` (RFC 9457) with `type`, `title`,
+`status`, `detail`, `code`, `trace_id`, and `errors` where fields are wrong. After it has started, an error is
+the event `{"type":"error","code":…,"message":…}`. Both use the codes of this table. Where a Retry-After
+header is sent, honour it; for other 5xx statuses use exponential back-off.
+
+| code | status | what it is | what to do |
+|---|---|---|---|
+"""
+
+
+def errors_page() -> str:
+    """The page of all error codes, in Markdown."""
+    rows = (f"| `{row.code}` | {row.status} | {row.title} | {row.advice} |\n" for row in ERRORS.values())
+    return _INTRODUCTION + "".join(rows)
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(errors_page())

@@ -1,0 +1,244 @@
+"""The rules by which persons decide about tool calls. Pure.
+
+A run waits from the event by which it asks until the event by which the last of its calls is decided. A call
+that is not to be run has its result with that event: the model is told, and nothing is asked of a tool. One
+whose tool has asked a person is run again in any case: its server is told what came of that.
+"""
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from agentchat.contracts import events, wire
+from agentchat.contracts.updates import Broken, paused
+from agentchat.contracts.values import (
+    ApprovalDecision,
+    ApprovalNeeded,
+    Approvers,
+    Decider,
+    OnExpiry,
+    OnNewMessage,
+)
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Call, CallApproval
+
+NOT_RUN = "The call was not run: nobody had approved it."
+_EXPIRED = "The call was not run: nobody decided about it in time. Ask for it again if it is still wanted."
+_DENIED = "The call was not run: a person refused it."
+_SERVICE = Decider(kind="service", id="service")
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """On what terms a person is asked, by how the agent is configured."""
+
+    agent_id: str
+    server: str
+    tool: str
+    expires_at: str
+    approvers: Approvers
+    on_expiry: OnExpiry
+    on_new_message: OnNewMessage
+
+
+class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person says about a call; `input` takes the place of the model's, where it is given, or is what
+    its tool has asked for.
+    """
+
+    approval_id: str
+    decision: Literal["approved", "denied"]
+    by: Decider
+    on_behalf_of: str | None = None
+    input: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """Append these and it is decided; where it `resumes` the run, that is to be requested again."""
+
+    events: tuple[events.Event, ...]
+    resumes: bool
+
+
+class AlreadyDecided(msgspec.Struct, frozen=True):
+    """It was decided just so before."""
+
+
+class NotDecided(msgspec.Struct, frozen=True):
+    """Nothing is to be appended; `code` is one of `contracts.errors`."""
+
+    code: str
+
+
+def requested(
+    run: Run,
+    number: int,
+    call: Call,
+    terms: Terms,
+    *,
+    approval_id: str,
+    now: str,
+    asked: events.InputAsked | None = None,
+) -> events.ApprovalRequested | events.ElicitationRequested:
+    """The question about a call of round `number`, or of its tool."""
+    fields: dict[str, Any] = {
+        "trace_id": run.trace_id,
+        "at": now,
+        "approval_id": approval_id,
+        "call_id": call.call_id,
+        "round": number,
+        "input_sha256": hashlib.sha256(wire.encode_canonical(call.input)).hexdigest(),
+        **msgspec.structs.asdict(terms),
+    }
+    if asked is None:
+        return events.ApprovalRequested(**fields)
+    return events.ElicitationRequested(asked=asked, **fields)
+
+
+def decide(run: Run, answer: ApprovalAnswer, *, now: str) -> Decided | AlreadyDecided | NotDecided:
+    call, approval = find(run, answer.approval_id) or (None, None)
+    if call is None or approval is None:
+        return NotDecided("not_found")
+    if approval.requested.approvers == "operator" and answer.by.kind != "operator":
+        return NotDecided("approval_forbidden")
+    changed = _changed(call, answer) if approval.asked is None else content_of(approval.asked, answer)
+    if approval.decided is not None:
+        known = approval.decided
+        if (known.decision, _canonical(known.input)) == (answer.decision, _canonical(changed)):
+            return AlreadyDecided()
+        return NotDecided("approval_expired" if known.decision == "expired" else "approval_decided")
+    if run.state != "running":
+        return NotDecided("approval_decided")
+    if approval.requested.expires_at <= now:
+        return NotDecided("approval_expired")
+    decided = events.ApprovalDecided(
+        trace_id=run.trace_id,
+        at=now,
+        approval_id=answer.approval_id,
+        decision=answer.decision,
+        by=answer.by,
+        on_behalf_of=answer.on_behalf_of,
+        input=changed,
+        reason=answer.reason,
+    )
+    said = f"{_DENIED} Their reason: {answer.reason}" if answer.reason else _DENIED
+    runs = answer.decision == "approved" or approval.asked is not None
+    refused = () if runs else (_not_run(run, approval, said, now),)
+    return Decided(events=(decided, *refused), resumes=len(_waiting(run)) == 1)
+
+
+def expired(run: Run, now: str) -> tuple[events.Event, ...]:
+    """What ends the wait of a run about whose calls nobody has decided in time; () where there is time."""
+    waiting = _waiting(run)
+    if not waiting or any(approval.requested.expires_at > now for approval in waiting):
+        return ()
+    return tuple(
+        event
+        for approval in waiting
+        for event in (
+            _closed(run, approval, "expired", now),
+            *(() if approval.asked is not None else (_not_run(run, approval, _EXPIRED, now),)),
+        )
+    )
+
+
+def withdrawn(run: Run, now: str) -> tuple[events.Event, ...]:
+    """What goes with the end of a run that waits: nobody is to decide any more."""
+    return tuple(_closed(run, approval, "cancelled", now) for approval in _waiting(run))
+
+
+def needed(run: Run) -> tuple[ApprovalNeeded, ...]:
+    return tuple(
+        ApprovalNeeded(
+            id=approval.id,
+            tool=call.name,
+            input=call.input,
+            expires_at=approval.requested.expires_at,
+            elicitation=None if approval.asked is None else approval.asked.elicitation,
+        )
+        for call in run.pending
+        for approval in call.pending
+    )
+
+
+def wait_of(run: Run) -> Broken:
+    """What a reader of a run that waits is told last."""
+    return paused(needed(run), tuple(call.call_id for call in run.pending for _ in call.pending))
+
+
+def on_new_message(run: Run) -> OnNewMessage:
+    """What the agent of a run that waits wants a new message to do."""
+    superseded = all(each.requested.on_new_message == "supersede" for each in _waiting(run))
+    return "supersede" if superseded else "refuse"
+
+
+def on_expiry(run: Run) -> OnExpiry:
+    """What the agent of a run that waits wants to become of it when time is over."""
+    return "fail" if any(each.requested.on_expiry == "fail" for each in _waiting(run)) else "continue"
+
+
+def find(run: Run, approval_id: str) -> tuple[Call, CallApproval] | None:
+    for each in reversed(run.rounds):
+        for call in each.calls:
+            for approval in call.approvals:
+                if approval.id == approval_id:
+                    return call, approval
+    return None
+
+
+def content_of(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str, Any] | None:
+    """What the tool is given for its elicitation. To a form nothing is the empty one; a link takes none."""
+    return (answer.input or {}) if answer.decision == "approved" and asked.mode == "form" else None
+
+
+def unfit(asked: events.InputAsked, answer: ApprovalAnswer) -> str:
+    """What is wrong with an answer, whatever the schema; "" for nothing."""
+    if asked.mode == "url":
+        return "" if answer.input is None else "A link is opened, and takes no input."
+    if all(_is_plain(value) for value in (answer.input or {}).values()):
+        return ""
+    return "Each value is a text, a number, true, false, null, or a list of texts."
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str | int | float)
+
+
+def _waiting(run: Run) -> tuple[CallApproval, ...]:
+    return tuple(approval for call in run.pending for approval in call.pending)
+
+
+def _changed(call: Call, answer: ApprovalAnswer) -> dict[str, Any] | None:
+    """What an approval puts in the place of the model's input; None where that is the same."""
+    if answer.decision != "approved" or _canonical(answer.input) == _canonical(call.input):
+        return None
+    return answer.input
+
+
+def _canonical(given: dict[str, Any] | None) -> bytes | None:
+    return None if given is None else wire.encode_canonical(given)
+
+
+def _closed(run: Run, approval: CallApproval, decision: ApprovalDecision, now: str) -> events.ApprovalDecided:
+    return events.ApprovalDecided(
+        trace_id=run.trace_id,
+        at=now,
+        approval_id=approval.id,
+        decision=decision,
+        by=_SERVICE,
+    )
+
+
+def _not_run(run: Run, approval: CallApproval, said: str, now: str) -> events.ToolReturned:
+    return events.ToolReturned(
+        trace_id=run.trace_id,
+        at=now,
+        round=approval.requested.round,
+        call_id=approval.requested.call_id,
+        output=wire.error_output(said),
+        is_error=True,
+        ms=0,
+    )

@@ -1,0 +1,359 @@
+"""The state of a conversation and `evolve`, the only thing that changes it.
+
+A conversation is a row of runs: each a user's message, the rounds of model and tools that answer it, and an
+end. `evolve` is total: an event that fits no run changes the version alone, so every stored log loads.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.contracts import events
+from agentchat.contracts.values import Cut, Form, Message, ShownMessage, Source, Usage
+from agentchat.conversations.aggregate.rounds import (
+    Call,
+    Round,
+    decided_about,
+    taken_up,
+    with_call,
+    with_call_fields,
+    with_fields,
+    with_last,
+    with_request,
+)
+
+RunState = Literal["running", "completed", "failed", "cancelled"]
+
+
+_CUTS: dict[str, Cut] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+MAX_EVENTS = 50_000
+MAX_BYTES = 32 * 1024 * 1024
+"""Of the stored events of a conversation. A run that has begun may go beyond it; no other begins then."""
+
+
+class Run(events.AgentFacts, frozen=True, kw_only=True):
+    """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
+
+    `inherited`: it is a copy of a run in the conversation of which this one is a fork.
+
+    `attempts_without_progress`: that have begun since the run last got on, by an event or by text that
+    readers had of it; those that were handed over do not count. `offset` is the most text, in code points,
+    that readers are known to have had when an attempt began. `paused_seconds`: so long it has waited for
+    approvals, as far as that is over. `feedback` on its reply has the newest of each name, in that order.
+    """
+
+    trace_id: str
+    agent_id: str
+    user_message_id: str
+    user_text: str
+    requested_at: str
+    version: int = 0
+    inherited: bool = False
+    attempt: int = 0
+    attempts_without_progress: int = 0
+    offset: int = 0
+    paused_seconds: float = 0.0
+    agent_version: int = 0
+    model: str = ""
+    form: Form = "json"
+    prompt_override: str | None = None
+    instructions: str | None = None
+    shown_sha256: str | None = None
+    output_schema: dict[str, Any] | None = None
+    requested_model: str | None = None
+    sources: tuple[Source, ...] | None = None
+    compacted: events.ContextCompacted | None = None
+    compacted_behind: int = 0
+    rounds: tuple[Round, ...] = ()
+    reply: Message | None = None
+    state: RunState = "running"
+    code: str | None = None
+    detail: str | None = None
+    usage: Usage = Usage()
+    ended_at: str | None = None
+    feedback: tuple[events.FeedbackGiven, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of all rounds, joined bare: what was streamed, and what is saved as the reply."""
+        return "".join(each.text for each in self.rounds)
+
+    @property
+    def replies(self) -> tuple[Round, ...]:
+        return tuple(each for each in self.rounds if each.blocks is not None)
+
+    @property
+    def rating(self) -> float | None:
+        """The mean score of the feedback on its reply, None without any."""
+        return sum(each.score for each in self.feedback) / len(self.feedback) if self.feedback else None
+
+    @property
+    def pending(self) -> tuple[Call, ...]:
+        """The calls that a person is to decide about. While there is one, nobody works on the run."""
+        if self.state != "running" or not self.rounds:
+            return ()
+        return tuple(call for call in self.rounds[-1].calls if call.pending)
+
+    @property
+    def is_unpaused(self) -> bool:
+        """Whether it is decided about its calls, and no attempt has begun since."""
+        calls = self.rounds[-1].calls if self.state == "running" and not self.pending and self.rounds else ()
+        return any(each.resumed == 0 for call in calls for each in call.approvals)
+
+    @property
+    def cut(self) -> Cut | None:
+        """Why the last round's text ends before its time; None where it does not."""
+        return _CUTS.get(self.rounds[-1].stop_reason or "") if self.rounds else None
+
+
+class ForkedFrom(msgspec.Struct, frozen=True):
+    """Of which conversation a fork was made, and how many of its first events it has."""
+
+    conversation_id: str
+    version: int
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread at a version: the version of its last event, 0 if it does not exist.
+
+    `forked_from` says of which past it has a copy, `seed` is what its caller showed of it before it began
+    here. `title` and `metadata` are those that its account has set, `described` the requests that did so:
+    their traces, and the versions after them. `erased_by` is the trace of the request that erased it.
+    `stored_bytes` are those of the events that it was loaded from: no fold knows them.
+    """
+
+    conversation_id: str
+    version: int = 0
+    account_id: str | None = None
+    started_at: str | None = None
+    forked_from: ForkedFrom | None = None
+    seed: tuple[ShownMessage, ...] = ()
+    runs: tuple[Run, ...] = ()
+    title: str | None = None
+    metadata: dict[str, str] = {}
+    described: tuple[tuple[str, int], ...] = ()
+    erased_by: str | None = None
+    stored_bytes: int = 0
+
+    @property
+    def id(self) -> str:
+        """The same as `conversation_id`: the name that the eventsourcing library has for it."""
+        return self.conversation_id
+
+    @property
+    def erased(self) -> bool:
+        return self.erased_by is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing new begins in it: it would take too long to load."""
+        return self.version >= MAX_EVENTS or self.stored_bytes >= MAX_BYTES
+
+    @property
+    def active(self) -> Run | None:
+        """The run under way; there is at most one."""
+        return next((run for run in reversed(self.runs) if run.state == "running"), None)
+
+    def run(self, trace_id: str) -> Run | None:
+        for run in reversed(self.runs):  # nearly always it is the last
+            if run.trace_id == trace_id:
+                return run
+        return None
+
+
+def evolve(conversation: Conversation, event: events.Event) -> Conversation:
+    return evolve_all(conversation, (event,))
+
+
+def fold(conversation_id: str, stored: Iterable[events.Event]) -> Conversation:
+    """The conversation that these events, from its first one on, have led to."""
+    return evolve_all(Conversation(conversation_id=conversation_id), stored)
+
+
+def evolve_all(conversation: Conversation, following: Iterable[events.Event]) -> Conversation:
+    """The conversation after these events, as if evolved one by one."""
+    # A list for all of them: a tuple copied at each would make a long log's fold quadratic.
+    runs, described = list(conversation.runs), list(conversation.described)
+    for event in following:
+        conversation = _evolve(conversation, runs, described, event)
+    return replace(conversation, runs=tuple(runs), described=tuple(described))
+
+
+def _evolve(
+    conversation: Conversation, runs: list[Run], described: list[tuple[str, int]], event: events.Event
+) -> Conversation:
+    """The conversation but for `runs` and `described`, which are changed in place."""
+    version = conversation.version + 1
+    match event:
+        case events.ConversationStarted():
+            return replace(conversation, version=version, account_id=event.account_id, started_at=event.at)
+        case events.ConversationForked():
+            forked_from = ForkedFrom(event.source_id, event.source_version)
+            return replace(conversation, version=version, forked_from=forked_from)
+        case events.ConversationSeeded():
+            return replace(conversation, version=version, seed=event.messages)
+        case events.ConversationDescribed():
+            described.append((event.trace_id, version))
+            return replace(conversation, version=version, title=event.title, metadata=event.metadata)
+        case events.ConversationErased():
+            runs.clear()
+            described.clear()
+            return Conversation(
+                conversation_id=conversation.conversation_id,
+                version=version,
+                account_id=event.account_id,
+                started_at=conversation.started_at,
+                erased_by=event.trace_id,
+            )
+        case events.MessageSaved(role="user"):
+            runs.append(_requested(event, version))
+        case _:
+            _evolve_run_of(conversation.conversation_id, runs, event)
+    return replace(conversation, version=version)
+
+
+def _requested(message: events.MessageSaved, version: int) -> Run:
+    return Run(
+        trace_id=message.trace_id,
+        agent_id=message.agent_id,
+        user_message_id=message.message_id,
+        user_text=message.content,
+        requested_at=message.at,
+        version=version,
+        inherited=message.inherited_from is not msgspec.UNSET,
+    )
+
+
+def _evolve_run_of(conversation_id: str, runs: list[Run], event: events.Event) -> None:
+    for index in range(len(runs) - 1, -1, -1):  # from the end: nearly always it is the last
+        if runs[index].trace_id == event.trace_id:
+            runs[index] = _evolve_run(conversation_id, runs[index], event)
+            return
+
+
+def _evolve_run(conversation_id: str, run: Run, event: events.Event) -> Run:
+    match event:
+        case events.RunStarted():
+            return _started(run, event)
+        case events.SourcesRetrieved():
+            return replace(run, sources=event.sources, attempts_without_progress=0)
+        case events.ContextCompacted():
+            return replace(
+                run,
+                compacted=event,
+                compacted_behind=len(run.replies),
+                usage=run.usage + event.usage,
+                attempts_without_progress=0,
+            )
+        case events.Delta():
+            rounds = with_fields(run.rounds, event.round, text=event.text, cuts=event.cuts)
+            return replace(run, rounds=rounds, attempts_without_progress=0)
+        case events.ModelReplied():
+            return _replied(run, event)
+        case events.ReplyLost():
+            return replace(
+                run,
+                usage=run.usage + event.usage,
+                attempts_without_progress=max(0, run.attempts_without_progress - 1),
+            )
+        case events.ToolCalled():
+            call = Call(
+                call_id=event.call_id,
+                at=event.at,
+                name=event.name,
+                input=event.input,
+                attempt=run.attempt,
+                needs_approval=event.needs_approval,
+            )
+            return replace(run, rounds=with_call(run.rounds, event.round, call))
+        case events.ApprovalRequested() | events.ElicitationRequested():
+            return replace(run, rounds=with_request(run.rounds, event), attempts_without_progress=0)
+        case events.ApprovalDecided():
+            return _decided(run, event)
+        case events.ToolReturned():
+            output = {"output": event.output, "is_error": event.is_error, "ms": event.ms}
+            rounds = with_call_fields(run.rounds, event.round, event.call_id, **output)
+            return replace(run, rounds=rounds, attempts_without_progress=0)
+        case events.MessageSaved():
+            return replace(run, reply=event.message(conversation_id))
+        case events.RunCompleted():
+            return replace(run, state="completed", usage=event.usage, ended_at=event.at)
+        case events.RunFailed():
+            return replace(
+                run,
+                state="failed",
+                code=event.code,
+                detail=event.message,
+                usage=event.usage,
+                ended_at=event.at,
+            )
+        case events.RunCancelled():
+            return replace(run, state="cancelled", code="cancelled", usage=event.usage, ended_at=event.at)
+        case events.FeedbackGiven():
+            return replace(run, feedback=(*_others(run, event), event))
+        case events.FeedbackWithdrawn():
+            return replace(run, feedback=_others(run, event))
+        case _:  # what the run does next does not depend on it
+            return run
+
+
+def _started(run: Run, event: events.RunStarted) -> Run:
+    return replace(
+        run,
+        rounds=with_last(run.rounds, partial(taken_up, event=event)),
+        attempt=event.attempt,
+        attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
+        offset=max(run.offset, event.offset),
+        form=event.form,
+        prompt_override=event.prompt_override,
+        instructions=event.instructions,
+        shown_sha256=event.shown_sha256,
+        # a worker of an earlier release drops these
+        output_schema=event.output_schema or run.output_schema,
+        requested_model=event.requested_model or run.requested_model,
+        **agent_facts(event),
+    )
+
+
+def _decided(run: Run, event: events.ApprovalDecided) -> Run:
+    waiting = (each for call in run.pending for each in call.pending)
+    asked = next((each.requested for each in waiting if each.id == event.approval_id), None)
+    if asked is None:
+        return run
+    run = replace(run, rounds=with_last(run.rounds, partial(decided_about, event=event)))
+    if run.pending:
+        return run
+    began, ended = (datetime.fromisoformat(at) for at in (asked.at, event.at))
+    paused = run.paused_seconds + max(0.0, (ended - began).total_seconds())
+    return replace(run, paused_seconds=paused, attempts_without_progress=0)
+
+
+def _others(
+    run: Run, event: events.FeedbackGiven | events.FeedbackWithdrawn
+) -> tuple[events.FeedbackGiven, ...]:
+    return tuple(each for each in run.feedback if each.on_behalf_of != event.on_behalf_of)
+
+
+def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
+    return {name: getattr(recorded, name) for name in events.AgentFacts.__struct_fields__}
+
+
+def _replied(run: Run, event: events.ModelReplied) -> Run:
+    names = ("blocks", "stop_reason", "provider", "usage")
+    reply = {name: getattr(event, name) for name in names}
+    return replace(
+        run,
+        rounds=with_fields(run.rounds, event.round, **reply),
+        usage=run.usage + event.usage,
+        attempts_without_progress=0,
+    )

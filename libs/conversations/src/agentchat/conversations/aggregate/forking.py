@@ -1,0 +1,170 @@
+"""The rules of a fork: what a new conversation has of another one's past. Pure.
+
+It has copies, so that either can be erased without the other. They have ids of their own, which follow from
+those of their originals, and say of which trace they are copies.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.contracts import events, ids
+from agentchat.contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.conversation import fold
+
+MAX_EVENTS = 5_000
+MAX_BYTES = 4 * 1024 * 1024
+"""So much may be copied, by one append: 0.25 s, for which others at this worker wait."""
+
+_LEFT_OUT = (
+    events.ConversationStarted
+    | events.ConversationForked
+    | events.ReplyLost
+    | events.FeedbackGiven
+    | events.FeedbackWithdrawn
+)
+"""Feedback is on the original, and counts there."""
+
+
+def answer_of(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
+    """What was answered to the command when it was obeyed; None where it was not.
+
+    `stored` are the events of the fork.
+    """
+    if not stored:
+        return None
+    found = fold(command.conversation_id, stored)
+    if found.erased or found.account_id != command.account_id:
+        return ForkAnswered(outcome="not_found")
+    copies = sum(event.inherited_from is not msgspec.UNSET for event in stored)
+    return ForkAnswered(outcome="forked", version=2 + copies)
+
+
+def fork(
+    source: Sequence[events.Event],
+    sizes: Sequence[int],
+    command: ForkConversation,
+    now: str,
+    *,
+    is_whole: bool = True,
+) -> tuple[events.Event, ...] | ForkAnswered:
+    """The events of the fork, from its first one on; or why there is none. `sizes` are those of the
+    source in bytes.
+
+    One that is not whole has more events after these, which are more than may be copied.
+    """
+    found = fold(command.source_id, source)
+    if found.erased or found.account_id != command.account_id or not source:
+        return ForkAnswered(outcome="not_found")
+    place = _place(source, command)
+    if not is_whole and (not isinstance(place, int) or place == len(source) != command.at):
+        return ForkAnswered(outcome="too_large")
+    if not isinstance(place, int):
+        return ForkAnswered(outcome=place, version=found.version)
+    kept = source[: settled(source[:place])]
+    if not any(isinstance(event, events.MessageSaved) for event in kept):
+        return ForkAnswered(outcome="nothing_said")
+    if len(kept) > MAX_EVENTS or sum(sizes[: len(kept)]) > MAX_BYTES:
+        return ForkAnswered(outcome="too_large")
+    began = events.ConversationStarted(trace_id=command.trace_id, at=now, account_id=command.account_id)
+    copies = _copies(kept, command.conversation_id)
+    forked = events.ConversationForked(
+        trace_id=command.trace_id,
+        at=now,
+        source_id=command.source_id,
+        source_version=len(kept),
+    )
+    return (began, forked, *copies)
+
+
+def _copies(kept: Sequence[events.Event], conversation_id: str) -> tuple[events.Event, ...]:
+    copied = [event for event in kept if not isinstance(event, _LEFT_OUT)]
+    return tuple(_copy(_moved(event, kept), conversation_id) for event in copied)
+
+
+def _place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:
+    """How many of the source's events count. What of them belongs to a run that had not ended does not."""
+    at = command.at
+    if at is None:
+        return len(source) if settled(source) == len(source) else "busy"
+    if isinstance(at, int):
+        return at if at <= len(source) else "unknown_version"
+    if not ids.is_uuid(at):
+        time = datetime.fromisoformat(at)
+        later = (place for place, event in enumerate(source) if datetime.fromisoformat(event.at) > time)
+        return next(later, len(source))
+    for place, event in enumerate(source):
+        if isinstance(event, events.MessageSaved) and event.message_id == at:
+            return place if event.role == "user" else _end_behind(source, place, event.trace_id)
+    return "unknown_message"
+
+
+def _end_behind(source: Sequence[events.Event], place: int, trace_id: str) -> int:
+    """The place after the end of the run whose reply is at `place`; they are stored together."""
+    for count, event in enumerate(source[place:], start=place + 1):
+        if isinstance(event, events.RunEnd) and event.trace_id == trace_id:
+            return count
+    return len(source)
+
+
+def _moved(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
+    """With the version at which the fork has what is meant; `kept` are the source's events."""
+    if not isinstance(event, events.ContextCompacted):
+        return event
+    before = kept[: event.through_version]
+    return replace(event, through_version=2 + sum(not isinstance(each, _LEFT_OUT) for each in before))
+
+
+def _copy(event: events.Event, conversation_id: str) -> events.Event:
+    """With ids of the fork's own, and at no cost: its tokens were counted once."""
+    trace_id = _trace_in(conversation_id, event.trace_id)
+    copy = replace(event, trace_id=trace_id, inherited_from=event.trace_id)
+    match copy:
+        case events.MessageSaved(role="assistant"):
+            return replace(copy, message_id=ids.reply_id(trace_id))
+        case events.MessageSaved():
+            return replace(copy, message_id=ids.uuid_of(_digest(conversation_id, copy.message_id)))
+        case events.ApprovalRequested() | events.ElicitationRequested() | events.ApprovalDecided():
+            return replace(copy, approval_id=ids.uuid_of(_digest(conversation_id, copy.approval_id)))
+        case events.RunStarted():
+            return replace(copy, shown_sha256=None)
+        case (
+            events.ModelReplied()
+            | events.ContextCompacted()
+            | events.RunCompleted()
+            | events.RunFailed()
+            | events.RunCancelled()
+        ):
+            return replace(copy, usage=Usage())
+        case _:
+            return copy
+
+
+def reply_in(conversation_id: str, trace_id: str) -> str:
+    """The id that the reply of a source's run has in the fork `conversation_id`."""
+    return ids.reply_id(_trace_in(conversation_id, trace_id))
+
+
+def _trace_in(conversation_id: str, trace_id: str) -> str:
+    return _digest(conversation_id, trace_id)[:32]
+
+
+def _digest(conversation_id: str, original: str) -> str:
+    return hashlib.sha256(f"fork {conversation_id} {original}".encode()).hexdigest()
+
+
+def settled(stored: Sequence[events.Event]) -> int:
+    """Count the events of a conversation, from its first on, after which no run is active."""
+    active_trace, settled_count = None, 0
+    for count, event in enumerate(stored, start=1):
+        if isinstance(event, events.MessageSaved) and event.role == "user":
+            active_trace = event.trace_id
+        elif isinstance(event, events.RunEnd) and event.trace_id == active_trace:
+            active_trace = None
+        if active_trace is None:
+            settled_count = count
+    return settled_count

@@ -1,0 +1,49 @@
+"""The rules of feedback on a reply. Pure."""
+
+from typing import Any
+
+from agentchat.contracts import events
+from agentchat.contracts.messages import FeedbackAnswered, GiveFeedback
+from agentchat.contracts.values import MAX_FEEDBACK
+from agentchat.conversations.aggregate.conversation import Conversation
+
+
+def give(
+    conversation: Conversation, command: GiveFeedback, now: str
+) -> events.FeedbackGiven | events.FeedbackWithdrawn | FeedbackAnswered:
+    """The event to append; or the answer, where there is nothing to append.
+
+    A run under way makes no difference. What is given again as it is changes nothing, so a command may be
+    repeated.
+    """
+    run = conversation.run(command.trace_id)
+    if (
+        conversation.account_id != command.account_id
+        or run is None
+        or run.reply is None
+        or run.reply.id != command.message_id
+    ):
+        return FeedbackAnswered(outcome="not_found")
+    known = next((each for each in run.feedback if each.on_behalf_of == command.on_behalf_of), None)
+    whose: dict[str, Any] = {
+        "trace_id": command.trace_id,
+        "at": now,
+        "message_id": command.message_id,
+        "by": command.by,
+        "on_behalf_of": command.on_behalf_of,
+    }
+    unchanged = FeedbackAnswered(outcome="recorded", version=conversation.version)
+    if command.score is None:
+        return unchanged if known is None else events.FeedbackWithdrawn(**whose)
+    given = events.FeedbackGiven(**whose, score=command.score, label=command.label, comment=command.comment)
+    if known is not None and _content(known) == _content(given):
+        return unchanged
+    if conversation.is_full:
+        return FeedbackAnswered(outcome="full")
+    if known is None and len(run.feedback) >= MAX_FEEDBACK:
+        return FeedbackAnswered(outcome="too_many")
+    return given
+
+
+def _content(given: events.FeedbackGiven) -> tuple[float, str | None, str | None]:
+    return given.score, given.label, given.comment

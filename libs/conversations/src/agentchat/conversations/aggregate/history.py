@@ -1,0 +1,321 @@
+"""What the model sees of a conversation: messages in the shape of Anthropic's Messages API.
+
+Its rules (docs.claude.com, Messages API): roles alternate and the user begins; each tool_use block is
+answered by a tool_result with its id at the head of the next message; no text block is blank.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.contracts import events
+from agentchat.contracts.values import ShownMessage
+from agentchat.conversations.aggregate.approvals import NOT_RUN
+from agentchat.conversations.aggregate.compaction import Compact, Opening, opening_of, place_of
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.rounds import Call, Round
+from agentchat.runtime.bounded import BoundedMap
+
+Block = dict[str, Any]
+Message = dict[str, Any]
+_Key = tuple[str, str, bool]
+
+MAX_HISTORIES = 1000
+MAX_BYTES = 32 * 1024 * 1024
+
+INTERRUPTED = "The call was interrupted; its outcome is unknown."
+_SUMMARISED = """\
+What was said in this conversation before is not shown. It was summarised:
+
+<summary>
+{}
+</summary>"""
+_BLANK = "(empty)"
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """`messages`, whose first `earlier` content blocks are of earlier runs: later runs' calls begin with the
+    same, byte for byte. Messages and blocks may be kept for other prompts, and are not to be changed.
+    `settled` are the first of them.
+    """
+
+    messages: list[Message]
+    earlier: int
+    settled: "Settled"
+
+
+class History:
+    """What stands before a conversation's runs, and the first of them, as later runs of one provider's model
+    are shown them.
+    """
+
+    def __init__(self, opening: Opening, provider: str, *, tools_offered: bool) -> None:
+        self.opening = opening
+        self.runs: tuple[Run, ...] = ()
+        self._provider = provider
+        self._thread = _Thread(tools_offered)
+        self._json = bytearray()
+        self._ends: list[int] = []  # of messages in `_json`
+        if isinstance(opening, events.ContextCompacted):
+            _add_summary(self._thread, opening, provider)
+        else:
+            _add_seed(self._thread, opening)
+
+    def go_on_to(self, runs: tuple[Run, ...]) -> None:
+        """Add what of `runs` is not in it; they begin with those that are."""
+        for run in runs[len(self.runs) :]:
+            _add_run(self._thread, run, self._provider, current=False)
+        self.runs = runs
+
+    def thread(self) -> "_Thread":
+        return self._thread.copied()
+
+    def settled(self) -> "Settled":
+        messages = self._thread.messages
+        if not messages:
+            return Settled(self, 0, 0)
+        return Settled(self, len(messages) - 1, self._thread.blocks - len(messages[-1]["content"]))
+
+    def json(self, count: int, encode: Callable[[Message], bytes]) -> bytes:
+        """What `encode` makes of the first `count` messages: see `Settled.json`."""
+        for message in self._thread.messages[len(self._ends) : count]:
+            self._json += encode(message) + b","
+            self._ends.append(len(self._json))
+        return bytes(memoryview(self._json)[: self._ends[count - 1] if count else 0])
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The first `count` messages of a prompt, with `blocks` content blocks: nothing joins them any more."""
+
+    history: History
+    count: int
+    blocks: int
+
+    def json(self, encode: Callable[[Message], bytes]) -> bytes:
+        """What `encode` makes of each, with a comma after each.
+
+        It is kept for all prompts that begin with the same messages, so a provider has one `encode`.
+        """
+        return self.history.json(self.count, encode)
+
+
+class KeptHistories:
+    """Histories of the conversations that were asked about last: what a model has seen is not rendered again.
+
+    Bounded by their number and by the bytes of the runs that are in them. Of 970 messages before the new one,
+    rendering all takes 0.8 ms, and copying what is kept 0.01 ms. A provider may keep the JSON of the messages
+    with them (`Settled.json`), which is about as large as the runs in them.
+    """
+
+    def __init__(self, max_histories: int = MAX_HISTORIES, max_bytes: int = MAX_BYTES) -> None:
+        self._kept: BoundedMap[_Key, History] = BoundedMap(max_histories, max_bytes)
+
+    def up_to(
+        self,
+        runs: tuple[Run, ...],
+        opening: Opening,
+        conversation: Conversation,
+        provider: str,
+        *,
+        tools_offered: bool,
+    ) -> History:
+        """The history of those `runs` behind `opening`: what is kept, if it is of these, and the rest."""
+        key = (conversation.conversation_id, provider, tools_offered)
+        # Taken out: one whose rendering fails half way is not to be gone on with.
+        size, history = self._kept.size_of(key), self._kept.pop(key)
+        # Runs that have ended are the same objects from one state of a conversation to the next.
+        if history is None or history.opening != opening or history.runs != runs[: len(history.runs)]:
+            history, size = History(opening, provider, tools_offered=tools_offered), 0
+        size += sum(len(msgspec.json.encode(run)) for run in runs[len(history.runs) :])
+        history.go_on_to(runs)
+        self._kept.put(key, history, size)
+        return history
+
+
+def prompt_for(
+    conversation: Conversation,
+    trace_id: str,
+    *,
+    tools_offered: bool,
+    documents: str = "",
+    provider: str = "anthropic",
+    histories: KeptHistories | None = None,
+) -> Prompt:
+    """The messages for the next model call of that run: the seed, all earlier runs, what it has done itself.
+
+    A summary stands for all that it covers.
+
+    The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
+    was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
+    Thinking blocks are kept of this run alone, and of `provider`, which is asked: their signatures are its
+    own. So is a block's `provider_data`; that of other providers is left out. Where no tools are offered,
+    earlier calls appear as text. `documents`, what was retrieved for this run, stands before its question,
+    after all that is of earlier runs, and in no later run: so it moves nothing.
+
+    With `histories` nothing of an earlier run is rendered that they have.
+    """
+    place = place_of(trace_id, conversation.runs)
+    opening, first = opening_of(conversation, place)
+    runs = conversation.runs[first:place]
+    if histories is None:
+        history = History(opening, provider, tools_offered=tools_offered)
+        history.go_on_to(runs)
+    else:
+        history = histories.up_to(runs, opening, conversation, provider, tools_offered=tools_offered)
+    thread, settled = history.thread(), history.settled()
+    earlier = thread.blocks
+    if documents:
+        thread.user(_text_block(documents))
+    _add_run(thread, conversation.runs[place], provider, current=True)
+    return Prompt(thread.messages, earlier, settled)
+
+
+def messages_of_round(conversation: Conversation, run: Run, number: int) -> list[Message]:
+    """What the model was shown when it was asked for a round of a run; retrieved passages are not among it.
+
+    The conversation may have gone on: what came after the round is left out.
+    """
+    asked = next((each for each in run.rounds if each.number == number), None)
+    until = replace(run, rounds=tuple(each for each in run.rounds if each.number < number))
+    shown = replace(conversation, runs=tuple(until if each is run else each for each in conversation.runs))
+    return prompt_for(
+        shown,
+        run.trace_id,
+        tools_offered=any(each.calls for each in run.rounds),
+        provider="anthropic" if asked is None else asked.provider,
+    ).messages
+
+
+def summary_prompt(
+    conversation: Conversation,
+    trace_id: str,
+    step: Compact,
+    instruction: str,
+    *,
+    tools_offered: bool,
+    provider: str = "anthropic",
+) -> Prompt:
+    """The messages that ask for a summary: those that the run's next call would begin with, and
+    `instruction`.
+    """
+    opening, first = opening_of(conversation, place_of(trace_id, conversation.runs))
+    history = History(opening, provider, tools_offered=tools_offered)
+    history.go_on_to(conversation.runs[first : first + step.runs])
+    thread = history.thread()
+    earlier = thread.blocks
+    if instruction:
+        thread.user(_text_block(instruction))
+    return Prompt(thread.messages, earlier, history.settled())
+
+
+def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool) -> None:
+    thread.user(_text_block(run.user_text or _BLANK))
+    for each in run.rounds:
+        _add_round(thread, each, provider, current=current)
+    if run.reply is not None and not run.rounds:
+        thread.assistant(_text_block(run.reply.content))
+
+
+def _add_summary(thread: "_Thread", compacted: events.ContextCompacted, provider: str) -> None:
+    own = (compacted.provider_data or {}).get(provider)
+    if own is None:
+        thread.user(_text_block(_SUMMARISED.format(compacted.summary)))
+    else:
+        thread.assistant(own)
+
+
+def _add_seed(thread: "_Thread", seed: tuple[ShownMessage, ...]) -> None:
+    if seed and seed[0].role == "assistant":
+        thread.user(_text_block(_BLANK))
+    for message in seed:
+        (thread.user if message.role == "user" else thread.assistant)(_text_block(message.content))
+
+
+def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) -> None:
+    if each.blocks is None:
+        if not current:
+            thread.assistant(_text_block(each.text))
+        return
+    for block in each.blocks:
+        if block.get("type") not in _THINKING or (current and each.provider == provider):
+            thread.assistant(_for(provider, block))
+    returned = {call.call_id: call for call in each.calls}
+    for block in each.blocks:
+        if block.get("type") == "tool_use":
+            call = returned.get(block["id"])
+            if call is None or call.output is None:
+                said = INTERRUPTED if call is None or call.may_run else NOT_RUN
+                thread.result(block, said, is_error=True)
+            else:
+                thread.result(block, _told(call, call.output), is_error=call.is_error)
+
+
+def _told(call: Call, output: str) -> str:
+    """A result, with what the model does not know of the call."""
+    if call.changed_input is None:
+        return output
+    ran_with = msgspec.json.encode(call.changed_input).decode()
+    return f"A person changed the input of this call before it ran. It ran with {ran_with}.\n{output}"
+
+
+def _for(provider: str, block: Block) -> Block:
+    """The block with no provider's data but its own."""
+    if "provider_data" not in block:
+        return block
+    data = block["provider_data"].get(provider)
+    rest = {name: value for name, value in block.items() if name != "provider_data"}
+    return rest if data is None else rest | {"provider_data": {provider: data}}
+
+
+class _Thread:
+    """Messages under construction: what has the same role as the last message joins it."""
+
+    def __init__(self, tools_offered: bool) -> None:
+        self.messages: list[Message] = []
+        self.blocks = 0
+        self._tools_offered = tools_offered
+
+    def copied(self) -> "_Thread":
+        """One that can be added to without a change to this one: the last message is all that could grow."""
+        copy = _Thread(self._tools_offered)
+        copy.messages, copy.blocks = [*self.messages], self.blocks
+        for last in copy.messages[-1:]:
+            copy.messages[-1] = last | {"content": [*last["content"]]}
+        return copy
+
+    def user(self, block: Block) -> None:
+        self._add("user", block if not _is_blank(block) else _text_block(_BLANK))
+
+    def assistant(self, block: Block) -> None:
+        if _is_blank(block):
+            return
+        if block.get("type") == "tool_use" and not self._tools_offered:
+            arguments = msgspec.json.encode(block.get("input")).decode()
+            block = _text_block(f"[Tool call {block['name']}: {arguments}]")
+        self._add("assistant", block)
+
+    def result(self, call: Block, output: str, *, is_error: bool) -> None:
+        if not self._tools_offered:
+            kind = "error" if is_error else "result"
+            self._add("user", _text_block(f"[Tool {kind} {call['name']}: {output}]"))
+            return
+        block: Block = {"type": "tool_result", "tool_use_id": call["id"], "content": output or "null"}
+        self._add("user", block | {"is_error": True} if is_error else block)
+
+    def _add(self, role: str, block: Block) -> None:
+        self.blocks += 1
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"].append(block)
+        else:
+            self.messages.append({"role": role, "content": [block]})
+
+
+def _text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _is_blank(block: Block) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()

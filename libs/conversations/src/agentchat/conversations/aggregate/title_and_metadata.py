@@ -1,0 +1,39 @@
+"""The rules of a conversation's title and metadata. Pure."""
+
+import msgspec
+
+from agentchat.contracts import events
+from agentchat.contracts.messages import DescribeAnswered, DescribeConversation
+from agentchat.contracts.values import MAX_PAIRS
+from agentchat.conversations.aggregate.conversation import Conversation
+
+
+def describe(
+    conversation: Conversation, command: DescribeConversation, now: str
+) -> events.ConversationDescribed | DescribeAnswered:
+    """The event to append; or the answer, where there is nothing to append.
+
+    A run under way makes no difference. What changes nothing is an event only where the command is keyed:
+    given again, it is known by its event, whatever was set since.
+    """
+    if conversation.erased or conversation.account_id != command.account_id:
+        return DescribeAnswered(outcome="not_found")
+    for trace_id, version in reversed(conversation.described):
+        if trace_id == command.trace_id:
+            return DescribeAnswered(outcome="described", version=version)
+    metadata = _merged(conversation.metadata, command.metadata)
+    if len(metadata) > MAX_PAIRS:
+        return DescribeAnswered(outcome="too_many_pairs")
+    title = conversation.title if command.title is msgspec.UNSET else command.title
+    changes_nothing = (title, metadata) == (conversation.title, conversation.metadata)
+    if changes_nothing and not command.keyed:
+        return DescribeAnswered(outcome="described", version=conversation.version)
+    if conversation.is_full:
+        return DescribeAnswered(outcome="full")
+    return events.ConversationDescribed(trace_id=command.trace_id, at=now, title=title, metadata=metadata)
+
+
+def _merged(metadata: dict[str, str], changes: dict[str, str | None] | None) -> dict[str, str]:
+    if changes is None:
+        return {}
+    return {name: value for name, value in {**metadata, **changes}.items() if value is not None}

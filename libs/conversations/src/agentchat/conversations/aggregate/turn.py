@@ -1,0 +1,396 @@
+"""The rules of a turn: how a request begins or goes on, what comes next, how a run ends.
+
+Values in, values out: the caller passes the time and the ids, performs the step, and appends the events.
+"""
+
+import msgspec
+
+from agentchat.contracts import events
+from agentchat.contracts.events import AgentFacts
+from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.values import ApprovalNeeded, Usage
+from agentchat.conversations.aggregate import approvals
+from agentchat.conversations.aggregate.conversation import (
+    MAX_BYTES,
+    MAX_EVENTS,
+    Conversation,
+    Run,
+    agent_facts,
+)
+from agentchat.conversations.aggregate.rounds import Call, Round
+
+MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Append these and the run has begun: its attempt 1."""
+
+    events: tuple[events.Event, ...]
+
+
+class Supersede(msgspec.Struct, frozen=True):
+    """A run, of this trace, waits for approvals. Append these: it is cancelled, and this one has begun."""
+
+    trace_id: str
+    events: tuple[events.Event, ...]
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """The run had begun; append these and its next attempt has. Only for the holder of its lease."""
+
+    events: tuple[events.Event, ...]
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """Too many attempts have come to nothing; append these and the run has failed."""
+
+    events: tuple[events.Event, ...]
+
+
+class MustWait(msgspec.Struct, frozen=True):
+    """Another run, of this trace, is under way."""
+
+    trace_id: str
+
+
+class AlreadyEnded(msgspec.Struct, frozen=True):
+    """This request's run ended before; there is only its result to announce again."""
+
+    run: Run
+
+
+class AlreadyPaused(msgspec.Struct, frozen=True):
+    """This request's run waits for approvals; there is only that to announce again."""
+
+    run: Run
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """Nothing is to be appended; `code` is one of `contracts.errors`.
+
+    `approvals` are those that the conversation waits for.
+    """
+
+    code: str
+    message: str
+    approvals: tuple[ApprovalNeeded, ...] = ()
+
+
+Opening = Begin | Supersede | Resume | GiveUp | MustWait | AlreadyEnded | AlreadyPaused | Rejected
+
+NOT_FOUND = Rejected(code="conversation_not_found", message="There is no such conversation.")
+_FULL = Rejected(
+    code="conversation_full",
+    message=(
+        f"The conversation has {MAX_EVENTS:,} events or {MAX_BYTES // 2**20} MiB: start a new one with a"
+        " summary of it, or fork it at an earlier message."
+    ),
+)
+_GONE_ON = Rejected(code="conversation_busy", message="The conversation has gone on meanwhile.")
+_EXPIRED = Rejected(code="overloaded", message="The request was not taken up in time.")
+
+
+def open_turn(
+    conversation: Conversation,
+    request: ChatRequested,
+    agent: AgentFacts,
+    *,
+    now: str,
+    expired: bool,
+    worker: str | None = None,
+    heard: int = 0,
+) -> Opening:
+    """What is to become of a request, given its conversation; `worker` would take it up.
+
+    `heard`: the code points of the run's text that its readers have had by now, recorded or not.
+
+    `expired`: its deadline has passed, by Postgres' clock; it is void unless something was appended for it.
+    A conversation that is unknown, erased or another account's is not found, in the same words.
+    """
+    if conversation.erased or conversation.account_id not in (None, request.account_id):
+        return NOT_FOUND
+    if conversation.version == 0 and not request.new_conversation:
+        return NOT_FOUND
+    run = conversation.run(request.trace_id)
+    if run is not None:
+        return _reopen(run, request, agent, now, worker, heard)
+    if expired:
+        return _EXPIRED
+    if conversation.is_full:
+        return _FULL
+    active = conversation.active
+    if active is not None and active.pending and approvals.on_new_message(active) == "refuse":
+        return _undecided(active)
+    if _has_gone_on(conversation, request):
+        return _GONE_ON
+    first = _first_events(conversation, request, agent, now, worker)
+    if active is None:
+        return Begin(events=first)
+    if active.pending:
+        return Supersede(trace_id=active.trace_id, events=(*cancel(active, now), *first))
+    return MustWait(trace_id=active.trace_id)
+
+
+def _undecided(run: Run) -> Rejected:
+    ids = tuple(ApprovalNeeded(id=each.id) for each in approvals.needed(run))
+    return Rejected(
+        code="approval_pending",
+        message="The conversation waits for a person to decide about a tool call.",
+        approvals=ids,
+    )
+
+
+def _has_gone_on(conversation: Conversation, request: ChatRequested) -> bool:
+    """Whether it is not what the caller shows.
+
+    He does not show how often he has asked in vain, as long as nothing was said. The claim of an earlier try
+    may have been taken over for one that is to begin with what he shows.
+    """
+    if request.history:
+        return conversation.version > 0
+    if request.after is None:
+        return False
+    for run in reversed(conversation.runs):
+        if run.reply is not None:
+            return run.reply.id != request.after
+        if run.state == "running" or run.rounds or run.user_text.strip() != request.message.strip():
+            return True
+    return True
+
+
+def _reopen(
+    run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None, heard: int
+) -> Opening:
+    if run.state != "running":
+        return AlreadyEnded(run=run)
+    if run.pending:
+        return _unpaused(run, request, agent, now, worker)
+    if _is_stuck(run) and heard <= run.offset:
+        code = "generation_interrupted" if run.text else "internal_error"
+        return GiveUp(events=fail(run, code, "The run was interrupted too many times.", now))
+    return Resume(events=(_run_started(request, agent, run.attempt + 1, now, worker, heard),))
+
+
+def _unpaused(
+    run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
+) -> Resume | GiveUp | AlreadyPaused:
+    """Of a run that waits; it goes on, or ends, where its approvals have expired."""
+    expired = approvals.expired(run, now)
+    if not expired:
+        return AlreadyPaused(run=run)
+    if approvals.on_expiry(run) == "fail":
+        message = "Nobody decided about a tool call in time."
+        failed = events.RunFailed(
+            trace_id=run.trace_id, at=now, code="approval_expired", message=message, usage=run.usage
+        )
+        return GiveUp(events=(*expired, failed))
+    return Resume(
+        events=(*expired, _run_started(request, agent, run.attempt + 1, now, worker, len(run.text)))
+    )
+
+
+def _is_stuck(run: Run) -> bool:
+    return run.attempts_without_progress >= MAX_ATTEMPTS_WITHOUT_PROGRESS
+
+
+def got_on(run: Run) -> bool:
+    """Whether a run under way has had more attempts than it may have in vain, and is not stuck."""
+    return run.state == "running" and run.attempt > MAX_ATTEMPTS_WITHOUT_PROGRESS and not _is_stuck(run)
+
+
+def _first_events(
+    conversation: Conversation, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
+) -> tuple[events.Event, ...]:
+    message = events.MessageSaved(
+        trace_id=request.trace_id,
+        at=now,
+        message_id=request.message_id,
+        role="user",
+        agent_id=request.agent_id,
+        content=request.message,
+    )
+    started = _run_started(request, agent, 1, now, worker)
+    if conversation.version > 0:
+        return (message, started)
+    first = events.ConversationStarted(trace_id=request.trace_id, at=now, account_id=request.account_id)
+    if not request.history:
+        return (first, message, started)
+    seeded = events.ConversationSeeded(trace_id=request.trace_id, at=now, messages=request.history)
+    return (first, seeded, message, started)
+
+
+def _run_started(
+    request: ChatRequested, agent: AgentFacts, attempt: int, now: str, worker: str | None, offset: int = 0
+) -> events.RunStarted:
+    facts = agent_facts(agent) | (_OF_A_TASK if request.is_task else {})
+    return events.RunStarted(
+        trace_id=request.trace_id,
+        at=now,
+        attempt=attempt,
+        form=request.form,
+        prompt_override=request.prompt,
+        **facts,
+        worker=worker,
+        offset=offset,
+        instructions=request.instructions,
+        shown_sha256=request.shown_sha256,
+        output_schema=request.output_schema,
+        requested_model=request.requested_model,
+    )
+
+
+_OF_A_TASK = {"max_tool_rounds": 0, "retrieves": False}
+"""What a run that has no tools records instead of the agent's own."""
+
+DECIDED, CANCELLED = 1_000_000, 2_000_000
+"""From here on count publications after a decision, or a cancellation, that a run has waited for: by its
+attempt, so that none of them has the number of another, nor of one of the sweeper's.
+"""
+
+
+def ask_again(conversation: Conversation, run: Run, attempt: int) -> ChatRequested:
+    """The request of a run that has begun, from its facts, for its `attempt`-th publication."""
+    return ChatRequested(
+        trace_id=run.trace_id,
+        attempt=attempt,
+        account_id=conversation.account_id or "",
+        agent_id=run.agent_id,
+        conversation_id=conversation.conversation_id,
+        new_conversation=False,
+        message_id=run.user_message_id,
+        message=run.user_text,
+        form=run.form,
+        requested_at=run.requested_at,
+        deadline=run.requested_at,  # it has begun, so no deadline voids it
+        prompt=run.prompt_override,
+        instructions=run.instructions,
+        shown_sha256=run.shown_sha256,
+        output_schema=run.output_schema,
+        requested_model=run.requested_model,
+        is_task=run.max_tool_rounds == 0 and not run.retrieves,
+    )
+
+
+class Retrieve(msgspec.Struct, frozen=True):
+    """Search the agent's knowledge, and append SourcesRetrieved."""
+
+
+class CallModel(msgspec.Struct, frozen=True):
+    """Call the model for this round, and append Delta, ModelReplied and its ToolCalled events.
+
+    `tools` False: the last call, with the tools still listed and `tool_choice` none.
+    """
+
+    round: int
+    tools: bool
+
+
+class RunTools(msgspec.Struct, frozen=True):
+    """Run these calls of the round side by side, and append a ToolReturned for each."""
+
+    round: int
+    calls: tuple[Call, ...]
+
+
+class AskApproval(msgspec.Struct, frozen=True):
+    """Append an ApprovalRequested for each of these calls of the round; then the run waits.
+
+    Where a tool asks a person (ElicitationRequested), these are asked about with it.
+    """
+
+    round: int
+    calls: tuple[Call, ...]
+
+
+Step = Retrieve | CallModel | RunTools | AskApproval
+
+
+def next_step(run: Run) -> Step | None:
+    """What the run needs next; None where it has ended, waits for approvals, or `conclude` ends it."""
+    if run.state != "running" or run.pending:
+        return None
+    if run.retrieves and run.sources is None:
+        return Retrieve()
+    if not run.rounds:
+        return _call_model(run, 1)
+    last = run.rounds[-1]
+    if last.blocks is None:
+        return _call_model(run, last.number)
+    if _is_final(run, last):
+        return None
+    if allowed := tuple(call for call in last.calls if call.output is None and call.may_run):
+        return RunTools(round=last.number, calls=allowed)
+    if held := held_calls(last):
+        return AskApproval(round=last.number, calls=held)
+    return _call_model(run, last.number + 1)
+
+
+def held_calls(last: Round) -> tuple[Call, ...]:
+    """The calls of the round that a person has to allow, and was not asked about."""
+    return tuple(call for call in last.calls if call.output is None and not call.may_run and not call.pending)
+
+
+def _call_model(run: Run, number: int) -> CallModel:
+    return CallModel(round=number, tools=number <= run.max_tool_rounds)
+
+
+def _is_final(run: Run, last: Round) -> bool:
+    """Whether the reply ends the run: it asks for no tool, or does so although it was told not to."""
+    return not last.calls or last.number > run.max_tool_rounds
+
+
+def tool_calls_of(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]:
+    """The tools that a reply asks for, as events to append with it."""
+    return tuple(
+        events.ToolCalled(
+            trace_id=reply.trace_id,
+            at=reply.at,
+            round=reply.round,
+            call_id=block["id"],
+            name=block["name"],
+            input=block["input"] if isinstance(block.get("input"), dict) else {},
+        )
+        for block in reply.blocks
+        if block.get("type") == "tool_use"
+    )
+
+
+def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]:
+    """The end of a run whose last recorded reply asks for no tool: its saved reply and its completion.
+
+    () where the run has more to do, waits, or has ended.
+    """
+    if run.state != "running" or run.pending or not run.rounds or next_step(run) is not None:
+        return ()
+    saved = events.MessageSaved(
+        trace_id=run.trace_id,
+        at=now,
+        message_id=message_id,
+        role="assistant",
+        agent_id=run.agent_id,
+        content=run.text,
+        token_count=run.usage.total,
+    )
+    completed = events.RunCompleted(trace_id=run.trace_id, at=now, usage=run.usage, rounds=len(run.rounds))
+    return (saved, completed)
+
+
+def fail(run: Run, code: str, message: str, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
+    """The end of a run without a reply; () where it has ended. `code` is one of `contracts.errors`.
+
+    `usage` is that of the whole run; left out, what its recorded replies add up to.
+    """
+    if run.state != "running":
+        return ()
+    spent = run.usage if usage is None else usage
+    failed = events.RunFailed(trace_id=run.trace_id, at=now, code=code, message=message, usage=spent)
+    return (*approvals.withdrawn(run, now), failed)
+
+
+def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
+    """The end of a run that its caller cancelled; () where it has ended. `usage` as for `fail`."""
+    if run.state != "running":
+        return ()
+    spent = run.usage if usage is None else usage
+    cancelled = events.RunCancelled(trace_id=run.trace_id, at=now, usage=spent)
+    return (*approvals.withdrawn(run, now), cancelled)

@@ -1,0 +1,240 @@
+"""Idempotency keys: which run an account's key stands for, and which request is to publish it.
+
+A row is a claim: until `claimed_until` the request that made it is on its way. After that the log alone says
+what became of it (decision 9): a run that has begun is the answer, and one that has not may be
+published again, under the same trace and in the same conversation, so that it can never begin twice.
+
+A row outlives the deletion of its conversation, so it holds neither key nor content, but hashes of them.
+"""
+
+import hashlib
+
+import msgspec
+from psycopg import sql
+
+from agentchat.conversations.claims.table import Claims, NewClaim
+from agentchat.conversations.database import NOW
+from agentchat.conversations.queries.find_run import BEGUN, BEGUN_AT
+from agentchat.runtime.postgres import Pool, connection
+
+KEPT_HOURS = 24
+_FORGET_AT_ONCE = 5000
+
+TABLES = """
+CREATE TABLE idempotency_keys (
+    account_id text NOT NULL,
+    key text NOT NULL,
+    request_hash bytea NOT NULL,
+    trace_id text NOT NULL,
+    conversation_id text NOT NULL,
+    publication integer NOT NULL,
+    claimed_until timestamptz NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (account_id, key)
+);
+CREATE INDEX idempotency_keys_age_idx ON idempotency_keys (created_at);
+GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency_keys TO agentchat_service;
+"""
+
+
+class KeyConflict(Exception):  # noqa: N818 - an outcome
+    """The key stands for another request."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a key stands for. `mine`: this request is to publish it, as the `publication`-th time (from 1).
+
+    Else another request has, and `seconds` are left to it to be accepted; `begun_at` is the version of its
+    user message, once its run has begun. `now` is the clock of Postgres: ISO 8601 UTC.
+    """
+
+    account_id: str
+    key_hash: str
+    trace_id: str
+    conversation_id: str
+    publication: int
+    mine: bool
+    seconds: float
+    now: str
+    begun_at: int | None = None
+
+
+async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
+    """Whether a request with this key has begun a run, or is on its way. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        cursor = await conn.execute(_IS_REPEAT, [account_id, key_hash(account_id, key)], prepare=True)
+        row = await cursor.fetchone()
+    return row is not None and bool(row[0])
+
+
+async def claim_key(
+    claims: Claims,
+    *,
+    account_id: str,
+    key: str,
+    request_hash: bytes,
+    trace_id: str,
+    conversation_id: str,
+    seconds: float,
+) -> Claim:
+    """Claim a key that is free, or whose claim came to nothing, for `seconds`; else what it stands for.
+
+    A claim that came to nothing is taken over with the trace and the conversation that it had. Raises
+    KeyConflict, DatabaseUnavailable.
+    """
+    new = NewClaim(
+        account_id=account_id,
+        key_hash=key_hash(account_id, key),
+        request_hash=_bound(request_hash, key),
+        trace_id=trace_id,
+        conversation_id=conversation_id,
+        seconds=seconds,
+    )
+    now = await claims.insert(new)
+    return made(new, now) if now is not None else await _claim_known(claims.pool, new)
+
+
+def made(new: NewClaim, now: str) -> Claim:
+    return Claim(
+        account_id=new.account_id,
+        key_hash=new.key_hash,
+        trace_id=new.trace_id,
+        conversation_id=new.conversation_id,
+        publication=1,
+        mine=True,
+        seconds=new.seconds,
+        now=now,
+    )
+
+
+async def _claim_known(pool: Pool, new: NewClaim) -> Claim:
+    given = {
+        "account": new.account_id,
+        "key": new.key_hash,
+        "hash": new.request_hash,
+        "trace": new.trace_id,
+        "conversation": new.conversation_id,
+        "seconds": new.seconds,
+        "hours": KEPT_HOURS,
+    }
+    async with connection(pool) as conn:
+        while True:
+            row = await (await conn.execute(_CLAIM, given, prepare=True)).fetchone()
+            if row is not None:
+                return _claim(new, row, mine=True)
+            row = await (await conn.execute(_LOOK, given)).fetchone()
+            if row is not None and not row[-1]:
+                raise KeyConflict
+            if row is not None:
+                return _claim(new, row, mine=False)
+
+
+_FIELDS = ("trace_id", "conversation_id", "publication", "seconds", "now", "begun_at")
+
+
+def _claim(new: NewClaim, row: tuple[object, ...], *, mine: bool) -> Claim:
+    fields = dict(zip(_FIELDS, row, strict=False))
+    place = {"account_id": new.account_id, "key_hash": new.key_hash}
+    return msgspec.convert({**fields, **place, "mine": mine}, Claim)
+
+
+def key_hash(account_id: str, key: str) -> str:
+    """What is stored of a key: 64 hexadecimal digits."""
+    return hashlib.sha256(f"{account_id} {key}".encode()).hexdigest()
+
+
+def _bound(request_hash: bytes, key: str) -> bytes:
+    """What is stored of a request: who does not have its key cannot try out what may have been asked."""
+    return hashlib.sha256(key.encode() + request_hash).digest()
+
+
+async def extend(pool: Pool, claim: Claim, seconds: float) -> None:
+    """Leave the claim's request so many seconds from now. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        place = [claim.account_id, claim.key_hash, claim.trace_id, claim.publication]
+        await conn.execute(_EXTEND, [seconds, *place])
+
+
+async def give_up(pool: Pool, claim: Claim, *, refused: bool) -> None:
+    """The claim's request was not accepted; `refused`: by a worker, so that its run never begins.
+
+    The key of a first publication that was refused is free again. Otherwise the run may begin yet: the next
+    request with the key finds it, or publishes it again. Raises DatabaseUnavailable.
+    """
+    query = _FREE if refused and claim.publication == 1 else _EXPIRE
+    async with connection(pool) as conn:
+        await conn.execute(query, [claim.account_id, claim.key_hash, claim.trace_id, claim.publication])
+
+
+async def forget_old_keys(pool: Pool) -> None:
+    """Delete the keys that are older than a day, some thousand at a time.
+
+    Raises DatabaseUnavailable.
+    """
+    deleted = _FORGET_AT_ONCE
+    while deleted == _FORGET_AT_ONCE:
+        async with connection(pool) as conn:
+            deleted = (await conn.execute(_FORGET, [KEPT_HOURS, _FORGET_AT_ONCE])).rowcount
+
+
+_IS_REPEAT = (
+    sql.SQL("""
+SELECT kept.claimed_until > clock_timestamp() OR {begun}
+  FROM idempotency_keys kept
+ WHERE account_id = %s AND key = %s AND created_at > clock_timestamp() - interval '{hours} hours'
+""")
+    .format(begun=BEGUN.format(sql.SQL("kept.trace_id")), hours=sql.SQL(str(KEPT_HOURS)))
+    .as_bytes()
+)
+
+_CLAIM = (
+    sql.SQL("""
+INSERT INTO idempotency_keys AS kept
+       (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until)
+VALUES (%(account)s, %(key)s, %(hash)s, %(trace)s, %(conversation)s, 1,
+       clock_timestamp() + make_interval(secs => %(seconds)s))
+    ON CONFLICT (account_id, key) DO UPDATE
+   SET (request_hash, trace_id, conversation_id, publication, claimed_until, created_at) = (
+       SELECT excluded.request_hash,
+              CASE WHEN is_old THEN excluded.trace_id ELSE kept.trace_id END,
+              CASE WHEN is_old THEN excluded.conversation_id ELSE kept.conversation_id END,
+              CASE WHEN is_old THEN 1 ELSE kept.publication + 1 END,
+              excluded.claimed_until,
+              CASE WHEN is_old THEN clock_timestamp() ELSE kept.created_at END
+         FROM (SELECT kept.created_at <= clock_timestamp() - make_interval(hours => %(hours)s) AS is_old))
+ WHERE kept.created_at <= clock_timestamp() - make_interval(hours => %(hours)s)
+    OR (kept.request_hash = excluded.request_hash AND kept.claimed_until <= clock_timestamp()
+        AND NOT {begun})
+RETURNING trace_id, conversation_id, publication,
+          extract(epoch FROM claimed_until - clock_timestamp())::float8, {now}
+""")
+    .format(begun=BEGUN.format(sql.SQL("kept.trace_id")), now=NOW)
+    .as_bytes()
+)
+
+_LOOK = sql.SQL("""
+SELECT trace_id, conversation_id, publication,
+       greatest(0, extract(epoch FROM claimed_until - clock_timestamp()))::float8, {now},
+       {begun_at}, request_hash = %(hash)s
+  FROM idempotency_keys kept WHERE account_id = %(account)s AND key = %(key)s
+""").format(now=NOW, begun_at=BEGUN_AT.format(sql.SQL("kept.trace_id")))
+
+_EXTEND = """
+UPDATE idempotency_keys SET claimed_until = clock_timestamp() + make_interval(secs => %s)
+ WHERE account_id = %s AND key = %s AND trace_id = %s AND publication = %s
+"""
+
+_EXPIRE = """
+UPDATE idempotency_keys SET claimed_until = clock_timestamp()
+ WHERE account_id = %s AND key = %s AND trace_id = %s AND publication = %s
+"""
+
+_FREE = """
+DELETE FROM idempotency_keys WHERE account_id = %s AND key = %s AND trace_id = %s AND publication = %s
+"""
+
+_FORGET = """
+DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM idempotency_keys
+     WHERE created_at <= clock_timestamp() - make_interval(hours => %s) LIMIT %s))
+"""

@@ -1,0 +1,113 @@
+"""This package's way to Postgres: bounded calls, its clock as text, the numbers of its locks."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from agentchat.runtime.following import wait_for_event
+from agentchat.runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, connection, cut
+
+EVENTS_TABLE = "conversation_events"
+
+APPEND_LOCK = 0x6167636800000001
+"""The advisory lock by which those who append by the eventsourcing library take turns (`application`)."""
+
+CONVERSATION_LOCKS = 0x61676364
+"""With 12 bits of the hash of a conversation's id: the advisory lock by which its appends take turns."""
+
+APPENDS_UNDER_WAY = 0x40000000
+"""The upper half of the advisory locks by which appends register: the lower half is a position."""
+
+LEADER_LOCK = 0x6167636800000002
+"""The advisory lock of the projector that leads; another one waits for it (`projector.leader`)."""
+
+DatabaseError = psycopg.Error
+"""What Postgres refuses or breaks off, for those who use a session and not psycopg."""
+
+
+NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
+"""SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""
+
+
+def statements(module_file: str) -> dict[str, bytes]:
+    """Return the statements of the .sql file beside a module, by the names in its `-- name:` lines."""
+    text = Path(module_file).with_suffix(".sql").read_text()
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return {name: body.strip().encode() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+async def unbounded(conn: Connection) -> None:
+    """Let the transaction take as long as its caller does. Raises psycopg.Error."""
+    await conn.execute("SET LOCAL statement_timeout TO 0")
+    await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
+
+
+@contextlib.asynccontextmanager
+async def open_session(
+    database_url: str, name: str, *, silence_seconds: int | None = None
+) -> AsyncIterator[Connection]:
+    """A connection of one's own, for what a pool cannot give: its locks and notifications.
+
+    The server ends it when it has said nothing for `silence_seconds`. Raises psycopg.Error.
+    """
+    options = connect_options(database_url)
+    if silence_seconds is not None:
+        options["options"] += f" -c idle_session_timeout={silence_seconds * 1000}"
+    opened = await AsyncConnection.connect(database_url, **options, application_name=name)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@contextlib.contextmanager
+def bounded(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator[None]:
+    """Have a session cut if the block takes longer than `seconds`: the call then raises psycopg.Error."""
+    late = asyncio.get_running_loop().call_later(seconds, cut, session)
+    try:
+        yield
+    finally:
+        late.cancel()
+
+
+async def listen(session: Connection, channel: str) -> None:
+    """Have the session notified of what is said on a channel. Raises psycopg.Error."""
+    with bounded(session):
+        await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+
+
+async def notifications(session: Connection, *, seconds: float) -> list[str]:
+    """What the session is notified of next, [] if that is nothing in so long. Raises psycopg.Error.
+
+    psycopg's own way to wait would wake this process ten times a second.
+    """
+    if came := await _take(session):  # with the answer to a statement
+        return came
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    socket_of = session.pgconn.socket
+    loop.add_reader(socket_of, readable.set)
+    try:
+        came_in_time = await wait_for_event(readable, seconds)
+    finally:
+        loop.remove_reader(socket_of)
+    return await _take(session) if came_in_time else []
+
+
+async def _take(session: Connection) -> list[str]:
+    return [each.payload async for each in session.notifies(timeout=0)]
+
+
+async def server_now(pool: Pool) -> str:
+    """The server's time, as events carry it. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_SERVER_NOW)).fetchone()
+    assert row is not None, "SELECT without FROM gives one row"
+    return str(row[0])
+
+
+_SERVER_NOW = sql.SQL("SELECT {}").format(NOW)

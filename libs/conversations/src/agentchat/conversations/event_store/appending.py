@@ -1,0 +1,105 @@
+"""Build the one statement that stores what waits to be stored: a call of `append_events` (schema.sql).
+
+One round trip and one commit for all of it, where the eventsourcing library's recorder takes five statements
+for each append: half of an orchestrator's time went there (decision 44).
+"""
+
+from collections.abc import Sequence
+from typing import Any, LiteralString, NamedTuple
+
+from psycopg import sql
+
+from agentchat.contracts.timings import BREAK_SECONDS, LEASE_SECONDS
+from agentchat.conversations.event_store.mapper import EventRow
+
+CLOCK_SECONDS = 1.0
+"""So far may a worker's idea of the server's time be off when a run begins by it."""
+
+
+class LeaseChange(NamedTuple):
+    """The lease that an append takes (for `seconds`) or releases (None), of `worker`.
+
+    `sent_at`: since when it counts by the worker's own clock.
+    """
+
+    trace_id: str
+    worker: str
+    seconds: float | None = None
+    sent_at: float = 0.0
+
+
+class Condition(NamedTuple):
+    """A condition of the caller's that must hold for a run to begin.
+
+    `query` is SQL for a boolean[] out of `width` arrays, with one element for each append.
+    """
+
+    query: LiteralString
+    width: int
+
+
+class Beginning(NamedTuple):
+    """For the append that begins a run: the server's time as its worker takes it to be, and the facts that
+    the condition is about.
+    """
+
+    at: str
+    facts: Sequence[object]
+
+
+class Item(NamedTuple):
+    """One append: all of its events are stored after `expected`, and its lease changed, or nothing is.
+
+    `account_id` is None if the caller does not know it; then it is that of the conversation's first event.
+    """
+
+    conversation_id: str
+    expected: int
+    stored: Sequence[EventRow]
+    account_id: str | None = None
+    lease: LeaseChange | None = None
+    beginning: Beginning | None = None
+
+
+def statement(condition: Condition | None) -> sql.Composed:
+    """Return the statement to execute with `parameters`; with `condition` if a run is to begin by it."""
+    fit = sql.SQL("NULL::boolean[]" if condition is None else condition.query)
+    return sql.SQL(_STATEMENT).format(lease=LEASE_SECONDS, break_=BREAK_SECONDS, clock=CLOCK_SECONDS, fit=fit)
+
+
+def parameters(items: Sequence[Item], condition: Condition | None) -> list[Any]:
+    """Return the parameters as arrays: of the items, of the facts for the condition, and of all events."""
+    leases = [item.lease for item in items]
+    events = [
+        (number, item.expected + place, row)
+        for number, item in enumerate(items, start=1)
+        for place, row in enumerate(item.stored, start=1)
+    ]
+    facts: list[list[object]] = []
+    if condition is not None:
+        none = (None,) * condition.width
+        rows = (item.beginning.facts if item.beginning else none for item in items)
+        facts = [list(column) for column in zip(*rows, strict=True)]
+    return [
+        [item.conversation_id for item in items],
+        [item.account_id for item in items],
+        [item.expected for item in items],
+        [lease and lease.trace_id for lease in leases],
+        [lease and lease.worker for lease in leases],
+        [lease and lease.seconds for lease in leases],
+        [item.beginning and item.beginning.at for item in items],
+        *facts,
+        [number for number, _, _ in events],
+        [version for _, version, _ in events],
+        [row.topic for _, _, row in events],
+        [row.state for _, _, row in events],
+        [row.trace_id for _, _, row in events],
+        [row.at for _, _, row in events],
+    ]
+
+
+_STATEMENT = (
+    "SELECT * FROM append_events({lease}, {break_}, {clock},"
+    " %b::text[], %b::text[], %b::bigint[], %b::text[], %b::text[], %b::float8[], %b::text[], {fit},"
+    " %b::integer[], %b::bigint[], %b::text[], %b::bytea[], %b::text[], %b::text[]::timestamptz[])"
+)

@@ -1,0 +1,113 @@
+"""The log as EVENTS is to carry it, and how far it was fed: kept for the case that EVENTS is empty.
+
+EVENTS says itself where it goes on. Should it be lost, it is fed again with what it would hold: what was fed
+within the days that it keeps. For that, `feed_days` notes the position at which each day began.
+"""
+
+import contextlib
+
+from msgspec.structs import replace
+
+from agentchat.contracts import events, wire
+from agentchat.contracts.feed import FeedEvent
+from agentchat.contracts.timings import EVENTS_KEPT_DAYS
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.event_store.mapper import event_name
+from agentchat.runtime.postgres import Pool, connection
+
+NO_ACCOUNT = "unknown"
+_NAME = "events_feed"
+_SEEDED = events.tag_of(events.ConversationSeeded)
+
+TABLES = """
+CREATE TABLE feed_days (
+    day date PRIMARY KEY,
+    position bigint NOT NULL
+);
+GRANT SELECT, INSERT ON feed_days TO agentchat_service;
+"""
+
+
+class FeedReader:
+    """Reads the log as EVENTS is to carry it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    async def read(self, after: int, limit: int) -> list[FeedEvent]:
+        """Read up to `limit` events after position `after`, as stored, but for what ConversationSeeded holds.
+
+        Raises DatabaseUnavailable.
+        """
+        kept: list[LogEntry] = []
+        while not kept and (entries := await self._log.read(after, limit)):
+            kept = [entry for entry in entries if not entry.erased]
+            after = entries[-1].position
+        return [
+            FeedEvent(
+                position=entry.position,
+                account_id=entry.account_id or NO_ACCOUNT,
+                conversation_id=entry.conversation_id,
+                name=event_name(entry.topic),
+                data=_data_of(entry),
+            )
+            for entry in kept
+        ]
+
+
+def _data_of(entry: LogEntry) -> bytes:
+    """Histories come whole with each request, and would push out what EVENTS is for."""
+    if entry.topic == _SEEDED:
+        with contextlib.suppress(UnreadableEvent):
+            seeded = entry.event
+            assert isinstance(seeded, events.ConversationSeeded)
+            return wire.encode(replace(seeded, messages=()))
+    return entry.state
+
+
+async def last_fed(pool: Pool) -> int:
+    """The log position remembered last, 0 if there is none. Raises DatabaseUnavailable."""
+    return await _position(pool, _LAST, [_NAME])
+
+
+async def kept_from(pool: Pool) -> int:
+    """The log position after which EVENTS would hold every event. Raises DatabaseUnavailable."""
+    return await _position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
+
+
+async def remember_fed(pool: Pool, position: int) -> None:
+    """Everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        await conn.execute(_REMEMBER, [_NAME, _NAME, position])
+
+
+async def _position(pool: Pool, query: str, parameters: list[object]) -> int:
+    async with connection(pool) as conn:
+        row = await (await conn.execute(query, parameters)).fetchone()
+    return int(row[0]) if row else 0
+
+
+_LAST = "SELECT position FROM projection_positions WHERE name = %s"
+
+# Nothing was fed on the days that are not there. Without any day the feed is older than this table.
+_KEPT_FROM = """
+SELECT coalesce(
+    (SELECT position FROM feed_days
+      WHERE day >= (clock_timestamp() AT TIME ZONE 'UTC')::date - %s ORDER BY day LIMIT 1),
+    (SELECT position FROM projection_positions WHERE name = %s AND EXISTS (SELECT FROM feed_days)),
+    0)
+"""
+
+# What is fed on a day comes after the position that was remembered last before.
+_REMEMBER = """
+WITH began AS (
+    INSERT INTO feed_days (day, position)
+    SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date,
+           coalesce((SELECT position FROM projection_positions
+                      WHERE name = %s AND EXISTS (SELECT FROM feed_days)), 0)
+    ON CONFLICT (day) DO NOTHING
+)
+INSERT INTO projection_positions (name, position) VALUES (%s, %s)
+ON CONFLICT (name) DO UPDATE SET position = excluded.position
+"""

@@ -1,0 +1,280 @@
+"""The log of all conversations, for readers: in the order of its positions, and by conversation.
+
+Pages end at the settled position, below which nothing is appended any more (schema.sql): so nobody
+who reads what comes after a position misses an event. Positions are not contiguous: appends that failed and
+conversations that were erased leave gaps. The statements are in log.sql.
+"""
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from agentchat.contracts import events
+from agentchat.conversations.aggregate.conversation import Conversation, evolve_all
+from agentchat.conversations.database import statements
+from agentchat.conversations.event_store import mapper
+from agentchat.runtime.postgres import Connection, OnConnect, Pool, connection, open_pool, ping
+
+PAGE_BYTES = 8 * 1024 * 1024
+PAGE_ENTRIES = 1_000
+FOLDED_ON_THE_LOOP = 500
+BYTES_ON_THE_LOOP = 512 * 1024
+"""Larger pages are decoded and folded in a thread: `in_thread_if_large`."""
+TURN_BYTES = 256 * 1024
+"""Bytes of stored events decoded in one turn of the loop: a few milliseconds."""
+
+_SQL = statements(__file__)
+_READ, _ROWS, _NEWEST_RUN = _SQL["read"], _SQL["rows"], _SQL["newest_run"]
+_ROWS_OF_RUN = _SQL["rows_of_run"]
+
+T = TypeVar("T")
+
+
+class LogEntry(msgspec.Struct, frozen=True, dict=True):
+    """One stored event; `state` is its JSON as stored, `topic` its tag.
+
+    `account_id` is the conversation's account. It is None if the conversation's beginning could not be read.
+    `erased`: its conversation is erased, and the row not deleted yet. Only `Log.read` gives such entries.
+    """
+
+    position: int
+    conversation_id: str
+    version: int
+    topic: str
+    state: bytes
+    account_id: str | None = None
+    erased: bool = False
+
+    @functools.cached_property
+    def event(self) -> events.Event:
+        """The event itself, decoded once. Raises UnreadableEvent."""
+        return mapper.event_of(self.topic, self.state)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the stored JSON, in hexadecimal."""
+        return hashlib.sha256(self.state).hexdigest()
+
+
+class Log:
+    """A reader of the log. Every call raises DatabaseUnavailable where Postgres does not answer."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def read(
+        self, after: int, limit: int, *, without: Collection[str] = (), until: int | None = None
+    ) -> list[LogEntry]:
+        """Read up to `limit` entries after position `after`, in order; fewer if they hold many bytes.
+
+        Entries of erased conversations are among them while their rows are there: the ledger of runs counts
+        what their runs cost. Whoever publishes entries leaves out those that are `erased`.
+
+        Entries with a topic in `without` have an empty state. The page ends at the settled position, or at
+        `until`, a position that was settled before.
+        """
+        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
+            if until is None:
+                until = await _settled(conn)
+            await cursor.execute(_READ, (list(without), after, until, limit, PAGE_BYTES))
+            return [LogEntry(*row) for row in await cursor.fetchall()]
+
+    async def pages(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> AsyncGenerator[list[LogEntry], None]:
+        """Yield the entries of a conversation with versions in (after_version, until_version].
+
+        A page has up to 8 MiB, and none is empty. The connection is given back after each page.
+        """
+        while True:
+            parameters = (conversation_id, after_version, until_version, PAGE_ENTRIES, PAGE_BYTES)
+            entries = await self._entries(_ROWS, parameters)
+            if entries:
+                yield entries
+            if len(entries) < PAGE_ENTRIES and bytes_of(entries) < PAGE_BYTES:
+                return
+            after_version = entries[-1].version
+
+    async def rows(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> list[LogEntry]:
+        """Read the entries of a conversation with versions in (after_version, until_version]."""
+        pages = self.pages(conversation_id, after_version, until_version)
+        async with contextlib.aclosing(pages):
+            return [entry async for page in pages for entry in page]
+
+    async def events(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> list[events.Event]:
+        """Read the events of a conversation with versions in (after_version, until_version]."""
+        return [entry.event for entry in await self.rows(conversation_id, after_version, until_version)]
+
+    async def rows_of_run(
+        self, conversation_id: str, trace_id: str, after_version: int = 0
+    ) -> list[LogEntry]:
+        """Read the entries of a run, from its user message to its end, without descriptions and feedback.
+
+        With `after_version` those after that version, which must be in the run, or the one before it. If the
+        conversation was erased, the tombstone alone.
+        """
+        named = {"conversation": conversation_id, "trace": trace_id, "after": after_version or None}
+        return await self._entries(_ROWS_OF_RUN, named)
+
+    async def at_versions(self, places: Collection[tuple[str, int]]) -> list[LogEntry]:
+        """Read the entries at (conversation, version) places, without those of erased conversations."""
+        ids, versions = [id_ for id_, _ in places], [version for _, version in places]
+        return await self._entries(_SQL["at_versions"], (ids, versions))
+
+    async def is_under_way(self, conversation_id: str, trace_id: str) -> bool:
+        """Return True if a run has begun and has no end yet; False once it was erased."""
+        named = {"conversation": conversation_id, "trace": trace_id}
+        return bool(await self._value(_SQL["is_under_way"], named))
+
+    async def conversation(self, conversation_id: str, start: Conversation | None = None) -> Conversation:
+        """Load the conversation as it stands now; its version is 0 if it does not exist.
+
+        `start` is the state at an earlier version, from which it is folded on. Raises UnreadableEvent.
+        """
+        return await self._folded(start or Conversation(conversation_id=conversation_id), _decoded)
+
+    async def readable_conversation(self, conversation_id: str) -> Conversation:
+        """Load the conversation at its version, without those of its events that cannot be decoded.
+
+        It may lack anything but its account: use it only to say that a run is over.
+        """
+        start = Conversation(conversation_id=conversation_id)
+        return await self._with_account(await self._folded(start, _readable))
+
+    async def newest_run(self, conversation_id: str) -> Conversation:
+        """Load the conversation at its version with its account, and of its runs the newest alone.
+
+        Events that cannot be decoded, and descriptions, are left out. The time does not depend on the length
+        of the conversation.
+        """
+        rows = await self._entries(_NEWEST_RUN, {"conversation": conversation_id})
+        fold = functools.partial(_folded_on, Conversation(conversation_id=conversation_id), decode=_readable)
+        return await self._with_account(await in_thread_if_large(fold, rows))
+
+    async def head(self) -> int:
+        """Return the last position, 0 for an empty log. See `settled`."""
+        return int(await self._value(_SQL["head"], ()) or 0)
+
+    async def settled(self) -> int:
+        """Return a position at or below which nothing is appended any more.
+
+        It may be less than it was, and more than `head`.
+        """
+        async with connection(self._pool) as conn:
+            return await _settled(conn)
+
+    async def conversation_ids(self, after: str, limit: int, account_id: str | None = None) -> list[str]:
+        """Return up to `limit` ids of conversations after `after`, of one account or of all, in order.
+
+        Erased conversations are among them.
+        """
+        named = {"after": after, "account": account_id, "limit": limit}
+        async with connection(self._pool) as conn:
+            cursor = await conn.execute(_SQL["conversation_ids"], named)
+            return [row[0] for row in await cursor.fetchall()]
+
+    async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
+        """Return the account of each conversation that is in the log and whose account is known."""
+        async with connection(self._pool) as conn:
+            cursor = await conn.execute(_SQL["accounts"], (list(conversation_ids),))
+            return {id_: account for id_, account in await cursor.fetchall() if account is not None}
+
+    async def ping(self) -> None:
+        """Check that Postgres answers."""
+        await ping(self._pool)
+
+    async def _folded(self, conversation: Conversation, decode: "_Decode") -> Conversation:
+        pages = self.pages(conversation.conversation_id, after_version=conversation.version)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                fold = functools.partial(_folded_on, conversation, decode=decode)
+                conversation = await in_thread_if_large(fold, page)
+        return conversation
+
+    async def _with_account(self, conversation: Conversation) -> Conversation:
+        """Add the account if the first event was not read."""
+        if conversation.account_id is not None or not conversation.version:
+            return conversation
+        id_ = conversation.conversation_id
+        return msgspec.structs.replace(conversation, account_id=(await self.accounts_of([id_])).get(id_))
+
+    async def _entries(
+        self, query: bytes, parameters: Sequence[object] | Mapping[str, object]
+    ) -> list[LogEntry]:
+        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
+            await cursor.execute(query, parameters)
+            return [LogEntry(*row) for row in await cursor.fetchall()]
+
+    async def _value(self, query: bytes, parameters: Sequence[object] | Mapping[str, object]) -> Any:
+        async with connection(self._pool) as conn:
+            row = await (await conn.execute(query, parameters)).fetchone()
+        return row[0] if row else None
+
+
+async def _settled(conn: Connection) -> int:
+    """Use a statement of its own: the next one sees everything at or below the position."""
+    row = await (await conn.execute("SELECT settled_position()")).fetchone()
+    assert row is not None, "a function gives one row"
+    return int(row[0])
+
+
+@contextlib.asynccontextmanager
+async def open_log(
+    database_url: str, *, max_size: int = 4, on_connect: OnConnect | None = None
+) -> AsyncIterator[Log]:
+    """Open a reader with a pool of its own, whether or not Postgres can be reached yet."""
+    async with open_pool(database_url, max_size=max_size, on_connect=on_connect) as pool:
+        yield Log(pool)
+
+
+def bytes_of(entries: Collection[LogEntry]) -> int:
+    """Return the bytes of the events as stored."""
+    return sum(len(entry.state) for entry in entries)
+
+
+async def in_thread_if_large(work: Callable[[list[LogEntry]], T], page: list[LogEntry]) -> T:
+    """Return `work(page)`, which decodes the page: in a thread if that takes more than milliseconds."""
+    is_large = len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP
+    return await asyncio.to_thread(work, page) if is_large else work(page)
+
+
+async def in_turns(rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
+    """Yield the rows, and let others use the loop after every TURN_BYTES."""
+    taken = 0
+    for row in rows:
+        taken += len(row.state)
+        if taken >= TURN_BYTES:
+            taken = 0
+            await asyncio.sleep(0)
+        yield row
+
+
+_Decode = Callable[[list[LogEntry]], Iterable[events.Event]]
+
+
+def _decoded(page: list[LogEntry]) -> Iterable[events.Event]:
+    return (entry.event for entry in page)
+
+
+def _readable(page: list[LogEntry]) -> Iterable[events.Event]:
+    return mapper.readable_of((entry.topic, entry.state) for entry in page)[0]
+
+
+def _folded_on(start: Conversation, page: list[LogEntry], *, decode: _Decode) -> Conversation:
+    conversation = at_version_of(evolve_all(start, decode(page)), page)
+    stored = 0 if conversation.erased else start.stored_bytes + bytes_of(page)
+    return msgspec.structs.replace(conversation, stored_bytes=stored)
+
+
+def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversation:
+    """Return the conversation at the version of its last row: erased events still count."""
+    return msgspec.structs.replace(conversation, version=rows[-1].version) if rows else conversation

@@ -1,0 +1,225 @@
+"""Events to what is stored and back: the topic is the event's tag, the state its JSON.
+
+A stored event is never rewritten. When a tag gets a new version, an upcast turns the old one's JSON into the
+new one's while it is read.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from eventsourcing.persistence import Mapper, StoredEvent, Transcoder
+
+from agentchat.contracts import events, wire
+from agentchat.conversations.errors import UnknownEvent, UnreadableEvent
+
+JSON = dict[str, Any]
+Upcast = Callable[[JSON], JSON]
+
+
+def _elicitation(state: JSON) -> JSON:
+    """What a tool asks had the tag of an approval, with `asked`, which is null in an approval itself."""
+    if state.get("asked") is None:
+        return state
+    return state | {"type": events.tag_of(events.ElicitationRequested)}
+
+
+UPCASTS: Mapping[str, Upcast] = {events.tag_of(events.ApprovalRequested): _elicitation}
+"""By the tag that they read: each gives the JSON of the next version, its new `type` included.
+
+One that leaves `type` as it is leaves the event as it is.
+"""
+
+_TAGS = frozenset(events.tag_of(each) for each in events.EVENTS)
+
+UNREADABLE = "The conversation holds something that this version of the service cannot read."
+
+
+class _Typed(msgspec.Struct, frozen=True):
+    type: str
+
+
+_type_decoder = msgspec.json.Decoder(_Typed)
+
+
+class _Named(msgspec.Struct, frozen=True):
+    trace_id: str | None = None
+    at: datetime | None = None
+
+
+_named_decoder = msgspec.json.Decoder(_Named)
+
+
+class _WithAccount(msgspec.Struct, frozen=True):
+    account_id: str
+
+
+_NAMING_ACCOUNT = frozenset(
+    {events.tag_of(events.ConversationStarted), events.tag_of(events.ConversationErased)}
+)
+
+_ENDS = frozenset({"RunCompleted", "RunFailed", "RunCancelled"})
+
+
+class _End(msgspec.Struct):
+    """What every version of a run's end has."""
+
+    trace_id: str
+    at: str
+
+
+def topic_of(event: events.Event) -> str:
+    """The stored tag, for example `message_saved.v1`."""
+    return events.tag_of(event)
+
+
+def state_of(event: events.Event) -> bytes:
+    """The stored JSON."""
+    return wire.encode(event)
+
+
+def topic_in(state: bytes) -> str:
+    """The tag that stored JSON names. Raises msgspec.DecodeError."""
+    return _type_decoder.decode(state).type
+
+
+def event_in(state: bytes) -> events.Event:
+    """The event of stored JSON alone. Raises UnreadableEvent."""
+    try:
+        topic = topic_in(state)
+    except msgspec.DecodeError as error:
+        raise UnreadableEvent("?", str(error)) from error
+    return event_of(topic, state)
+
+
+class ConversationEvent(NamedTuple):
+    """A domain event as the eventsourcing library has it: an event of `contracts.events`, and its place."""
+
+    originator_id: str
+    originator_version: int
+    event: events.Event
+
+
+class EventTranscoder(Transcoder):
+    """Encode events as their JSON; the tag in it names the class."""
+
+    def encode(self, obj: events.Event) -> bytes:
+        return wire.encode(obj)
+
+    def decode(self, data: bytes) -> events.Event:
+        """Raises msgspec.DecodeError."""
+        return wire.decode_event(data)
+
+
+class ConversationMapper(Mapper[str]):
+    """Map events to rows and back for the library; events of earlier tags are upcast as they are read."""
+
+    def to_stored_event(self, domain_event: Any) -> StoredEvent:
+        owner, version, event = domain_event
+        return StoredEvent(owner, version, topic_of(event), state_of(event))
+
+    def to_domain_event(self, stored_event: StoredEvent) -> ConversationEvent:
+        """Raises UnreadableEvent, which is the library's MapperDeserialisationError too."""
+        conversation_id, version = str(stored_event.originator_id), stored_event.originator_version
+        try:
+            event = event_of(stored_event.topic, stored_event.state)
+        except UnreadableEvent as error:
+            reason = f"{error.reason} (version {version} of {conversation_id})"
+            raise type(error)(error.topic, reason) from error
+        return ConversationEvent(conversation_id, version, event)
+
+
+class EventRow(NamedTuple):
+    """An event as it is stored. `trace_id` and `at` are None if its JSON does not name them."""
+
+    topic: str
+    state: bytes
+    trace_id: str | None
+    at: str | None
+
+
+def rows_of(new: Iterable[events.Event]) -> list[EventRow]:
+    """Encode events as rows."""
+    return [EventRow(topic_of(event), state_of(event), event.trace_id, event.at) for event in new]
+
+
+def row_of(topic: str, state: bytes) -> EventRow:
+    """Return the row of stored JSON, whether or not this release can decode it."""
+    try:
+        named = _named_decoder.decode(state)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return EventRow(topic, state, None, None)
+    return EventRow(topic, state, named.trace_id, None if named.at is None else named.at.isoformat())
+
+
+def account_in(rows: Sequence[EventRow]) -> str | None:
+    """Return the account that the first of a conversation's rows names, if it is its beginning or erasure."""
+    first = rows[0]
+    if first.topic not in _NAMING_ACCOUNT:
+        return None
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(first.state, type=_WithAccount).account_id
+    return None
+
+
+def stored(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:
+    """The (topic, state) pairs of events."""
+    return [(topic_of(event), state_of(event)) for event in new]
+
+
+def event_of(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) -> events.Event:
+    """The event that was stored, brought to its newest version. Raises UnknownEvent, UnreadableEvent."""
+    if topic not in _TAGS and topic not in upcasts:
+        raise UnknownEvent(topic, "this release does not know it")
+    try:
+        if topic in upcasts:
+            state = wire.encode(_upcast(msgspec.json.decode(state, type=JSON), upcasts))
+        return wire.decode_event(state)
+    except msgspec.DecodeError as error:
+        raise UnreadableEvent(topic, str(error)) from error
+
+
+def events_of(rows: Iterable[tuple[str, bytes]]) -> list[events.Event]:
+    """The events of (topic, state) rows. Raises UnreadableEvent."""
+    return [event_of(topic, state) for topic, state in rows]
+
+
+def readable_of(rows: Iterable[tuple[str, bytes]]) -> tuple[list[events.Event], bool]:
+    """The events of (topic, state) rows that can be decoded, and whether those are all.
+
+    The end of a run that cannot be decoded is given as a failure: the run is over, however it ended.
+    """
+    found: list[events.Event] = []
+    whole = True
+    for topic, state in rows:
+        try:
+            found.append(event_of(topic, state))
+        except UnreadableEvent:
+            whole = False
+            found += _unreadable_end(topic, state)
+    return found, whole
+
+
+def _unreadable_end(topic: str, state: bytes) -> list[events.Event]:
+    if event_name(topic) not in _ENDS:
+        return []
+    try:
+        end = msgspec.json.decode(state, type=_End)
+    except msgspec.DecodeError:
+        return []
+    return [events.RunFailed(trace_id=end.trace_id, at=end.at, code="internal_error", message=UNREADABLE)]
+
+
+def event_name(topic: str) -> str:
+    """The class name that subjects carry: `MessageSaved` for `message_saved.v1`, for unknown tags too."""
+    return "".join(part.capitalize() for part in topic.partition(".")[0].split("_"))
+
+
+def _upcast(state: JSON, upcasts: Mapping[str, Upcast]) -> JSON:
+    while (upcast := upcasts.get(state["type"])) is not None:
+        before, state = state["type"], upcast(state)
+        if state["type"] == before:
+            break
+    return state

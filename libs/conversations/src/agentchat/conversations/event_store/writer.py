@@ -1,0 +1,217 @@
+"""Appends that wait at the same time are stored by one statement.
+
+Appends to one conversation never go together; one that cannot be stored fails alone.
+
+A large append takes the writer for tens of milliseconds, so it goes alone, and never twice in a row while
+small ones wait: a short chat waits for one large append of others at most.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+import psycopg
+from psycopg import sql
+
+from agentchat.conversations.database import EVENTS_TABLE
+from agentchat.conversations.errors import UnstorableEvent, VersionConflict
+from agentchat.conversations.event_store.appending import Item
+from agentchat.conversations.event_store.recorder import ConversationRecorder
+from agentchat.runtime.batching import Batcher
+from agentchat.runtime.logs import first_line, get_logger
+from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
+
+APPEND_SECONDS = 5.0
+_LAST_TRY_SECONDS = 1.0
+"""No call of an append begins later than so long before its end."""
+CALL_SECONDS = 2.5
+TRANSACTION = "-c lock_timeout=2s -c transaction_timeout=3s"
+"""Options of the writer's connection: a turn is waited for, and taken, no longer.
+
+So a writer that is gone or stopped does not keep its turn for ever. CALL_SECONDS <= transaction_timeout: the
+writer itself has given up by then.
+"""
+PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
+"""Another: whatever is in the arrays, plans are the same. Verifying an agent was planned at each call."""
+NOTIFY_SECONDS = 0.02
+"""Appends after a notification share the next one: followers gather for so long (`projector.leader`)."""
+_RETRY_SECONDS = 0.1
+_LARGE_BYTES = 64 * 1024
+"""One that is larger goes alone. 900 KB of text take 30 ms, most of it for compression."""
+_MAX_BYTES = 1024 * 1024
+_CLOSE_SECONDS = 5.0
+
+T = TypeVar("T")
+Outcome = str | DatabaseUnavailable | UnstorableEvent | VersionConflict | None
+
+
+class Writer:
+    """Awaits the recorder's calls: one connection and one call at a time. Used on one event loop.
+
+    Close with `aclose`.
+    """
+
+    def __init__(self, recorder: ConversationRecorder, pool: Pool) -> None:
+        self._recorder = recorder
+        self._pool = pool
+        self._batcher: Batcher[Item, str | None] = Batcher(
+            self._store, seconds=APPEND_SECONDS, select=self._select
+        )
+        self._notifier = _Notifier(pool)
+        self._large_next = False
+
+    async def append(self, item: Item) -> str | None:
+        """The server's time (ISO 8601) where it took a lease, else None.
+
+        Raises VersionConflict, where it was left out for whatever reason; UnstorableEvent,
+        DatabaseUnavailable. Where its caller waits no more before it is sent, it is not sent.
+        """
+        try:
+            return await self._batcher.call(item)
+        except TimeoutError:
+            raise DatabaseUnavailable("the append was not confirmed in time") from None
+
+    async def aclose(self) -> None:
+        """Store what waits; for some seconds at most."""
+        await self._batcher.aclose(_CLOSE_SECONDS)
+        await self._notifier.aclose()
+
+    def _select(self, waiting: Sequence[Item]) -> Sequence[int]:
+        """What to store next: one large append, or small ones in their order, one of each conversation."""
+        first: dict[str, int] = {}
+        for place, item in enumerate(waiting):
+            first.setdefault(item.conversation_id, place)
+        sizes = {place: sum(len(event.state) for event in waiting[place].stored) for place in first.values()}
+        small = [place for place, size in sizes.items() if size <= _LARGE_BYTES]
+        large = next((place for place, size in sizes.items() if size > _LARGE_BYTES), None)
+        if large is not None and (self._large_next or not small):
+            self._large_next = False
+            return [large]
+        self._large_next = large is not None
+        ends = accumulate(sizes[place] for place in small)
+        return [place for place, end in zip(small, ends, strict=True) if end <= _MAX_BYTES]
+
+    async def _store(self, items: Sequence[Item], end: float) -> list[Outcome]:
+        try:
+            accepted = await self._try(items, end, self._send)
+        except DatabaseUnavailable as error:  # of the server, and so of all of them
+            return [error] * len(items)
+        except (psycopg.Error, UnicodeError) as error:  # of whichever append: the others go without it
+            if len(items) == 1:
+                return [await self._failed(items[0], end, error)]
+            return [outcome for item in items for outcome in await self._store([item], end)]
+        return [
+            accepted[item.conversation_id]
+            if item.conversation_id in accepted
+            else await self._settle(item, end)
+            for item in items
+        ]
+
+    async def _send(self, conn: Connection, items: Sequence[Item]) -> dict[str, str | None]:
+        """The server's time at which each that was stored took its lease."""
+        query, values = self._recorder.call(items)
+        cursor = await conn.execute(query, values, prepare=True)
+        self._notifier.appended()
+        return dict(await cursor.fetchall())
+
+    async def _failed(self, item: Item, end: float, error: Exception) -> Outcome:
+        """What becomes of an append that failed on its own."""
+        match error:
+            case psycopg.IntegrityError():
+                return await self._settle(item, end)
+            case psycopg.DataError() | UnicodeError():
+                return UnstorableEvent(item.conversation_id, first_line(error))
+            case psycopg.errors.UndefinedFunction() | psycopg.errors.UndefinedTable():
+                return DatabaseUnavailable("the event table has not been created: run the migrations")
+            case _:
+                get_logger("agentchat.conversations.event_store.writer").error(
+                    "append_failed", exc_info=error
+                )
+                return DatabaseUnavailable(repr(error))
+
+    async def _settle(self, item: Item, end: float) -> Outcome:
+        """It was left out. It may be stored by this very append, whose commit was not acknowledged."""
+        try:
+            found = await self._try([item], end, _stored)
+        except DatabaseUnavailable as error:
+            return error
+        if found != [(event.topic, event.state) for event in item.stored]:
+            return VersionConflict(item.conversation_id, item.expected)
+        return item.beginning.at if item.beginning else None
+
+    async def _try(
+        self, items: Sequence[Item], end: float, action: Callable[[Connection, Sequence[Item]], Awaitable[T]]
+    ) -> T:
+        """Again and again until the deadline, where that may help.
+
+        Raises DatabaseUnavailable, psycopg.Error.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                async with connection(self._pool, seconds=CALL_SECONDS) as conn:
+                    return await action(conn, items)
+            except (DatabaseUnavailable, psycopg.InternalError) as error:
+                if loop.time() + _RETRY_SECONDS >= end - _LAST_TRY_SECONDS:
+                    raise DatabaseUnavailable(first_line(error)) from error
+                await asyncio.sleep(_RETRY_SECONDS)
+
+
+class _Notifier:
+    """Notifies the followers of the log, at once and then not again for NOTIFY_SECONDS.
+
+    By a statement of its own: a transaction that notifies holds one lock of the database until its commit is
+    on the disk, and on the standby, unless it does nothing else. Followers look by themselves if one is lost.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._due = False
+        self._task: asyncio.Task[None] | None = None
+
+    def appended(self) -> None:
+        """There may be something new."""
+        self._due = True
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def aclose(self) -> None:
+        """Send what is due."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._due:
+            await self._notify()
+
+    async def _run(self) -> None:
+        try:
+            while self._due:
+                await self._notify()
+                await asyncio.sleep(NOTIFY_SECONDS)
+        finally:
+            self._task = None
+
+    async def _notify(self) -> None:
+        with contextlib.suppress(DatabaseUnavailable, psycopg.Error):
+            async with connection(self._pool, seconds=CALL_SECONDS) as conn:
+                self._due = False
+                await conn.execute(_NOTIFY)
+
+
+async def _stored(conn: Connection, items: Sequence[Item]) -> list[tuple[str, bytes]]:
+    """What is stored at the versions of an append."""
+    item = items[0]
+    first, last = item.expected, item.expected + len(item.stored)
+    cursor = conn.cursor(binary=True)
+    await cursor.execute(_STORED, [item.conversation_id, first, last])
+    return await cursor.fetchall()
+
+
+_NOTIFY = sql.SQL("NOTIFY {}").format(sql.Identifier(EVENTS_TABLE))
+
+_STORED = sql.SQL(
+    "SELECT topic, state FROM {} WHERE originator_id = %s AND originator_version > %s"
+    " AND originator_version <= %s ORDER BY originator_version"
+).format(sql.Identifier(EVENTS_TABLE))

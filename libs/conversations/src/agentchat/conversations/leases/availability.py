@@ -1,0 +1,60 @@
+"""Since when Postgres has answered without a break: a row that orchestrators and projector touch each second.
+
+While Postgres is away no lease can be renewed, and all expire though their workers live. So an expired lease
+is respected until Postgres has been there for as long as a lease lasts: its holder has the time to renew it.
+All of this is by Postgres' clock, whose leaps count as breaks too.
+"""
+
+import asyncio
+
+import psycopg
+from psycopg import sql
+
+from agentchat.contracts.timings import BREAK_SECONDS, NOTE_SECONDS
+from agentchat.runtime.logs import first_line, get_logger
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.readiness import ReadinessFlag
+
+_AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
+
+
+async def note_available(pool: Pool) -> None:
+    """Postgres answers, or this raises DatabaseUnavailable. To be called every NOTE_SECONDS."""
+    async with connection(pool) as conn:
+        await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
+
+
+async def keep_noting(pool: Pool, readiness: ReadinessFlag | None = None) -> None:
+    """Call `note_available` for ever; `readiness` is whether the last call succeeded."""
+    readiness = readiness or ReadinessFlag()
+    logger = get_logger("agentchat.conversations.leases.availability")
+    while True:
+        try:
+            await note_available(pool)
+            readiness.set(True)
+        except (DatabaseUnavailable, psycopg.Error) as error:  # of a server that only reads for a while
+            logger.warning("store_unavailable", reason=first_line(error))
+            readiness.set(False)
+        await asyncio.sleep(NOTE_SECONDS if readiness.is_ready else _AGAIN_SECONDS)
+
+
+def steady_for(seconds: float) -> sql.Composed:
+    """SQL for whether Postgres has been there without a break for so long; `append_events` has the same."""
+    return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
+
+
+_STEADY = sql.SQL("""EXISTS (
+    SELECT FROM availability
+     WHERE since <= clock_timestamp() - make_interval(secs => {})
+       AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= {})""")
+
+
+# Those that come right after another change nothing: one row is not to be written by every worker.
+_NOTE = """
+INSERT INTO availability AS known (since, noted_at) VALUES (clock_timestamp(), clock_timestamp())
+ON CONFLICT (only_row) DO UPDATE
+   SET since = CASE WHEN abs(extract(epoch FROM clock_timestamp() - known.noted_at)) > %(break)s
+                    THEN clock_timestamp() ELSE known.since END,
+       noted_at = clock_timestamp()
+ WHERE abs(extract(epoch FROM clock_timestamp() - known.noted_at)) > %(fresh)s
+"""

@@ -1,0 +1,239 @@
+"""Who holds a run: a row on Postgres time, renewed while its worker lives.
+
+Only a lease that is free or has expired can be taken, and only its holder may start an attempt; one that has
+expired in an outage of Postgres is still its holder's for a while (`availability`). What a worker appends is
+fenced by the conversation's version; what it says live, by its own clock: `Lease.is_live`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
+from agentchat.conversations.database import NOW
+from agentchat.conversations.event_store.appending import LeaseChange
+from agentchat.conversations.leases.availability import keep_noting, steady_for
+from agentchat.runtime.following import wait_for_event
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.readiness import ReadinessFlag
+
+_LATE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseTimings:
+    """For `lease_seconds` nobody else can take a lease; for `hold_seconds` its holder relies on that.
+
+    For `give_up_seconds` after that a worker that cannot reach Postgres waits, silent, for its lease to be
+    renewed; one renewal takes `renewal_seconds` at most.
+    """
+
+    lease_seconds: float = LEASE_SECONDS
+    hold_seconds: float = HOLD_SECONDS
+    give_up_seconds: float = 10.0
+    renewal_seconds: float = RENEWAL_SECONDS
+
+
+def elapsed() -> float:
+    """Seconds on a clock that nobody sets and that goes on while the process, or the machine, is stopped."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class Lease:
+    """A lease that this worker took, at `now` on the server's clock (ISO 8601 UTC, microseconds)."""
+
+    def __init__(
+        self, now: str, sent_at: float, clock: Callable[[], float], timings: LeaseTimings = LeaseTimings()
+    ) -> None:
+        self.now = now
+        self._clock = clock
+        self._timings = timings
+        self._until = sent_at + timings.hold_seconds
+        self._lost = False
+        self._news = asyncio.Event()
+        self.ending = False
+        """Whether an append that releases it is under way, or may have happened unheard."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether nobody else can have the run, by this worker's clock: to be asked before every frame."""
+        return not self._lost and self._clock() < self._until
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it has not been live for longer than one waits for that."""
+        return self._clock() >= self._until + self._timings.give_up_seconds
+
+    async def wait_until_live(self) -> bool:
+        """Return when it is live, perhaps by a late renewal; False when it is lost, or given up."""
+        while not self.is_live and not self._lost and not self.is_given_up:
+            self._news.clear()
+            await wait_for_event(self._news, self._until + self._timings.give_up_seconds - self._clock())
+        return self.is_live
+
+    def renewed(self, sent_at: float) -> None:
+        """A renewal that was sent then has succeeded."""
+        self._until = sent_at + self._timings.hold_seconds
+        self._news.set()
+
+    def lose(self) -> None:
+        """Another worker has the run."""
+        self._lost = True
+        self._news.set()
+
+
+class Leases:
+    """The leases of one worker process. Every call raises DatabaseUnavailable where Postgres does not answer.
+
+    `renewals` is to be a pool of its own: neither other work nor hundreds of requests that are taken up at
+    once must delay a renewal. The process is told from an earlier one of the same name: what that one held
+    has to expire.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        worker: str,
+        *,
+        renewals: Pool | None = None,
+        clock: Callable[[], float] = elapsed,
+        timings: LeaseTimings = LeaseTimings(),
+    ) -> None:
+        self._pool = pool
+        self._timings = timings
+        self._renewals = renewals or pool
+        self._worker = f"{worker}/{new_id()}"
+        self._clock = clock
+        self._held: dict[str, Lease] = {}
+        self.readiness = ReadinessFlag()
+
+    @property
+    def worker(self) -> str:
+        """The worker's name, and an id of this start of its process."""
+        return self._worker
+
+    async def acquire(self, trace_id: str) -> Lease | None:
+        """Take the lease, for `lease_seconds`; None while anybody holds it, this worker too.
+
+        An answer that comes late, as to a process that was stopped, is DatabaseUnavailable: a clock that
+        starts from the time in it would be behind.
+        """
+        async with connection(self._pool) as conn:
+            sent_at = self._clock()  # a wait for a connection says nothing about the answer
+            taken = await conn.execute(_ACQUIRE, [trace_id, self._worker, self._timings.lease_seconds])
+            row = await taken.fetchone()
+        if row is None:
+            return None
+        lease = self._held[trace_id] = Lease(row[0], sent_at, self._clock, self._timings)
+        if self._clock() - sent_at > _LATE_SECONDS:
+            await self.release(trace_id, lease)
+            raise DatabaseUnavailable("the answer about a lease came late")
+        return lease
+
+    def taking(self, trace_id: str) -> LeaseChange:
+        """The lease for an append that is to take it, as `acquire` would; say `took` when it has."""
+        return LeaseChange(trace_id, self._worker, self._timings.lease_seconds, self._clock())
+
+    def took(self, change: LeaseChange, now: str) -> Lease:
+        """The append that takes it is stored, at `now` on the server's clock."""
+        lease = Lease(now, change.sent_at, self._clock, self._timings)
+        self._held[change.trace_id] = lease
+        return lease
+
+    def ending(self, trace_id: str, lease: Lease) -> LeaseChange | None:
+        """The lease for an append that is to release it; None where `release` has to, or nobody.
+
+        Say `ended` when it has. Until then it is renewed, and not lost where there is nothing to renew.
+        """
+        if not self.holds(trace_id, lease) or not lease.is_live:
+            return None
+        lease.ending = True
+        return LeaseChange(trace_id, self._worker)
+
+    def ended(self, trace_id: str, lease: Lease) -> None:
+        """The append that released it is stored."""
+        if self.holds(trace_id, lease):
+            del self._held[trace_id]
+
+    def holds(self, trace_id: str, lease: Lease) -> bool:
+        """Whether it is renewed here: it was not released, lost, or taken again."""
+        return self._held.get(trace_id) is lease
+
+    async def renew(self) -> set[str]:
+        """`lease_seconds` more for all that this worker holds; returns the traces that it has lost.
+
+        A lease that has expired and that nobody has taken is its own again.
+        """
+        asked = dict(self._held)
+        if not asked:
+            return set()
+        sent_at = self._clock()
+        async with connection(self._renewals, seconds=self._timings.renewal_seconds) as conn:
+            cursor = await conn.execute(_RENEW, [self._timings.lease_seconds, self._worker, list(asked)])
+            kept = {trace_id for (trace_id,) in await cursor.fetchall()}
+        lost = set()
+        for trace_id, lease in asked.items():
+            if trace_id in kept:
+                lease.renewed(sent_at)
+            elif self.holds(trace_id, lease) and not lease.ending:  # else it was released meanwhile
+                lease.lose()
+                del self._held[trace_id]
+                lost.add(trace_id)
+        return lost
+
+    async def release(self, trace_id: str, lease: Lease) -> None:
+        """Free a lease if this worker still has it. Should that fail, it is not renewed and expires.
+
+        One that may have expired by now is left to do so. A later one of the same run, which this worker has
+        taken since, stays: another delivery of the request is being worked on under it.
+        """
+        if not self.holds(trace_id, lease):
+            return
+        del self._held[trace_id]
+        if not lease.is_live:
+            return
+        async with connection(self._pool) as conn:
+            await conn.execute(_RELEASE, [self._worker, trace_id])
+
+    async def keep_noting(self) -> None:
+        """See `availability.keep_noting`. Also keeps `readiness`: whether Postgres answers this process."""
+        await keep_noting(self._renewals, self.readiness)
+
+    async def alive(self, trace_id: str) -> bool:
+        """Whether anybody holds the lease."""
+        async with connection(self._pool) as conn:
+            cursor = await conn.execute(_ALIVE, [trace_id])
+            return await cursor.fetchone() is not None
+
+
+async def forget_expired_leases(pool: Pool) -> None:
+    """Delete rows that dead workers have left, an hour after they expired."""
+    async with connection(pool) as conn:
+        await conn.execute(_FORGET)
+
+
+_ACQUIRE = sql.SQL("""
+INSERT INTO run_leases AS held (trace_id, attempt, worker, expires_at)
+VALUES (%s, 1, %s, clock_timestamp() + make_interval(secs => %s))
+ON CONFLICT (trace_id) DO UPDATE
+   SET attempt = held.attempt + 1, worker = excluded.worker, expires_at = excluded.expires_at
+ WHERE held.expires_at <= clock_timestamp() AND {steady}
+RETURNING {now}
+""").format(now=NOW, steady=steady_for(LEASE_SECONDS))
+
+_RENEW = """
+UPDATE run_leases SET expires_at = clock_timestamp() + make_interval(secs => %s)
+ WHERE worker = %s AND trace_id = ANY(%s) RETURNING trace_id
+"""
+
+_RELEASE = "DELETE FROM run_leases WHERE worker = %s AND trace_id = %s"
+
+_ALIVE = "SELECT 1 FROM run_leases WHERE trace_id = %s AND expires_at > clock_timestamp()"
+
+_FORGET = "DELETE FROM run_leases WHERE expires_at < clock_timestamp() - interval '1 hour'"

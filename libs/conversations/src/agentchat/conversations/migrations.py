@@ -1,0 +1,43 @@
+"""The tables of this package, made once by the database's owner before any service starts.
+
+The event table is as the eventsourcing library's recorder would create it. What services may do with each
+table is granted here: they may read events, and append them by `append_events`. `delete_erased_events`
+removes those of an erased conversation, and weeks later its tombstone, and no others (`erasures`).
+"""
+
+from pathlib import Path
+
+from agentchat.conversations import erasures
+from agentchat.conversations.claims import idempotency
+from agentchat.conversations.event_store import feed_reader
+from agentchat.conversations.leases import abandoned_runs
+from agentchat.conversations.projections import follower
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.queries import what_if_runs
+from agentchat.runtime import migrations
+
+_SCHEMA = (Path(__file__).parent / "event_store" / "schema.sql").read_text()
+
+BASELINE = "\n".join(
+    (
+        _SCHEMA,
+        abandoned_runs.TABLES,
+        erasures.TABLES,
+        what_if_runs.TABLES,
+        idempotency.TABLES,
+        feed_reader.TABLES,
+        follower.TABLES,
+        *(each.tables for each in PROJECTIONS),
+    )
+)
+
+STEPS = (BASELINE,)
+
+
+async def migrate(database_url: str) -> None:
+    """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes.
+
+    Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
+    """
+    async with migrations.migrating(database_url) as conn:
+        await migrations.apply(conn, "conversations", STEPS)

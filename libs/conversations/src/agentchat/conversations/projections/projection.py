@@ -1,0 +1,72 @@
+"""What a projection is: a table, and a function from facts of the log to changes of them."""
+
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from agentchat.contracts import events, wire
+
+
+class LoggedFact(msgspec.Struct, frozen=True):
+    """An event with its place in the log, the account of its conversation, and its bytes as stored."""
+
+    position: int
+    conversation_id: str
+    account_id: str
+    event: events.Event
+    size: int
+
+
+Statement = tuple[str, Sequence[object]]
+"""SQL with `%s` for its parameters, and these."""
+
+Changes = Callable[[Sequence[LoggedFact]], list[Statement]]
+
+
+class Projection(msgspec.Struct, frozen=True, kw_only=True):
+    """One read model, in the table that has its name, with a primary key and a column `conversation_id`.
+
+    `tables` is the SQL that makes it, by names without a schema. `changes` gets facts in log order, each
+    once, of the types that it `takes`, and returns statements that call the table by its bare name; it is
+    pure, and may raise UnicodeError. Only a model that `takes_inherited` gets the copies that a fork has of
+    events. Rows of a conversation go when it is erased, unless the model `keeps_erased`: then its `changes`
+    say what goes. A change of the table, or of its content, is a new read model: its name ends in the version
+    (`runs_2`), a migration makes its table, and readers of that release use it.
+    """
+
+    name: str
+    tables: str
+    takes: frozenset[type[events.Fact]]
+    takes_inherited: bool = False
+    keeps_erased: bool = False
+    changes: Changes
+
+    def statements(self, facts: Sequence[LoggedFact]) -> list[Statement]:
+        """What brings these facts into the table. Raises UnicodeError."""
+        if self.keeps_erased:
+            return self.changes(facts)
+        # Nothing comes after an erasure, so the other facts of its conversation are from before.
+        erased = {each.conversation_id for each in facts if isinstance(each.event, events.ConversationErased)}
+        present = [fact for fact in facts if fact.conversation_id not in erased]
+        delete = f"DELETE FROM {self.name} WHERE conversation_id = ANY(%s)"  # noqa: S608 - a name of ours
+        return [*self.changes(present), *remove(delete, erased)]
+
+
+def insert(table: str, columns: str, on_conflict: str) -> str:
+    """The SQL by which `put` adds rows; `columns` are names and types, `kept` is a row that is there."""
+    names = ", ".join(column.split()[0] for column in columns.split(","))
+    rows = f"SELECT * FROM json_to_recordset(%s) AS new({columns})"  # noqa: S608 - as above
+    return f"INSERT INTO {table} AS kept ({names}) {rows} ON CONFLICT {on_conflict}"
+
+
+def put(statement: str, rows: Sequence[object]) -> list[Statement]:
+    """`statement` once for all `rows`, its one parameter: a JSON array, to be read by json_to_recordset.
+
+    A statement a batch is several times as fast as one a row.
+    """
+    return [(statement, (wire.encode(rows).decode(),))] if rows else []
+
+
+def remove(statement: str, ids: Collection[str]) -> list[Statement]:
+    """`statement` once for all `ids`, its one parameter."""
+    return [(statement, (list(ids),))] if ids else []

@@ -1,0 +1,335 @@
+"""Build read models again from the log, and compare them with the live ones or correct these.
+
+The read models are built in temporary tables of one session, in pages of the log, while services continue.
+The end is one transaction, which brings a temporary table to the position of the live one: `verify` compares
+both in one snapshot, `rebuild` holds the live position and replaces the rows that differ. A command that is
+killed leaves nothing behind. Both leave rows without a conversation alone: these outlive the log
+(`runs_table`).
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import LiteralString
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from agentchat.conversations.database import EVENTS_TABLE, unbounded
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.projections.applying import (
+    FactBatch,
+    FactReader,
+    RefusedEvent,
+    apply_batch,
+    park,
+)
+from agentchat.conversations.projections.projection import Projection
+from agentchat.runtime.postgres import Connection, Pool, connection
+
+BATCH = 5000
+CONNECTIONS = 3
+"""Connections that a rebuild or a verification takes of its pool."""
+
+_SESSION_SECONDS = 30 * 86400.0
+_ERASED_SECONDS = 60.0
+
+
+class Watch:
+    """Receives the progress of a build; this one ignores it."""
+
+    def advanced(self, position: int, head: int) -> None:
+        """Report that all are built up to `position` of a log that ends at `head`."""
+
+    def parked(self, name: str, refused: RefusedEvent) -> None:
+        """Report an event that a read model could not take."""
+
+
+class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first difference between the live and the rebuilt table, by key.
+
+    `column` is None where one of the two lacks the row.
+    """
+
+    table: str
+    key: dict[str, str]
+    column: str | None
+    live: str | None
+    rebuilt: str | None
+
+
+class Parked(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that the live read model, or (`live` False) the one built now, could not take."""
+
+    live: bool
+    position: int
+    conversation_id: str
+    reason: str
+
+
+class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
+    """One read model compared at `position`: how many live rows there were, and the first difference.
+
+    `position` is None for a read model that no projector has begun to fill.
+    """
+
+    name: str
+    position: int | None
+    rows: int = 0
+    difference: TableDifference | None = None
+    parked: tuple[Parked, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Return True if the live table is what the log says."""
+        return self.position is not None and self.difference is None
+
+
+class Builder:
+    """Read models in temporary tables of the session `conn`."""
+
+    def __init__(
+        self, conn: Connection, log: Log, projections: Sequence[Projection], watch: Watch | None, batch: int
+    ) -> None:
+        self.conn = conn
+        self.projections = projections
+        self.positions = {each.name: 0 for each in projections}
+        self.refused: dict[str, list[RefusedEvent]] = {each.name: [] for each in projections}
+        self._reader = FactReader(log, projections)
+        self._watch = watch or Watch()
+        self._batch = batch
+
+    async def create_tables(self) -> None:
+        async with self.conn.transaction():
+            await self.conn.execute("SET LOCAL search_path TO pg_temp, public")
+            for each in self.projections:
+                await self.conn.execute(each.tables.encode())
+
+    async def advance(self, until: int) -> None:
+        """Build all of them up to `until`, a settled position, one page a transaction."""
+        position = min(self.positions.values())
+        while page := await self._reader.read(position, self._batch, until):
+            async with self.conn.transaction():
+                await unbounded(self.conn)
+                for each in self.projections:
+                    await self._take(each, page.batches[each.name].after(self.positions[each.name]))
+            self.positions = dict.fromkeys(self.positions, page.end)
+            position = page.end
+            self._watch.advanced(position, until)
+
+    async def catch_up(self, projection: Projection, until: int) -> None:
+        """Build one of them up to `until` in the open transaction."""
+        name = projection.name
+        while page := await self._reader.read(self.positions[name], self._batch, until, (name,)):
+            await self._take(projection, page.batches[name])
+            self.positions[name] = page.end
+
+    async def _take(self, projection: Projection, batch: FactBatch) -> None:
+        for refused in await apply_batch(self.conn, projection, batch):
+            self.refused[projection.name].append(refused)
+            self._watch.parked(projection.name, refused)
+
+
+async def verify(
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
+) -> list[VerifiedReadModel]:
+    """Compare read models with the log, row by row. Changes nothing.
+
+    `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
+    """
+    async with _building(pool, log, projections, watch, batch) as builder:
+        live = await _positions(builder.conn, projections)
+        await builder.advance(min(live.values(), default=0))
+        return [await _verify_one(pool, builder, each) for each in projections]
+
+
+async def rebuild(
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None = None, *, batch: int = BATCH
+) -> int:
+    """Build read models again, and make the live ones equal; returns the lowest position of these.
+
+    Nobody can follow the log into a live table while its rows are replaced; readers see the rows of before
+    until then. `pool` needs CONNECTIONS connections. Raises DatabaseUnavailable.
+    """
+    async with _building(pool, log, projections, watch, batch) as builder:
+        await builder.advance(await log.settled())
+        return min([await _replace_one(builder, each) for each in projections], default=0)
+
+
+@contextlib.asynccontextmanager
+async def _building(
+    pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch | None, batch: int
+) -> AsyncIterator[Builder]:
+    async with connection(pool, seconds=_SESSION_SECONDS) as conn:
+        prepare_threshold = conn.prepare_threshold
+        # A statement that was prepared before would go on to name the live table.
+        conn.prepare_threshold = None
+        try:
+            builder = Builder(conn, log, projections, watch, batch)
+            await builder.create_tables()
+            yield builder
+        finally:
+            with contextlib.suppress(psycopg.Error):  # the session may be gone, and the tables with it
+                await conn.execute("DISCARD TEMP")
+            conn.prepare_threshold = prepare_threshold
+
+
+async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> VerifiedReadModel:
+    conn, name = builder.conn, projection.name
+    async with conn.transaction():
+        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await unbounded(conn)
+        position = (await _positions(conn, [projection])).get(name)
+        if position is None:
+            return VerifiedReadModel(name=name, position=None)
+        await builder.catch_up(projection, position)
+        # What was erased after the snapshot is in neither the log nor, soon, the live table.
+        erased = await _erased_after(pool, position)
+        rows, difference = await _compare(conn, name, erased)
+        live = await (await conn.execute(_PARKED, [name])).fetchall()
+        parked = [
+            Parked(live=True, position=at, conversation_id=id_, reason=reason) for at, id_, reason in live
+        ]
+        parked += [Parked(live=False, **msgspec.structs.asdict(each)) for each in builder.refused[name]]
+        return VerifiedReadModel(
+            name=name, position=position, rows=rows, difference=difference, parked=tuple(parked)
+        )
+
+
+async def _replace_one(builder: Builder, projection: Projection) -> int:
+    conn, name = builder.conn, projection.name
+    async with conn.transaction():
+        await unbounded(conn)
+        await conn.execute("INSERT INTO projection_positions VALUES (%s, 0) ON CONFLICT DO NOTHING", [name])
+        row = await (await conn.execute(_LOCK_POSITION, [name])).fetchone()
+        assert row is not None, "it has just been stored"
+        position = max(int(row[0]), builder.positions[name])
+        await builder.catch_up(projection, position)
+        query = await _query(conn, name)
+        await conn.execute(sql.SQL(_DELETE_DIFFERENT).format(**query))
+        await conn.execute(sql.SQL(_INSERT_DIFFERENT).format(**query))
+        await conn.execute("DELETE FROM parked_events WHERE projection = %s", [name])
+        for refused in builder.refused[name]:
+            await park(conn, name, refused)
+        await conn.execute("UPDATE projection_positions SET position = %s WHERE name = %s", [position, name])
+    return position
+
+
+async def _positions(conn: Connection, projections: Sequence[Projection]) -> dict[str, int]:
+    names = [each.name for each in projections]
+    return dict(await (await conn.execute(_POSITIONS, [names])).fetchall())
+
+
+async def _erased_after(pool: Pool, position: int) -> list[str]:
+    async with connection(pool, seconds=_ERASED_SECONDS) as conn, conn.transaction():
+        await unbounded(conn)
+        return [row[0] for row in await (await conn.execute(_ERASED, [position])).fetchall()]
+
+
+async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple[int, TableDifference | None]:
+    """Count the live rows, and find the first difference in the order of the keys' bytes."""
+    live, rebuilt = await _columns(conn, "public", table), await _columns(conn, "pg_temp", table)
+    for name in rebuilt | live:
+        if live.get(name) != rebuilt.get(name):
+            return 0, TableDifference(
+                table=table, key={}, column=name, live=live.get(name), rebuilt=rebuilt.get(name)
+            )
+    query, key = await _query(conn, table), await _key(conn, table)
+    given = {"erased": erased}
+    counted = await (await conn.execute(sql.SQL(_COUNT).format(**query), given)).fetchone()
+    rows = counted[0] if counted else 0
+    different = await (await conn.execute(sql.SQL(_FIRST).format(**query), given)).fetchone()
+    if different is None:
+        return rows, None
+    found = []
+    for side in ("live", "rebuilt"):
+        statement = sql.SQL(_ROW).format(**query | {"table": query[side]})
+        row = await (await conn.execute(statement, different)).fetchone()
+        found.append(None if row is None else dict(zip(live, row[0], strict=True)))
+    return rows, _difference(table, dict(zip(key, different[0], strict=True)), *found)
+
+
+def _difference(
+    table: str, key: dict[str, str], live: dict[str, str | None] | None, rebuilt: dict[str, str | None] | None
+) -> TableDifference:
+    if live is None or rebuilt is None:
+        shown = ["(no such row)" if row is None else "(a row)" for row in (live, rebuilt)]
+        return TableDifference(table=table, key=key, column=None, live=shown[0], rebuilt=shown[1])
+    column = next(name for name in live if live[name] != rebuilt[name])
+    return TableDifference(table=table, key=key, column=column, live=live[column], rebuilt=rebuilt[column])
+
+
+async def _query(conn: Connection, table: str) -> dict[str, sql.Composable]:
+    """Return what the statements below name: both tables, their key, and their columns."""
+    key, columns = await _key(conn, table), await _columns(conn, "pg_temp", table)
+    return {
+        "live": sql.Identifier("public", table),
+        "rebuilt": sql.Identifier("pg_temp", table),
+        "key": _list(key, "{}"),
+        "key_texts": _list(key, '{}::text COLLATE "C"'),
+        "columns": _list(list(columns), "{}"),
+        "texts": _list(list(columns), "{}::text"),
+    }
+
+
+async def _key(conn: Connection, table: str) -> list[str]:
+    return [row[0] for row in await (await conn.execute(_KEY, [f"pg_temp.{table}"])).fetchall()]
+
+
+async def _columns(conn: Connection, schema: str, table: str) -> dict[str, str]:
+    """Return the type of each column that is stored, and not generated from others."""
+    return dict(await (await conn.execute(_COLUMNS, [f"{schema}.{table}"])).fetchall())
+
+
+def _list(names: Sequence[str], form: LiteralString) -> sql.Composed:
+    return sql.SQL(", ").join(sql.SQL(form).format(sql.Identifier(name)) for name in names)
+
+
+_POSITIONS = "SELECT name, position FROM projection_positions WHERE name = ANY(%s)"
+
+_LOCK_POSITION = "SELECT position FROM projection_positions WHERE name = %s FOR UPDATE"
+
+_ERASED = sql.SQL(
+    "SELECT originator_id FROM {} WHERE topic = 'conversation_erased.v1' AND notification_id > %s"
+).format(sql.Identifier(EVENTS_TABLE))
+
+_PARKED = """
+SELECT position, conversation_id, reason FROM parked_events WHERE projection = %s ORDER BY position
+"""
+
+_COLUMNS = """
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+ WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
+"""
+
+_KEY = """
+SELECT attname FROM pg_index
+  JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)
+ WHERE indrelid = to_regclass(%s) AND indisprimary ORDER BY array_position(indkey::int2[], attnum)
+"""
+
+_COUNT: LiteralString = """
+SELECT count(*) FROM {live} WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s)
+"""
+
+_FIRST: LiteralString = """
+SELECT ARRAY[{key_texts}] FROM (
+    (SELECT {columns} FROM {live} EXCEPT SELECT {columns} FROM {rebuilt})
+     UNION ALL
+    (SELECT {columns} FROM {rebuilt} EXCEPT SELECT {columns} FROM {live})
+) AS different
+ WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s) ORDER BY {key_texts} LIMIT 1
+"""
+
+_ROW: LiteralString = "SELECT ARRAY[{texts}] FROM {table} WHERE ARRAY[{key_texts}] = %s::text[]"
+
+_DELETE_DIFFERENT: LiteralString = """
+DELETE FROM {live} WHERE ({key}) IN (
+    SELECT {key} FROM (SELECT {columns} FROM {live} EXCEPT SELECT {columns} FROM {rebuilt}) AS different
+     WHERE conversation_id IS NOT NULL)
+"""
+
+_INSERT_DIFFERENT: LiteralString = """
+INSERT INTO {live} ({columns})
+SELECT {columns} FROM {rebuilt} WHERE conversation_id IS NOT NULL EXCEPT SELECT {columns} FROM {live}
+"""

@@ -1,0 +1,94 @@
+"""The read model `search`: the words of each saved message, of titles and metadata, for a full-text search.
+
+Words are made here and not by Postgres' parser: documents and searches by one rule, in every database. A word
+is a run of letters and digits in lower case, or one character of a script that writes no spaces.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from agentchat.contracts import events, ids
+from agentchat.conversations.projections.projection import LoggedFact, Projection, Statement, insert, put
+
+MAX_CHARACTERS = 100_000
+"""Of a text; what comes after is not found. A tsvector takes 1 MiB at most, which these cannot fill."""
+
+MAX_WORD = 100
+_MAX_PLACE = 16_383
+"""The last place that a tsvector can record; words after it are found, and are in no phrase."""
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+
+_TABLES = """
+CREATE TABLE search (
+    text_id text PRIMARY KEY,
+    conversation_id text NOT NULL,
+    account_id text NOT NULL,
+    at text COLLATE "C" NOT NULL,
+    words tsvector NOT NULL
+);
+CREATE INDEX search_conversation_idx ON search (conversation_id);
+CREATE INDEX search_account_idx ON search (account_id);
+CREATE INDEX search_at_idx ON search USING brin (at);
+CREATE INDEX search_words_idx ON search USING gin (words) WITH (gin_pending_list_limit = 1024);
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON search TO agentchat_service;
+"""
+
+
+def words_of(text: str) -> Iterator[str]:
+    """The words of a text, in order."""
+    folded = unicodedata.normalize("NFC", text).lower()
+    return (found.group()[:MAX_WORD] for found in _WORD.finditer(folded))
+
+
+def tsvector_of(text: str) -> str:
+    """A text as Postgres reads a tsvector: `'ada':1,7 'order':2`."""
+    places: dict[str, list[str]] = {}
+    for place, word in enumerate(words_of(text[:MAX_CHARACTERS]), start=1):
+        places.setdefault(word, []).append(str(min(place, _MAX_PLACE)))
+    return " ".join(f"'{word}':{','.join(found)}" for word, found in places.items())
+
+
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+    rows: dict[str, dict[str, object]] = {}
+    for fact in facts:
+        if ids.is_unlisted(fact.conversation_id):
+            continue
+        match fact.event:
+            case events.MessageSaved() as message:
+                rows.setdefault(message.message_id, _row(fact, message.message_id, message.content))
+            case events.ConversationDescribed() as described:
+                text = " ".join((described.title or "", *described.metadata.values()))
+                rows[fact.conversation_id] = _row(fact, fact.conversation_id, text)
+            case _:
+                pass
+    return put(_UPSERT, list(rows.values()))
+
+
+def _row(fact: LoggedFact, text_id: str, text: str) -> dict[str, object]:
+    return {
+        "text_id": text_id,
+        "conversation_id": fact.conversation_id,
+        "account_id": fact.account_id,
+        "at": fact.event.at,
+        "words": tsvector_of(text),
+    }
+
+
+PROJECTION = Projection(
+    name="search",
+    tables=_TABLES,
+    takes=frozenset({events.MessageSaved, events.ConversationDescribed, events.ConversationErased}),
+    takes_inherited=True,
+    changes=_changes,
+)
+
+# A message's text never changes; what a conversation is called does. Its row has the conversation's id.
+_UPSERT = insert(
+    "search",
+    "text_id text, conversation_id text, account_id text, at text, words tsvector",
+    """(text_id) DO UPDATE SET at = excluded.at, words = excluded.words
+ WHERE kept.text_id = kept.conversation_id""",
+)

@@ -1,0 +1,116 @@
+"""From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from psycopg import sql
+
+from agentchat.contracts.values import Form
+from agentchat.conversations.aggregate.conversation import Run, fold
+from agentchat.conversations.event_store.log import Log, in_turns
+from agentchat.runtime.postgres import Pool, connection
+
+_PAGE = 500
+_COUNT_SECONDS = 30.0
+
+BEGUN = sql.SQL("""EXISTS (
+    SELECT FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = {}
+)""")
+"""SQL for whether the log has a run of a trace, which is to be formatted in."""
+
+BEGUN_AT = sql.SQL("""(
+    SELECT min(originator_version) - 1 FROM readable_conversation_events
+     WHERE topic = 'run_started.v1' AND trace_id = {}
+)""")
+"""SQL for the version of its user message, after which it first started; null where the log has no run."""
+
+
+class FoundRun(msgspec.Struct, frozen=True, kw_only=True):
+    """`begun_at` is the version of the run's user message, `form` what was asked for; None for a request that
+    still stands in line. Of that `requested_at` is the time (seconds since 1970), `model` what it asked.
+    """
+
+    conversation_id: str
+    account_id: str
+    begun_at: int | None
+    form: Form | None
+    requested_at: int | None = None
+    model: str | None = None
+
+
+async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
+    """The run of a trace, or the request in line before a busy conversation. Raises DatabaseUnavailable.
+
+    None where it is unknown or erased, or no worker has taken the request up yet.
+    """
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+        row = await (await cursor.execute(_FIND, [trace_id, trace_id])).fetchone()
+    if row is None or row[1] is None:
+        return None
+    conversation_id, account_id, begun_at, state, requested_at, model = row
+    return FoundRun(
+        conversation_id=conversation_id,
+        account_id=account_id,
+        begun_at=begun_at,
+        form=None if state is None else _decoder.decode(state).form,
+        requested_at=requested_at,
+        model=model,
+    )
+
+
+async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
+    """A run out of the log, with its conversation's id. Raises DatabaseUnavailable, UnreadableEvent.
+
+    None where it is unknown or erased, or has not begun.
+    """
+    found = await find_run(pool, trace_id)
+    if found is None or found.begun_at is None:
+        return None
+    log = Log(pool)
+    rows = await log.rows_of_run(found.conversation_id, trace_id, found.begun_at - 1)
+    own = [event async for row in in_turns(rows) if (event := row.event).trace_id == trace_id]
+    run = fold(found.conversation_id, own).run(trace_id)
+    return None if run is None else (found.conversation_id, run)
+
+
+async def count_runs(pool: Pool, conversation_id: str) -> int:
+    """How many runs of a conversation have begun. Raises DatabaseUnavailable."""
+    async with connection(pool, seconds=_COUNT_SECONDS) as conn:
+        row = await (await conn.execute(_COUNT, [conversation_id])).fetchone()
+    return row[0] if row else 0
+
+
+class _WithForm(msgspec.Struct):
+    form: Form | None = None
+
+
+_decoder = msgspec.json.Decoder(_WithForm)
+
+_COUNT = """
+SELECT count(DISTINCT trace_id) FROM conversation_events
+ WHERE originator_id = %s AND topic = 'run_started.v1'
+"""
+
+_FIND = """
+SELECT originator_id, account_id, originator_version - 1, state, NULL::bigint, NULL
+  FROM readable_conversation_events WHERE topic = 'run_started.v1' AND trace_id = %s
+ UNION ALL
+SELECT conversation_id,
+       (SELECT account_id FROM conversation_events
+         WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
+       NULL, NULL, place / 1000000, model
+  FROM waiting_line WHERE trace_id = %s
+ ORDER BY 3 LIMIT 1
+"""
+
+
+async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
+    """Every conversation of the log, or of one account, by id; those erased too.
+
+    Raises DatabaseUnavailable.
+    """
+    after = ""
+    while page := await log.conversation_ids(after, _PAGE, account_id):
+        for each in page:
+            yield each
+        after = page[-1]

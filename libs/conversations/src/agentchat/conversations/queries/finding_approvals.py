@@ -1,0 +1,149 @@
+"""Approvals as those who decide see them: one out of the log, by its id, and lists out of the read model."""
+
+from typing import Any, LiteralString
+
+import msgspec
+
+from agentchat.contracts import events, http, wire
+from agentchat.conversations.aggregate import approvals
+from agentchat.conversations.aggregate.rounds import Call, CallApproval
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.find_run import load_run
+from agentchat.runtime.logs import get_logger
+from agentchat.runtime.postgres import Pool, connection
+
+_IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_requested.v1')"
+
+
+class FoundApproval(msgspec.Struct, frozen=True):
+    account_id: str
+    approval: http.Approval
+
+
+async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
+    """By its id, as the log has it now; None where it is unknown, or its conversation erased.
+
+    Raises DatabaseUnavailable, UnreadableEvent.
+    """
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_FIND, [approval_id])).fetchone()
+        if row is None:
+            row = await (await conn.execute(_FIND_LISTED, [approval_id])).fetchone()
+    found = None if row is None else await load_run(pool, row[0])
+    if found is None:
+        return None
+    conversation_id, run = found
+    account_id = (await Log(pool).accounts_of([conversation_id])).get(conversation_id)
+    asked = approvals.find(run, approval_id)
+    return (
+        None
+        if account_id is None or asked is None
+        else FoundApproval(account_id, _shown(conversation_id, *asked))
+    )
+
+
+async def runs_that_wait(pool: Pool) -> int:
+    """How many runs wait for a person, of all accounts. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_COUNT_WAITING)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _shown(conversation_id: str, call: Call, approval: CallApproval) -> http.Approval:
+    requested, decided = approval.requested, approval.decided
+    return http.Approval(
+        id=requested.approval_id,
+        status="pending" if decided is None else decided.decision,
+        trace_id=requested.trace_id,
+        conversation_id=conversation_id,
+        agent_id=requested.agent_id,
+        tool=http.ApprovalTool(name=call.name, server=requested.server),
+        input=call.input,
+        requested_at=requested.at,
+        expires_at=requested.expires_at,
+        elicitation=None if approval.asked is None else approval.asked.elicitation,
+        decision=None if decided is None else _made(decided),
+    )
+
+
+def _made(decided: events.ApprovalDecided) -> http.DecisionMade:
+    return http.DecisionMade(**{name: getattr(decided, name) for name in http.DecisionMade.__struct_fields__})
+
+
+async def list_approvals(
+    pool: Pool,
+    account_id: str | None,
+    *,
+    status: str | None = None,
+    conversation_id: str | None = None,
+    after: str | None = None,
+    limit: int,
+) -> list[http.Approval]:
+    """Those of an account, or of all, the newest first, after the id `after`. Raises DatabaseUnavailable.
+
+    A row that cannot be read, as one with an event of a newer release, is left out and logged.
+    """
+    named = {
+        "account": account_id,
+        "status": status,
+        "conversation": conversation_id,
+        "after": after,
+        "limit": limit,
+    }
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_LIST, named)).fetchall()
+    found = []
+    for row in rows:
+        try:
+            found.append(_listed(*row))
+        except (UnreadableEvent, ValueError) as error:  # msgspec.DecodeError too
+            get_logger("approvals").warning("approval_unreadable", approval_id=row[6], reason=str(error))
+    return found
+
+
+def _listed(
+    given: str, topic: str | None, state: bytes, decided: str | None, name: str, server: str, *row: str
+) -> http.Approval:
+    requested = None if topic is None else mapper.event_of(topic, state)
+    event = None if decided is None else wire.decode_event(decided.encode())
+    fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+    return http.Approval(
+        **fields,
+        tool=http.ApprovalTool(name=name, server=server),
+        input=msgspec.json.decode(given),
+        elicitation=requested.asked.elicitation
+        if isinstance(requested, events.ElicitationRequested)
+        else None,
+        decision=_made(event) if isinstance(event, events.ApprovalDecided) else None,
+    )
+
+
+_COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "expires_at", "status")
+
+_FIND: LiteralString = f"""
+SELECT trace_id FROM readable_conversation_events
+ WHERE {_IS_REQUEST} AND event_field(state, 'approval_id') = %s
+"""  # noqa: S608 - a constant
+
+_FIND_LISTED = "SELECT trace_id FROM approvals WHERE approval_id = %s"
+
+_COUNT_WAITING = "SELECT count(DISTINCT trace_id) FROM approvals WHERE status = 'pending'"
+
+# What a tool has asked for the log has alone; the rows of a page are few.
+_LIST: LiteralString = f"""
+SELECT input, requested.topic, requested.state, decided, name, server, approval_id, conversation_id, trace_id,
+       agent_id, requested_at, expires_at, status
+  FROM approvals
+  LEFT JOIN LATERAL (
+       SELECT topic, state FROM readable_conversation_events
+        WHERE {_IS_REQUEST} AND event_field(state, 'approval_id') = approval_id LIMIT 1
+       ) AS requested ON call_id LIKE '%%#%%'
+ WHERE approval_id IS NOT NULL
+   AND (%(account)s::text IS NULL OR account_id = %(account)s)
+   AND (%(status)s::text IS NULL OR status = %(status)s)
+   AND (%(conversation)s::text IS NULL OR conversation_id = %(conversation)s)
+   AND (%(after)s::text IS NULL OR approval_id < %(after)s)
+ ORDER BY approval_id DESC LIMIT %(limit)s
+"""  # noqa: S608 - a constant

@@ -1,0 +1,237 @@
+"""Conversations that an operator looks for: of all accounts, by what the read models have of them.
+
+Lists are in the order of the conversations' ids, the newest first: ids begin with the time. A search for
+words looks through the newest conversations first, which is all that a common word needs. What is left is
+rare, and is looked up in the index of words (decision 133).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from agentchat.contracts.ids import is_trace_id, is_uuid
+from agentchat.conversations.database import unbounded
+from agentchat.conversations.projections.conversations_table import NOT_ERASED
+from agentchat.conversations.projections.feedback_table import WITH_RATING, Rating
+from agentchat.conversations.projections.search_table import MAX_CHARACTERS
+from agentchat.conversations.queries.search_query import Snippet, WordQuery, parse_search
+from agentchat.runtime.postgres import Connection, Pool, connection
+
+SEARCH_SECONDS = 20.0
+"""What a search may take at most."""
+
+NEWEST = 2_000
+"""So many conversations are looked through one by one, before the index of words is used."""
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest text of a conversation that was found; without `message_id` it is its title or metadata."""
+
+    message_id: str | None
+    role: str | None
+    trace_id: str | None
+    at: str
+    snippet: Snippet
+
+
+class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation, as lists have it; times are ISO 8601 UTC. `agent_id` answered last.
+
+    `hit` is what was found in it, where a text was looked for.
+    """
+
+    id: str
+    account_id: str
+    title: str | None
+    agent_id: str | None
+    message_count: int
+    created_at: str
+    updated_at: str
+    metadata: dict[str, str]
+    hit: Hit | None = None
+
+
+class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """None: any. `since` and `until` bound what happened in it: [since, until), ISO 8601 UTC. A conversation
+    that began before and went on after is in between; where a `text` is looked for, that came then.
+
+    `end` is the state of one of its runs, `rating` that of one of its replies, `tool` the name of one that
+    was called in it. `text` are words of a message, of its title or of its metadata (`search_query`); or the
+    id of it, of a run or of a message.
+    """
+
+    account_id: str | None = None
+    agent_id: str | None = None
+    since: str | None = None
+    until: str | None = None
+    end: str | None = None
+    tool: str | None = None
+    rating: Rating | None = None
+    metadata: Mapping[str, str] = {}
+    text: str | None = None
+
+
+async def find_conversations(
+    pool: Pool,
+    wanted: ConversationFilter,
+    *,
+    before: str | None = None,
+    after: str | None = None,
+    limit: int,
+) -> list[FoundConversation]:
+    """Up to `limit`, the one that began last first; none that was erased.
+
+    `before` is the id of the last one of the page before; with `after` those that are newer than that id.
+    Raises DatabaseUnavailable, also where a search takes too long.
+    """
+    values = _values(wanted) | {"before": before, "after": after, "limit": limit, "newest": NEWEST}
+    async with connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
+        await unbounded(conn)
+        if wanted.text is None:
+            return _found(await _rows(conn, _LISTED, _conditions(values), values))
+        if values["id"] is not None:
+            return _found(await _rows(conn, _LISTED, [*_conditions(values), _HAS_ID], values))
+        query = parse_search(wanted.text)
+        if query.tsquery is None:
+            return []
+        values["words"] = query.tsquery
+        rows = await _rows(conn, _WALKED, _conditions(values), values)
+        if len(rows) < limit and await _rows(conn, _IS_MORE, _conditions(values), values):
+            rows = await _rows(conn, _LOOKED_UP, _conditions(values), values)
+        hits = await _hits(conn, query, [row[0] for row in rows], values)
+        return _found(rows, hits)
+
+
+def _values(wanted: ConversationFilter) -> dict[str, Any]:
+    text = (wanted.text or "").strip().lower()
+    return msgspec.structs.asdict(wanted) | {
+        "metadata": Jsonb(dict(wanted.metadata)) if wanted.metadata else None,
+        "id": text if is_uuid(text) or is_trace_id(text) else None,
+    }
+
+
+def _conditions(values: Mapping[str, Any]) -> list[sql.SQL]:
+    return [condition for name, condition in _CONDITIONS.items() if values[name] is not None]
+
+
+async def _rows(
+    conn: Connection, form: sql.SQL, conditions: list[sql.SQL], values: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    """What a statement gives whose {wanted} are the conditions on the conversation, and {time} on a text."""
+    times = [condition for name, condition in _TIMES.items() if values[name] is not None]
+    query = form.format(
+        columns=_COLUMNS,
+        not_erased=NOT_ERASED,
+        wanted=sql.SQL("").join(conditions),
+        time=sql.SQL("").join(times),
+    )
+    return await (await conn.execute(query, values)).fetchall()
+
+
+async def _hits(
+    conn: Connection, query: WordQuery, ids: list[str], values: Mapping[str, Any]
+) -> dict[str, Hit]:
+    """The newest text of each that was found."""
+    rows = await _rows(conn, _HITS, [], {**values, "ids": ids, "most": MAX_CHARACTERS})
+    return {
+        conversation_id: Hit(
+            message_id=message_id, role=role, trace_id=trace_id, at=at, snippet=query.snippet(text or "")
+        )
+        for conversation_id, message_id, role, trace_id, at, text in rows
+    }
+
+
+def _found(rows: list[tuple[Any, ...]], hits: Mapping[str, Hit] | None = None) -> list[FoundConversation]:
+    names = FoundConversation.__struct_fields__[:-1]
+    return [
+        FoundConversation(**dict(zip(names, row, strict=True)), hit=(hits or {}).get(row[0])) for row in rows
+    ]
+
+
+_COLUMNS = sql.SQL("""c.conversation_id, c.account_id, coalesce(c.given_title, c.title), c.agent_id,
+       c.message_count, c.created_at, c.updated_at, c.metadata""")
+
+_LISTED = sql.SQL("""
+SELECT {columns} FROM conversations AS c
+ WHERE listed AND {not_erased}{wanted}
+ ORDER BY c.conversation_id DESC LIMIT %(limit)s
+""")
+
+_WALKED = sql.SQL("""
+SELECT {columns}
+  FROM (SELECT * FROM conversations AS c
+         WHERE listed AND {not_erased}{wanted}
+         ORDER BY c.conversation_id DESC LIMIT %(newest)s) AS c
+ WHERE EXISTS (SELECT FROM search
+                WHERE search.conversation_id = c.conversation_id AND words @@ %(words)s::tsquery{time})
+ ORDER BY c.conversation_id DESC LIMIT %(limit)s
+""")
+
+# Whether there are conversations that were not looked through.
+_IS_MORE = sql.SQL("""
+SELECT FROM conversations AS c WHERE listed{wanted} OFFSET %(newest)s LIMIT 1
+""")
+
+# OFFSET keeps the order of the joins: few are found, and the first of them that match are enough.
+_LOOKED_UP = sql.SQL("""
+SELECT {columns}
+  FROM (SELECT DISTINCT conversation_id FROM search
+         WHERE words @@ %(words)s::tsquery{time}
+           AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
+         ORDER BY conversation_id DESC OFFSET 0) AS hit,
+       LATERAL (
+       SELECT * FROM conversations AS c
+        WHERE c.conversation_id = hit.conversation_id AND listed
+          AND {not_erased}{wanted}
+       OFFSET 0) AS c
+ LIMIT %(limit)s
+""")
+
+_HITS = sql.SQL("""
+SELECT DISTINCT ON (search.conversation_id)
+       search.conversation_id, m.message_id, m.role, m.trace_id, search.at,
+       left(coalesce(m.content, concat_ws(' · ', c.given_title,
+            (SELECT string_agg(value, ' · ') FROM jsonb_each_text(c.metadata)))), %(most)s)
+  FROM search
+  LEFT JOIN messages AS m ON m.message_id = search.text_id
+  LEFT JOIN conversations AS c ON c.conversation_id = search.text_id
+ WHERE search.conversation_id = ANY (%(ids)s) AND words @@ %(words)s::tsquery{time}
+ ORDER BY search.conversation_id, search.at DESC
+""")
+
+_HAS_ID = sql.SQL("""
+   AND c.conversation_id IN (
+       SELECT %(id)s
+        UNION ALL SELECT conversation_id FROM messages WHERE message_id = %(id)s
+        UNION ALL SELECT originator_id FROM conversation_events
+                   WHERE topic = 'run_started.v1' AND trace_id = %(id)s)""")
+
+_CONDITIONS = {
+    "before": sql.SQL("\n   AND c.conversation_id < %(before)s"),
+    "after": sql.SQL("\n   AND c.conversation_id > %(after)s"),
+    "account_id": sql.SQL("\n   AND c.account_id = %(account_id)s"),
+    "agent_id": sql.SQL(
+        "\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id"
+        " AND runs.agent_id = %(agent_id)s)"
+    ),
+    "since": sql.SQL("\n   AND c.updated_at >= %(since)s"),
+    "until": sql.SQL("\n   AND c.created_at < %(until)s"),
+    "end": sql.SQL(
+        "\n   AND EXISTS (SELECT FROM runs WHERE runs.conversation_id = c.conversation_id"
+        " AND runs.state = %(end)s)"
+    ),
+    "tool": sql.SQL(
+        "\n   AND EXISTS (SELECT FROM tools WHERE tools.conversation_id = c.conversation_id"
+        " AND tools.name = %(tool)s)"
+    ),
+    "rating": sql.SQL("\n   AND " + WITH_RATING.format(conversation="c", rating="%(rating)s")),
+    # The second condition is that of the index.
+    "metadata": sql.SQL("\n   AND c.metadata @> %(metadata)s AND c.metadata <> '{}'"),
+}
+_TIMES = {
+    "since": sql.SQL(" AND search.at >= %(since)s"),
+    "until": sql.SQL(" AND search.at < %(until)s"),
+}

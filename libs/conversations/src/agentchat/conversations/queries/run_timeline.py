@@ -1,0 +1,304 @@
+"""A run as bars on an axis of time: model calls, tools, waits for persons, retrieval, summaries, takeovers.
+
+Out of the stored events of the run alone. Where the run is under way, what it does now is an open bar.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.contracts import events
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate import turn
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.event_store.log import LogEntry
+
+BarKind = Literal["model", "tool", "approval", "elicitation", "retrieval", "compaction", "takeover", "lost"]
+BarState = Literal["done", "failed", "running", "waiting", "cancelled"]
+
+AXIS = 1000
+"""Units of the axis."""
+
+_LONG_WAIT = 0.5
+_SHOWN_WAIT = 0.2
+"""A wait for persons that is longer than this share of the rest of the run is drawn as that share."""
+
+
+class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
+    """`began` and `ended` are seconds since the run was requested; `ended` is None while it goes on.
+
+    `version` is that of the event that it ends with, or of the one that it began with. `sent` is that of the
+    event that requested it. `note` says what came of it in words of the log: a stop reason, who decided.
+    """
+
+    version: int
+    sent: int
+    kind: BarKind
+    label: str
+    began: float
+    ended: float | None
+    state: BarState = "done"
+    usage: Usage | None = None
+    round: int | None = None
+    note: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others of its run."""
+        return f"{self.kind}-{self.version}"
+
+    def seconds(self, now: float) -> float:
+        return max(0.0, (now if self.ended is None else self.ended) - self.began)
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """Bars in the order they began; `seconds` from the request to the run's end, or to now."""
+
+    bars: tuple[TimelineBar, ...]
+    seconds: float
+    ticks: tuple["_Stretch", ...] = ()
+
+    def place(self, seconds: float) -> float:
+        """Where a moment is on the axis, in units of AXIS."""
+        drawn = sum(each.drawn for each in self.ticks) or 1.0
+        passed = 0.0
+        for each in self.ticks:
+            inside = min(max(seconds - each.began, 0.0), each.length)
+            passed += inside * (each.drawn / each.length if each.length else 0.0)
+        return round(AXIS * passed / drawn, 1)
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """The middles of the waits that are drawn shorter than they were."""
+        return tuple(
+            self.place(each.began + each.length / 2) for each in self.ticks if each.drawn < each.length
+        )
+
+
+class _Stretch(msgspec.Struct, frozen=True):
+    """A part of the axis: `length` seconds from `began`, drawn as `drawn`."""
+
+    began: float
+    length: float
+    drawn: float
+
+
+class _Moment(msgspec.Struct, frozen=True):
+    """An event of the run, with its place and how many seconds after the request it was stored."""
+
+    version: int
+    event: events.Event
+    after: float
+
+
+def timeline_of(run: Run, entries: Iterable[LogEntry], now: str) -> Timeline:
+    """The timeline of a run by its entries; `now` (ISO 8601 UTC) is where open bars end.
+
+    Raises UnreadableEvent.
+    """
+    began = datetime.fromisoformat(run.requested_at)
+
+    def after(at: str) -> float:
+        return max(0.0, (datetime.fromisoformat(at) - began).total_seconds())
+
+    moments = [
+        _Moment(entry.version, entry.event, after(entry.event.at))
+        for entry in entries
+        if entry.event.trace_id == run.trace_id
+    ]
+    bars = sorted([*_finished(moments), *_open(run, moments)], key=lambda bar: (bar.began, bar.version))
+    seconds = after(run.ended_at or now)
+    return Timeline(bars=tuple(bars), seconds=seconds, ticks=tuple(_axis(bars, seconds)))
+
+
+def _finished(moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
+    """Each bar that an event ends, or that is but a moment."""
+    calls: dict[str, _Moment] = {}
+    asked: dict[str, _Moment] = {}
+    decided = False  # since the last attempt began
+    before: _Moment | None = None
+    for moment in moments:
+        before = before or moment
+        match moment.event:
+            case events.RunStarted() as event if event.attempt > 1:
+                yield from _taken_up(before, moment, event, decided=decided)
+                decided = False
+            case events.ToolCalled() as event:
+                calls[event.call_id] = moment
+            case events.ToolReturned() as event if event.call_id in calls:
+                yield _tool(calls.pop(event.call_id), moment, event)
+            case events.ApprovalRequested() | events.ElicitationRequested() as event:
+                asked[event.approval_id] = moment
+            case events.ApprovalDecided() as event if event.approval_id in asked:
+                decided = True
+                yield _decided(asked.pop(event.approval_id), moment, event)
+            case _:
+                yield from _since(before, moment)
+        if not isinstance(moment.event, events.Delta):
+            before = moment
+
+
+def _since(before: _Moment, moment: _Moment) -> Iterator[TimelineBar]:
+    """What went on since the event before, where this one ends it."""
+    match moment.event:
+        case events.SourcesRetrieved() as event:
+            bar = _bar(before, moment, "retrieval", "retrieve")
+            yield replace(bar, note=f"{len(event.sources)} found")
+        case events.ContextCompacted() as event:
+            bar = _bar(before, moment, "compaction", "summary")
+            yield replace(bar, usage=event.usage, note=f"of all up to event {event.through_version}")
+        case events.ModelReplied() as event:
+            bar = _bar(before, moment, "model", f"model {event.round}")
+            yield replace(bar, usage=event.usage, round=event.round, note=event.stop_reason)
+        case events.ReplyLost() as event:
+            bar = _bar(before, moment, "lost", "given up")
+            note = "its worker stopped; another does it again"
+            yield replace(bar, usage=event.usage, round=event.round, note=note, state="failed")
+        case _:
+            pass
+
+
+def _bar(before: _Moment, moment: _Moment, kind: BarKind, label: str) -> TimelineBar:
+    return TimelineBar(
+        version=moment.version,
+        sent=before.version,
+        kind=kind,
+        label=label,
+        began=before.after,
+        ended=moment.after,
+    )
+
+
+def _taken_up(
+    before: _Moment, moment: _Moment, event: events.RunStarted, *, decided: bool
+) -> Iterator[TimelineBar]:
+    """A run that waited for a person resumes. Else its worker was lost, with what it was doing."""
+    if not decided and not isinstance(before.event, events.ReplyLost):
+        note = "its worker was not heard of any more; another does it again"
+        yield replace(_bar(before, moment, "lost", "lost"), state="failed", note=note)
+    label = "resumed" if decided else f"attempt {event.attempt}"
+    yield replace(_bar(moment, moment, "takeover", label), note=event.worker or "")
+
+
+def _tool(called: _Moment, returned: _Moment, event: events.ToolReturned) -> TimelineBar:
+    assert isinstance(called.event, events.ToolCalled)
+    return TimelineBar(
+        version=returned.version,
+        sent=called.version,
+        kind="tool",
+        label=called.event.name,
+        began=max(called.after, returned.after - event.ms / 1000),
+        ended=returned.after,
+        state="failed" if event.is_error else "done",
+        round=event.round,
+        note="error" if event.is_error else "",
+    )
+
+
+_DECIDED: dict[str, BarState] = {"approved": "done", "denied": "failed"}
+
+
+def _decided(asked: _Moment, moment: _Moment, event: events.ApprovalDecided) -> TimelineBar:
+    request = asked.event
+    assert isinstance(request, events.ApprovalRequested | events.ElicitationRequested)
+    return TimelineBar(
+        version=moment.version,
+        sent=asked.version,
+        kind="elicitation" if isinstance(request, events.ElicitationRequested) else "approval",
+        label=request.tool,
+        began=asked.after,
+        ended=moment.after,
+        state=_DECIDED.get(event.decision, "cancelled"),
+        round=request.round,
+        note=f"{event.decision} by {event.on_behalf_of or event.by.id}",
+    )
+
+
+_STOPPED: dict[str, BarState] = {"running": "running", "failed": "failed", "cancelled": "cancelled"}
+
+
+def _open(run: Run, moments: Sequence[_Moment]) -> Iterator[TimelineBar]:
+    """What it does now; of a run that ended without a reply, what it was doing then."""
+    worked = [each for each in moments if not isinstance(each.event, _NO_WORK)]
+    if not worked or run.state == "completed":
+        return
+    last, state = worked[-1], _STOPPED[run.state]
+    ended = None if run.state == "running" else moments[-1].after
+    calls = {each.call_id for round_ in run.rounds for each in round_.calls if each.output is None}
+    pending = {each.id for call in run.pending for each in call.pending}
+    for moment in moments:
+        match moment.event:
+            case events.ToolCalled() as call if call.call_id in calls and not call.needs_approval:
+                yield _begun(moment, "tool", call.name, ended, state, call.round)
+            case events.ApprovalRequested() as asked if asked.approval_id in pending:
+                yield _begun(moment, "approval", asked.tool, ended, "waiting", asked.round)
+            case events.ElicitationRequested() as asked if asked.approval_id in pending:
+                yield _begun(moment, "elicitation", asked.tool, ended, "waiting", asked.round)
+            case _:
+                pass
+    match turn.next_step(replace(run, state="running")):
+        case turn.CallModel(round=number):
+            yield _begun(last, "model", f"model {number}", ended, state, number)
+        case turn.Retrieve():
+            yield _begun(last, "retrieval", "retrieve", ended, state, None)
+        case _:
+            pass
+
+
+_NO_WORK = (events.Delta, events.RunCompleted, events.RunFailed, events.RunCancelled)
+
+
+def _begun(
+    moment: _Moment, kind: BarKind, label: str, ended: float | None, state: BarState, number: int | None
+) -> TimelineBar:
+    return TimelineBar(
+        version=moment.version,
+        sent=moment.version,
+        kind=kind,
+        label=label,
+        began=moment.after,
+        ended=ended,
+        state=state,
+        round=number,
+    )
+
+
+def _axis(bars: Iterable[TimelineBar], seconds: float) -> Iterator[_Stretch]:
+    """The time of the run in stretches; a long one in which only persons were waited for is drawn short."""
+    waits = list(_only_waits(list(bars), seconds))
+    worked = seconds - sum(end - begin for begin, end in waits)
+    passed = 0.0
+    for begin, end in waits:
+        yield _Stretch(passed, begin - passed, begin - passed)
+        length = end - begin
+        yield _Stretch(begin, length, worked * _SHOWN_WAIT if length > worked * _LONG_WAIT > 0 else length)
+        passed = end
+    yield _Stretch(passed, seconds - passed, seconds - passed)
+
+
+def _only_waits(bars: list[TimelineBar], seconds: float) -> Iterator[tuple[float, float]]:
+    busy = sorted(
+        (bar.began, seconds if bar.ended is None else bar.ended)
+        for bar in bars
+        if bar.kind not in ("approval", "elicitation")
+    )
+    waits = sorted(
+        (bar.began, seconds if bar.ended is None else bar.ended)
+        for bar in bars
+        if bar.kind in ("approval", "elicitation")
+    )
+    free = 0.0
+    for begin, end in waits:
+        begin = max(begin, free)
+        for start, stop in busy:
+            if stop <= begin or start >= end or stop == start:
+                continue
+            if start > begin:
+                yield begin, start
+            begin = max(begin, stop)
+        if begin < end:
+            yield begin, end
+        free = max(free, end)

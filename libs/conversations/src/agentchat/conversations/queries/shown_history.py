@@ -1,0 +1,215 @@
+"""Conversations by what their callers show of them, for protocols whose clients send the whole history each
+time.
+
+A run's start holds a hash of all that was shown with its message. So a history finds its conversation by all
+but its last reply, and that reply is compared with what is saved. Content alone finds nothing: the hash is of
+the account, the agent and the caller's own key for the conversation too.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from agentchat.contracts import events, wire
+from agentchat.contracts.values import ShownMessage
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.threads import Thread, messages_of
+from agentchat.runtime.postgres import Pool, connection
+
+_LOOKED_AT = 8
+"""So many runs that were asked for with the same are looked at, the newest first: replies made again."""
+
+_EVENTS = 15
+"""So many tell of a reply, and of what was asked after it in vain."""
+
+_HALF = 32  # hexadecimal digits
+_BEYOND = "g"  # every hexadecimal digit
+
+_PAGE = 200
+_PAGE_BYTES = 2 * 1024 * 1024
+
+
+class Continued(msgspec.Struct, frozen=True):
+    """A conversation that is as it was shown. `reply_id` is of the message that it ends with.
+
+    That is None where its last run waits for a person, and has said what was shown. With `has_gone_on` it was
+    as shown up to that message, the reply of the run `trace_id`, and more came after.
+    """
+
+    conversation_id: str
+    reply_id: str | None
+    trace_id: str = ""
+    has_gone_on: bool = False
+
+
+class Digests(msgspec.Struct, frozen=True):
+    """Of the texts of `messages`, 64 hexadecimal digits each.
+
+    `before` is of those up to the user's last message but one, None where there is none. `reply` is the reply
+    to that, "" where there was none.
+    """
+
+    messages: str
+    before: str | None
+    reply: str
+
+
+def digests_of(messages: Sequence[ShownMessage]) -> Digests:
+    """In one pass: a caller may show a megabyte. Blanks around a text make no difference."""
+    has_reply = len(messages) > 1 and messages[-2].role == "assistant"
+    asked = len(messages) - (2 if has_reply else 1)  # so many were shown with the run before
+    digest, before = hashlib.sha256(), None
+    for index, message in enumerate(messages):
+        if index == asked > 0:
+            before = digest.hexdigest()
+        digest.update(wire.encode((message.role, message.content.strip())))
+    return Digests(digest.hexdigest(), before, messages[-2].content if has_reply else "")
+
+
+def hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
+    """What is stored of what was shown: 64 hexadecimal digits."""
+    return hashlib.sha256(wire.encode((account_id, agent_id, key, digest))).hexdigest()
+
+
+def named_hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
+    """The same, of which the first half is that of the caller's key alone: so that `newest_run` finds it."""
+    return _thread_of(account_id, agent_id, key) + hash_of(account_id, agent_id, key, digest)[:_HALF]
+
+
+def _thread_of(account_id: str, agent_id: str, key: str) -> str:
+    return hashlib.sha256(wire.encode((account_id, agent_id, key))).hexdigest()[:_HALF]
+
+
+async def newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> str | None:
+    """The trace of the run that was begun last under a key, of those whose hash is a `named_hash_of`.
+
+    Raises DatabaseUnavailable.
+    """
+    thread = _thread_of(account_id, agent_id, key)
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_NEWEST, [thread, f"{thread}{_BEYOND}"])).fetchone()
+    return None if row is None else str(row[0])
+
+
+async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Continued | None:
+    """The conversation that ends with `reply`, to what was asked for with the hash `asked`; else one in which
+    more came after that; None where there is none.
+
+    After it `message` may have been asked before, in vain: runs that failed before they said anything.
+    `reply` may be what was said by a run that waits for a person. Raises DatabaseUnavailable,
+    UnreadableEvent.
+    """
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+        rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
+    earlier: Continued | None = None
+    for conversation_id, trace_id, topics, states in rows:
+        saved = [mapper.event_of(*each) for each in zip(topics or (), states or (), strict=True)]
+        match saved:
+            case [events.MessageSaved(trace_id=own, role="assistant") as last, *more] if (
+                own == trace_id and last.content.strip() == reply.strip()
+            ):
+                if _in_vain(more, message):
+                    return Continued(conversation_id, last.message_id)
+                earlier = earlier or Continued(conversation_id, last.message_id, trace_id, has_gone_on=True)
+            case [] if await _waits_behind(pool, trace_id, reply):
+                return Continued(conversation_id, None)
+    return earlier
+
+
+async def _waits_behind(pool: Pool, trace_id: str, text: str) -> bool:
+    loaded = await load_run(pool, trace_id)
+    return loaded is not None and bool(loaded[1].pending) and loaded[1].text.strip() == text.strip()
+
+
+def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
+    """Whether these are questions for `message` alone, each with the end of its run after it."""
+    return len(tries) % 2 == 0 and all(
+        isinstance(question, events.MessageSaved)
+        and question.content.strip() == message.strip()
+        and isinstance(end, events.RunFailed | events.RunCancelled)
+        for question, end in zip(tries[::2], tries[1::2], strict=True)
+    )
+
+
+_NEWEST = """
+SELECT trace_id FROM readable_conversation_events
+ WHERE topic = 'run_started.v1'
+   AND event_field(state, 'shown_sha256') > %s AND event_field(state, 'shown_sha256') < %s
+ ORDER BY notification_id DESC LIMIT 1
+"""
+
+# Text after the reply is of a run that said something.
+_BEHIND = """
+SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
+  FROM (SELECT originator_id, originator_version, trace_id FROM readable_conversation_events
+         WHERE topic = 'run_started.v1' AND event_field(state, 'shown_sha256') = %s
+         ORDER BY notification_id DESC LIMIT %s) AS begun,
+       LATERAL (
+         SELECT array_agg(topic ORDER BY originator_version) AS topics,
+                array_agg(state ORDER BY originator_version) AS states
+           FROM (SELECT * FROM conversation_events
+                  WHERE originator_id = begun.originator_id AND originator_version > begun.originator_version
+                    AND (topic LIKE 'message_saved.v%%' OR topic IN ('run_failed.v1', 'run_cancelled.v1')
+                         OR topic LIKE 'delta.v%%' AND originator_version > (
+                            SELECT min(originator_version) FROM conversation_events
+                             WHERE originator_id = begun.originator_id
+                               AND originator_version > begun.originator_version
+                               AND topic LIKE 'message_saved.v%%'))
+                  ORDER BY originator_version LIMIT %s) AS page) AS behind
+"""
+
+
+async def place_of(pool: Pool, thread: Thread, history: Sequence[ShownMessage]) -> Continued | None:
+    """The place after `history`: the end of the conversation, or an earlier reply (`has_gone_on`).
+
+    None where the history is another one; it ends with a reply. A message that was not answered counts on
+    neither side. No more is read than is shown. Raises DatabaseUnavailable, UnreadableEvent.
+    """
+    shown = [(each.role, each.content.strip()) for each in history]
+    said = await _seed(Log(pool), thread.conversation_id)
+    question: events.MessageSaved | None = None
+    reply: events.MessageSaved | None = None
+    after, more = 0, True
+    while more:
+        page = await messages_of(
+            pool,
+            thread.conversation_id,
+            after=after,
+            until=thread.version,
+            limit=_PAGE,
+            max_bytes=_PAGE_BYTES,
+        )
+        more = page.more
+        for each in page.messages:
+            after = each.version
+            if each.message.role == "user":
+                question = each.message
+            elif question is not None and question.trace_id == each.message.trace_id:
+                if len(said) >= len(shown):
+                    return _earlier(thread, reply) if said == shown else None
+                reply = each.message
+                said += [("user", question.content.strip()), ("assistant", reply.content.strip())]
+                if said != shown[: len(said)]:
+                    return None
+    if said != shown:
+        return None
+    return Continued(thread.conversation_id, None if reply is None else reply.message_id)
+
+
+def _earlier(thread: Thread, reply: events.MessageSaved | None) -> Continued | None:
+    if reply is None:
+        return None
+    return Continued(thread.conversation_id, reply.message_id, reply.trace_id, has_gone_on=True)
+
+
+async def _seed(log: Log, conversation_id: str) -> list[tuple[str, str]]:
+    """What was shown of the conversation before it began here: right after its start."""
+    return [
+        (message.role, message.content.strip())
+        for event in await log.events(conversation_id, 0, 2)
+        if isinstance(event, events.ConversationSeeded)
+        for message in event.messages
+    ]

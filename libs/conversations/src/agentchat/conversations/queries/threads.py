@@ -1,0 +1,120 @@
+"""A conversation as its readers are shown it, row by row out of the log: none of it is folded.
+
+A page costs what it shows, however long the conversation is, and is as new as the log itself.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from agentchat.contracts import events
+from agentchat.conversations.database import statements
+from agentchat.conversations.event_store import mapper
+from agentchat.runtime.postgres import Pool, connection
+
+_SQL = statements(__file__)
+
+
+class Thread(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that exists; `version` is that of its last event."""
+
+    conversation_id: str
+    account_id: str
+    version: int
+
+
+class SavedMessage(msgspec.Struct, frozen=True):
+    """A saved message, and its place in the conversation."""
+
+    version: int
+    message: events.MessageSaved
+
+
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that follow each other, the oldest first; `more` of them come after."""
+
+    messages: tuple[SavedMessage, ...]
+    more: bool
+
+
+class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How many messages there are, the first and the last of them, when the conversation began, what its
+    account had said of it last, and of which it is a fork.
+    """
+
+    started_at: str
+    count: int
+    first: events.MessageSaved
+    last: events.MessageSaved
+    described: events.ConversationDescribed | None = None
+    forked: events.ConversationForked | None = None
+
+
+async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
+    """A conversation by its id; None where it is unknown or erased. Raises DatabaseUnavailable.
+
+    It takes as long for one of a hundred events as for one of a hundred thousand.
+    """
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_SQL["find"], [conversation_id])).fetchone()
+    if row is None or row[0] is None:
+        return None
+    return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
+
+
+async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:
+    """The version of the last event that had been stored at a time, 0 for none.
+
+    Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_SQL["first_behind"], [thread.conversation_id, time])).fetchone()
+    behind = None if row is None else row[0]
+    return thread.version if behind is None else int(behind) - 1
+
+
+async def messages_of(
+    pool: Pool, conversation_id: str, *, after: int, until: int, limit: int, max_bytes: int
+) -> MessagePage:
+    """Up to `limit` messages with versions in (after, until], the last of them the one that reaches
+    `max_bytes` of stored JSON.
+
+    Raises DatabaseUnavailable, UnreadableEvent.
+    """
+    parameters = [conversation_id, after, until, limit + 1, max_bytes]
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+        rows = await (await cursor.execute(_SQL["messages"], parameters)).fetchall()
+    kept = rows[:limit]
+    return MessagePage(
+        messages=tuple(SavedMessage(version, _message(topic, state)) for version, topic, state, _ in kept),
+        more=bool(rows) and rows[0][3] > len(kept),
+    )
+
+
+async def summary_of(pool: Pool, conversation_id: str, until: int) -> ThreadSummary | None:
+    """The conversation up to a version; None before its first message.
+
+    Raises DatabaseUnavailable, UnreadableEvent.
+    """
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
+        named = {"id": conversation_id, "until": until}
+        rows = await (await cursor.execute(_SQL["summary"], named)).fetchall()
+    found = [mapper.event_of(topic, state) for topic, state, _ in rows]
+    messages = [event for event in found if isinstance(event, events.MessageSaved)]
+    if not messages:
+        return None
+    described = [event for event in found if isinstance(event, events.ConversationDescribed)]
+    return ThreadSummary(
+        started_at=found[0].at,
+        count=rows[0][2],
+        first=messages[0],
+        last=messages[-1],
+        described=described[-1] if described else None,
+        forked=next((event for event in found if isinstance(event, events.ConversationForked)), None),
+    )
+
+
+def _message(topic: str, state: bytes) -> events.MessageSaved:
+    event = mapper.event_of(topic, state)
+    assert isinstance(event, events.MessageSaved)
+    return event

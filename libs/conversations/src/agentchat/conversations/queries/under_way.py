@@ -1,0 +1,89 @@
+"""What is under way in all accounts, and how far the read models are."""
+
+import msgspec
+
+from agentchat.conversations.database import LEADER_LOCK, statements
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.runtime.postgres import Pool, connection
+
+_SQL = statements(__file__)
+
+
+class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
+    """`open_runs` have begun and have no end, the oldest for so many seconds.
+
+    `approvals` are tool calls that wait for a person's decision. `waiting_messages` wait until their
+    conversation is free.
+    """
+
+    open_runs: int
+    oldest_run_seconds: float
+    approvals: int
+    waiting_messages: int
+
+
+class ReadModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A read model has taken the log up to `position`, but for `parked` events that it could not take."""
+
+    name: str
+    position: int
+    parked: int
+
+
+class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that has begun, `seconds` ago, and has no end.
+
+    `tool` is a call that has not returned yet, `waits_for` a tool that a person has to allow. `model` is None
+    before its first attempt.
+    """
+
+    trace_id: str
+    conversation_id: str
+    account_id: str
+    agent_id: str
+    seconds: float
+    model: str | None
+    attempts: int
+    rounds: int
+    tool: str | None
+    waits_for: str | None
+
+
+async def open_runs(
+    pool: Pool, *, account_id: str | None = None, agent_id: str | None = None, limit: int
+) -> tuple[int, list[OpenRun]]:
+    """How many runs are open, of all or of an account or an agent, and the newest of them.
+
+    Raises DatabaseUnavailable.
+    """
+    named = {"account": account_id, "agent": agent_id, "limit": limit}
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_SQL["open_runs"], named)).fetchall()
+    found = [OpenRun(**dict(zip(OpenRun.__struct_fields__, row, strict=False))) for row in rows]
+    return (rows[0][-1] if rows else 0), found
+
+
+async def under_way(pool: Pool) -> UnderWay:
+    """Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_SQL["under_way"])).fetchone()
+    assert row is not None, "SELECT without FROM gives one row"
+    return UnderWay(**dict(zip(UnderWay.__struct_fields__, row, strict=True)))
+
+
+async def read_models(pool: Pool) -> list[ReadModel]:
+    """Those of this program, by name. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        rows = await (
+            await conn.execute(_SQL["read_models"], [[each.name for each in PROJECTIONS]])
+        ).fetchall()
+    return [ReadModel(name=name, position=position, parked=parked) for name, position, parked in rows]
+
+
+async def leading_projector(pool: Pool) -> str | None:
+    """Return the name of the projector that leads, None if none does. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (
+            await conn.execute(_SQL["leader"], [LEADER_LOCK >> 32, LEADER_LOCK & 0xFFFFFFFF])
+        ).fetchone()
+    return row[0] if row else None

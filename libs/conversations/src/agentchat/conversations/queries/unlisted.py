@@ -1,0 +1,45 @@
+"""Conversations that no list shows, and that are removed after a while (`ids.new_unlisted_id`)."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from agentchat.runtime.postgres import Pool, connection
+
+_PAGE = 50
+
+
+class Unlisted(msgspec.Struct, frozen=True):
+    conversation_id: str
+    account_id: str
+
+
+async def unlisted(pool: Pool, *, idle_seconds: float | None = None) -> AsyncIterator[Unlisted]:
+    """Yield those that are not erased, the oldest first; or only those without an event for so long.
+
+    Raises DatabaseUnavailable.
+    """
+    after = ""
+    while True:
+        named = {"after": after, "idle": idle_seconds, "limit": _PAGE}
+        async with connection(pool) as conn:
+            rows = await (await conn.execute(_FIND, named)).fetchall()
+        if not rows:
+            return
+        for conversation_id, account_id in rows:
+            yield Unlisted(conversation_id, account_id)
+        after = rows[-1][0]
+
+
+# The log has the last word: the read model may be behind.
+_FIND = """
+SELECT conversation_id, account_id FROM conversations
+ WHERE NOT listed AND conversation_id > %(after)s
+   AND (%(idle)s::float8 IS NULL
+        OR updated_at::timestamptz < clock_timestamp() - make_interval(secs => %(idle)s))
+   AND NOT EXISTS (
+       SELECT FROM conversation_events
+        WHERE originator_id = conversation_id
+          AND (topic = 'conversation_erased.v1' OR at > clock_timestamp() - make_interval(secs => %(idle)s)))
+ ORDER BY conversation_id LIMIT %(limit)s
+"""

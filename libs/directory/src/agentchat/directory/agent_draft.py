@@ -1,0 +1,214 @@
+"""What an agent may be made of: checked when it is saved, so that a run never meets a bad configuration."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.text import is_line, is_storable
+from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
+from agentchat.directory.agents import (
+    AgentSettings,
+    ApprovalSeconds,
+    BaseUrl,
+    MaxToolRounds,
+    McpServer,
+    McpServers,
+    Name,
+    OnInterruption,
+    OutputType,
+    Retrieval,
+    SystemPrompt,
+)
+from agentchat.directory.approval_policy import ApprovalRules, problem_of
+from agentchat.directory.changes import Changes
+from agentchat.directory.compaction_settings import COMPACTING, Compaction
+from agentchat.directory.model_parameters import check_parameters
+from agentchat.directory.output_schema import check_output_schema
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
+_VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
+_MESSAGE = frozenset(
+    {"host", "expect", "user-agent", "accept", "accept-encoding"}
+    | {"content-type", "content-length", "content-encoding"}
+)
+_HOP_BY_HOP = frozenset(  # RFC 9110, 7.6.1
+    {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+    | {"proxy-connection", "proxy-authenticate", "proxy-authorization"}
+)
+_PROTOCOL = frozenset(  # MCP, Streamable HTTP
+    {"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id"}
+)
+_OURS = _MESSAGE | _HOP_BY_HOP | _PROTOCOL
+_PARAMETER = "mcp-param-"
+
+_DEPTH = 32
+_LARGEST = 2.0**53
+"""Beyond it, JSON readers differ in the number they read (RFC 8259, 6)."""
+
+
+def check_headers(headers: Mapping[str, str], field: str) -> None:
+    """Raises Invalid with the header's path below `field`."""
+    seen: dict[str, str] = {}
+    for name, value in headers.items():
+        if not _NAME.match(name):
+            raise Invalid(field, "has a name that is not a header's")
+        if not is_value(value):
+            raise Invalid(f"{field}.{name}", "holds characters that no header can carry")
+        known = name.lower()
+        if known in _OURS or known.startswith(_PARAMETER):
+            raise Invalid(f"{field}.{name}", "is set by the service, or by the protocols beneath it")
+        if known in seen:
+            raise Invalid(f"{field}.{name}", f"is the same header as {seen[known]}")
+        seen[known] = name
+
+
+def is_value(text: str) -> bool:
+    return _VALUE.match(text) is not None
+
+
+class AgentDraft(AgentSettings, frozen=True, kw_only=True):
+    """A whole configuration, secrets included: MCP headers and the provider key (None: the service's own)."""
+
+    provider_key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"AgentDraft(name={self.name!r}, model={self.model!r})"
+
+
+class AgentChanges(Changes, frozen=True, kw_only=True):
+    """What is left out stays. `mcp_servers` are replaced together, headers included."""
+
+    name: Name | UnsetType = UNSET
+    provider: str | UnsetType = UNSET
+    model: Name | UnsetType = UNSET
+    base_url: BaseUrl | UnsetType | None = UNSET
+    system_prompt: SystemPrompt | UnsetType = UNSET
+    parameters: dict[str, Any] | UnsetType = UNSET
+    max_tool_rounds: MaxToolRounds | UnsetType = UNSET
+    output_type: OutputType | UnsetType = UNSET
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    allow_request_schema: bool | UnsetType = UNSET
+    mcp_servers: McpServers | UnsetType = UNSET
+    on_interruption: OnInterruption | UnsetType = UNSET
+    retrieval: Retrieval | UnsetType | None = UNSET
+    approvers: Approvers | UnsetType = UNSET
+    approval_seconds: ApprovalSeconds | UnsetType = UNSET
+    on_expiry: OnExpiry | UnsetType = UNSET
+    on_new_message: OnNewMessage | UnsetType = UNSET
+    compaction: Compaction | UnsetType | None = UNSET
+    provider_key: str | UnsetType | None = UNSET
+    disabled: bool | UnsetType = UNSET
+
+
+def checked(draft: AgentDraft) -> AgentDraft:
+    """The draft, if an agent can be like that. Raises Invalid with the field's path."""
+    try:
+        draft = msgspec.convert(msgspec.to_builtins(draft), AgentDraft)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        raise Invalid(path.strip("`.") or "agent", reason.replace("`", "")) from None
+    _check_line(draft.name, "name")
+    _check_line(draft.model, "model")
+    _check_text(draft.system_prompt, "system_prompt")
+    _check_json(draft.parameters, "parameters", _DEPTH)
+    check_parameters(draft.provider, draft.parameters)
+    if draft.base_url is not None:
+        _check_base_url(draft.base_url)
+    _check_output(draft)
+    if draft.compaction is not None:
+        _check_prompt(draft.compaction.prompt)
+        if draft.compaction.by == "provider" and draft.provider not in COMPACTING:
+            raise Invalid("compaction.by", f"must be own: only {', '.join(COMPACTING)} has one")
+    _check_servers(draft.mcp_servers)
+    if draft.provider_key is not None and not is_value(draft.provider_key):
+        raise Invalid("provider_key", "holds characters that no header can carry")
+    return draft
+
+
+def _check_text(text: str, field: str) -> None:
+    if "\x00" in text or not is_storable(text):
+        raise Invalid(field, "holds NUL or a lone surrogate")
+
+
+def _check_prompt(prompt: str) -> None:
+    _check_text(prompt, "compaction.prompt")
+    if not prompt.strip():
+        raise Invalid("compaction.prompt", "is blank")
+
+
+def _check_line(text: str, field: str) -> None:
+    if not text.strip() or not is_line(text):
+        raise Invalid(field, "is blank, or holds control characters or lone surrogates")
+
+
+def _check_output(draft: AgentDraft) -> None:
+    if draft.output_type == "json" and draft.output_schema is None:
+        raise Invalid("output_schema", "is needed where output_type is json")
+    if draft.output_type != "json" and draft.output_schema is not None:
+        raise Invalid("output_schema", "needs output_type json")
+    if draft.output_schema is not None:
+        _check_json(draft.output_schema, "output_schema", _DEPTH)
+        check_output_schema(draft.output_schema)
+
+
+def _check_servers(servers: tuple[McpServer, ...]) -> None:
+    names = [server.name for server in servers]
+    for position, server in enumerate(servers):
+        path = f"mcp_servers[{position}]"
+        if server.name in names[:position]:
+            raise Invalid(f"{path}.name", "is the name of another server too")
+        check_url(server.url, f"{path}.url")
+        for tool in server.allowed_tools or ():
+            _check_line(tool, f"{path}.allowed_tools")
+        check_headers(server.headers, f"{path}.headers")
+        _check_approval(server, f"{path}.require_approval")
+
+
+def _check_approval(server: McpServer, field: str) -> None:
+    if problem := problem_of(server.require_approval):
+        raise Invalid(field, problem)
+    if isinstance(server.require_approval, ApprovalRules) and server.allowed_tools is not None:
+        unknown = set(server.require_approval.names) - set(server.allowed_tools)
+        if unknown:
+            raise Invalid(field, f"names a tool that is not in allowed_tools: {min(unknown)}")
+
+
+def check_url(url: str, field: str) -> None:
+    """Its form only; whether the address may be reached is judged at each call, where it can change."""
+    try:
+        parts = urlsplit(url)
+        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        well_formed = False
+    if not well_formed or not url.isascii() or not url.isprintable():
+        raise Invalid(field, "must be an http or https address")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise Invalid(field, "must carry no credentials and no fragment; use headers")
+
+
+def _check_base_url(url: str) -> None:
+    check_url(url, "base_url")
+    if "?" in url:
+        raise Invalid("base_url", "must carry no query: paths are put after it")
+
+
+def _check_json(value: Any, field: str, depth: int) -> None:
+    if depth == 0:
+        raise Invalid(field, f"is nested deeper than {_DEPTH}")
+    match value:
+        case str():
+            _check_text(value, field)
+        case int() | float() if abs(value) > _LARGEST or value != value:
+            raise Invalid(field, "is no number that JSON readers agree on")
+        case dict():
+            for key, item in value.items():
+                _check_text(key, field)
+                _check_json(item, f"{field}.{key}", depth - 1)
+        case list():
+            for item in value:
+                _check_json(item, field, depth - 1)

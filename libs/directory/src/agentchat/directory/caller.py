@@ -1,0 +1,155 @@
+"""Who calls: one look-up a request takes an API key to its account, plan and agent. When a key was last used
+is written off the request's path, at most once a minute a key.
+
+Nothing is cached, so a rotated key or a changed plan counts from the next request on, on every gateway
+(interface specification, section 3).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import msgspec
+
+from agentchat.contracts.ids import is_uuid
+from agentchat.directory.keys import hash_key
+from agentchat.directory.plans import Plan, plan_from
+from agentchat.runtime import logs
+from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, places_of
+from agentchat.runtime.following import repeat
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+
+WRITE_SECONDS = 15.0
+
+
+class LastUsed:
+    """Collects the keys that were used and writes them together: `async with LastUsed(pool) as last_used`."""
+
+    def __init__(self, pool: Pool, *, every: float = WRITE_SECONDS) -> None:
+        self._pool = pool
+        self._every = every
+        self._used: set[str] = set()
+        self._log = logs.get_logger("directory")
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "LastUsed":
+        writing = repeat(self.write, self._every, (), log=self._log, problem="last_used_not_written")
+        self._task = asyncio.create_task(writing)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self.write()
+
+    def note(self, key_id: str) -> None:
+        self._used.add(key_id)
+
+    async def write(self) -> None:
+        """Write what was noted. A key whose row was written within the minute is left alone."""
+        used, self._used = self._used, set()
+        if not used:
+            return
+        try:
+            async with connection(self._pool) as conn:
+                await conn.execute(
+                    "UPDATE api_keys SET last_used_at = now() WHERE key_id = ANY(%s) "
+                    "AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')",
+                    [sorted(used)],
+                )
+        except DatabaseUnavailable as error:
+            self._log.warning("last_used_not_written", keys=len(used), reason=str(error))
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """`now` is the clock of Postgres at the look-up: ISO 8601 UTC with microseconds."""
+
+    account_id: str
+    plan: Plan
+    key_id: str
+    now: str
+
+
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's current version, as far as a gateway needs it. `retrieves`: it has a knowledge base."""
+
+    agent_id: str
+    version: int
+    name: str
+    model: str
+    retrieves: bool
+
+
+Found: TypeAlias = tuple[Caller, AgentSummary | None]
+"""The caller behind a key, and the agent if it is an enabled one of the same account."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    key_hash: bytes
+    agent: str | None
+
+
+class Callers:
+    """Looks callers up, all that wait together, and each only after its own arrival.
+
+    `last_used` is told of the keys. Close with `aclose`, before the pool.
+    """
+
+    def __init__(self, pool: Pool, last_used: LastUsed | None = None) -> None:
+        self._last_used = last_used
+        self._statement = BatchedStatement(pool, Form(_RESOLVE, _parameters, _results))
+
+    async def resolve(self, api_key: str, agent_id: str | None) -> Found | None:
+        found = await self._statement.call(_Asked(hash_key(api_key), _uuid(agent_id)))
+        if found is not None and self._last_used is not None:
+            self._last_used.note(found[0].key_id)
+        return found
+
+    async def aclose(self) -> None:
+        await self._statement.aclose()
+
+
+def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
+    return [asked.key_hash for asked in batch], [asked.agent for asked in batch]
+
+
+def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[Found | None]:
+    found = places_of(rows)
+    return [_found(found[place]) if place in found else None for place in range(len(batch))]
+
+
+def _uuid(agent_id: str | None) -> str | None:
+    agent = agent_id.lower() if agent_id is not None else ""
+    return agent if is_uuid(agent) else None
+
+
+def _found(row: tuple[Any, ...]) -> Found:
+    _, account_id, key_id, now = row[:4]
+    caller = Caller(account_id=account_id, plan=plan_from(row[4:11]), key_id=key_id, now=now)
+    agent_id, version, name, model, retrieves = row[11:]
+    if agent_id is None:
+        return caller, None
+    return caller, AgentSummary(
+        agent_id=agent_id, version=version, name=name, model=model, retrieves=retrieves
+    )
+
+
+_RESOLVE = b"""
+SELECT asked.place, a.account_id, k.key_id,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+       p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
+       g.agent_id, v.version, v.name, v.model, v.retrieves
+FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
+JOIN api_keys k ON k.key_hash = asked.key_hash
+JOIN accounts a ON a.account_id = k.account_id
+JOIN plans p ON p.name = a.plan
+LEFT JOIN agents g
+    ON g.agent_id = asked.agent AND g.account_id = a.account_id AND g.disabled_at IS NULL
+LEFT JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
+WHERE k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
+"""

@@ -1,0 +1,105 @@
+"""Sessions of people who signed in to the console: one row for all consoles, until they sign out.
+
+A session of a provider of OpenID Connect has what the provider is asked with, sealed, and the role that it
+last confirmed. One console at a time asks: whoever claims the row. Nobody holds a lock or a connection while
+the provider is waited for.
+"""
+
+import msgspec
+
+from agentchat.runtime.postgres import Pool, connection
+
+TABLE = """
+CREATE TABLE console_sessions (
+    session_id text PRIMARY KEY,
+    credentials bytea NOT NULL,
+    actor text NOT NULL,
+    role text NOT NULL,
+    subject text,
+    refresh_token bytea,
+    checked_at timestamptz NOT NULL DEFAULT now(),
+    claimed_until timestamptz NOT NULL DEFAULT now(),
+    ends_at timestamptz NOT NULL
+);
+CREATE INDEX console_sessions_by_end ON console_sessions (ends_at);
+GRANT SELECT, INSERT, UPDATE, DELETE ON console_sessions TO agentchat_service;
+"""
+
+
+class StoredSession(msgspec.Struct, frozen=True):
+    """A session that ends in `seconds_left`, with its role as it was confirmed `age` seconds ago.
+
+    `subject` is None if no provider confirms the role. `claimed` is the sealed refresh token if it is the
+    caller's turn to have the role confirmed.
+    """
+
+    actor: str
+    role: str
+    seconds_left: float
+    subject: str | None
+    age: float
+    claimed: bytes | None = None
+
+
+async def add(
+    pool: Pool,
+    session_id: str,
+    *,
+    credentials: bytes,
+    actor: str,
+    role: str,
+    seconds: float,
+    subject: str | None,
+    refresh_token: bytes | None,
+) -> None:
+    """Add a session that ends in `seconds`, and delete those that have ended. Raises DatabaseUnavailable."""
+    values = [session_id, credentials, actor, role, subject, refresh_token, seconds]
+    async with connection(pool) as conn:
+        await conn.execute("DELETE FROM console_sessions WHERE ends_at <= now()")
+        await conn.execute(_ADD, values)
+
+
+async def find(
+    pool: Pool, session_id: str, *, credentials: bytes, fresh: float, claim: float
+) -> StoredSession | None:
+    """Return a session that was begun with these credentials; None if there is none, or it has ended.
+
+    A role that is `fresh` seconds old, and that nobody has claimed, is claimed for `claim` seconds.
+    Raises DatabaseUnavailable.
+    """
+    given = {"id": session_id, "credentials": credentials, "fresh": fresh, "claim": claim}
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_FIND, given)).fetchone()
+    return None if row is None else StoredSession(*row)
+
+
+async def confirm(pool: Pool, session_id: str, *, role: str, refresh_token: bytes) -> None:
+    """Store the role that the provider has confirmed. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        await conn.execute(_CONFIRM, [role, refresh_token, session_id])
+
+
+async def remove(pool: Pool, session_id: str) -> None:
+    """End a session, for every console. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        await conn.execute("DELETE FROM console_sessions WHERE session_id = %s", [session_id])
+
+
+_ADD = """
+INSERT INTO console_sessions (session_id, credentials, actor, role, subject, refresh_token, ends_at)
+VALUES (%s, %s, %s, %s, %s, %s, now() + make_interval(secs => %s))"""
+
+_FIND = """
+WITH claimed AS (
+    UPDATE console_sessions SET claimed_until = now() + make_interval(secs => %(claim)s)
+     WHERE session_id = %(id)s AND refresh_token IS NOT NULL AND ends_at > now() AND claimed_until <= now()
+       AND checked_at <= now() - make_interval(secs => %(fresh)s)
+    RETURNING refresh_token)
+SELECT actor, role, extract(epoch FROM ends_at - now())::float8,
+       CASE WHEN refresh_token IS NOT NULL THEN subject END,
+       extract(epoch FROM now() - checked_at)::float8, (SELECT refresh_token FROM claimed)
+  FROM console_sessions WHERE session_id = %(id)s AND credentials = %(credentials)s AND ends_at > now()"""
+
+_CONFIRM = """
+UPDATE console_sessions SET role = %s, refresh_token = %s, checked_at = now(), claimed_until = now()
+ WHERE session_id = %s"""

@@ -1,0 +1,38 @@
+"""Plans: the numbers an account is held to. They are data, and seeded by the migrations."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from agentchat.runtime.postgres import Pool, connection
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """None means no limit. `form2_streaming`: the stream endpoint is served in form 2 (design 6)."""
+
+    name: str
+    requests_per_minute: int | None
+    concurrent_runs: int | None
+    tokens_per_month: int | None
+    form2_streaming: bool
+    max_message_bytes: int | None
+    storage_bytes: int | None = None
+
+
+async def plan_of(pool: Pool, account_id: str) -> Plan | None:
+    """The account's plan as it is now; None where there is no such account. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_PLAN_OF, [account_id])).fetchone()
+    return None if row is None else plan_from(row)
+
+
+def plan_from(row: Sequence[Any]) -> Plan:
+    return Plan(**dict(zip(Plan.__struct_fields__, row, strict=True)))
+
+
+_PLAN_OF = """
+SELECT p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       p.form2_streaming, p.max_message_bytes, p.storage_bytes
+FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s
+"""

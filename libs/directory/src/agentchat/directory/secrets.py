@@ -1,0 +1,126 @@
+"""Sealing of provider keys and MCP headers: AES-256-GCM under AGENTCHAT_SECRET_KEY, bound to an owner.
+
+A sealed value is: format (1 byte, 1) | id of the key (4 bytes) | nonce (12 bytes) | ciphertext and tag.
+The owner is authenticated, not stored: bytes copied to another account or agent do not open.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+from collections.abc import Sequence
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from agentchat.directory.errors import SealBroken
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
+from agentchat.runtime.settings import SettingsError
+
+KEY_BYTES = 32
+_FORMAT = b"\x01"
+_ID_BYTES = 4
+_NONCE_BYTES = 12
+_HEAD_BYTES = len(_FORMAT) + _ID_BYTES + _NONCE_BYTES
+
+
+class Sealer:
+    """Seals under `secret_key`; opens what was sealed under it or under one of `previous` (key rotation)."""
+
+    def __init__(self, secret_key: bytes, *, previous: Sequence[bytes] = ()) -> None:
+        for key in (secret_key, *previous):
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"a secret key has {KEY_BYTES} bytes, this one has {len(key)}")
+        self._current = _key_id(secret_key)
+        self._ciphers = {_key_id(key): AESGCM(key) for key in (*previous, secret_key)}
+
+    @classmethod
+    def from_setting(cls, text: str, previous: Sequence[str] = ()) -> "Sealer":
+        """The sealer of keys as they are set: base64 of 32 bytes. Raises ValueError, without the value."""
+        return cls(_key(text), previous=[_key(other) for other in previous])
+
+    @property
+    def key_id(self) -> str:
+        """The current key's name in audit rows: 8 hexadecimal digits that say nothing of the key."""
+        return self._current.hex()
+
+    @property
+    def key_ids(self) -> tuple[bytes, ...]:
+        return tuple(self._ciphers)
+
+    def seal(self, plain: str, *, owner: str) -> bytes:
+        """`plain`, encrypted and bound to `owner`; the same text is sealed differently each time."""
+        nonce = os.urandom(_NONCE_BYTES)
+        body = self._ciphers[self._current].encrypt(nonce, plain.encode(), owner.encode())
+        return _FORMAT + self._current + nonce + body
+
+    def open(self, sealed: bytes, *, owner: str) -> str:
+        """What was sealed for `owner`. Raises SealBroken."""
+        if len(sealed) < _HEAD_BYTES or sealed[:1] != _FORMAT:
+            raise SealBroken("not a sealed value")
+        cipher = self._ciphers.get(sealed[1 : 1 + _ID_BYTES])
+        if cipher is None:
+            raise SealBroken("sealed under another secret key")
+        try:
+            plain = cipher.decrypt(sealed[1 + _ID_BYTES : _HEAD_BYTES], sealed[_HEAD_BYTES:], owner.encode())
+        except InvalidTag:
+            raise SealBroken("changed since it was sealed, or of another owner") from None
+        return plain.decode()
+
+    def is_current(self, sealed: bytes) -> bool:
+        """Whether `sealed` is under the current key; what is not is to be sealed again after a rotation."""
+        return sealed[1 : 1 + _ID_BYTES] == self._current
+
+
+def sealer_of(secret_key: str, previous: Sequence[str] = ()) -> Sealer:
+    """The sealer of a service: AGENTCHAT_SECRET_KEY and AGENTCHAT_SECRET_KEY_PREVIOUS.
+
+    Raises SettingsError, which names the one that cannot be used and no value.
+    """
+    try:
+        Sealer.from_setting(secret_key)
+    except ValueError as error:
+        raise SettingsError(f"AGENTCHAT_SECRET_KEY cannot be used: {error}") from None
+    try:
+        return Sealer.from_setting(secret_key, previous)
+    except ValueError as error:
+        raise SettingsError(f"AGENTCHAT_SECRET_KEY_PREVIOUS cannot be used: {error}") from None
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("the secret key is not base64") from None
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"the secret key is base64 of {len(key)} bytes; it must be {KEY_BYTES}")
+    return key
+
+
+def _key_id(key: bytes) -> bytes:
+    return hashlib.sha256(b"agentchat secret key\0" + key).digest()[:_ID_BYTES]
+
+
+async def refuse_unknown_key(pool: Pool, sealer: Sealer) -> None:
+    """Raises SettingsError where there are sealed values of current versions and the keys open none of them.
+
+    Where Postgres does not answer yet, nothing is said: what cannot be opened is found out one by one then.
+    """
+    try:
+        async with connection(pool) as conn:
+            row = await (await conn.execute(_SEALED, [list(sealer.key_ids)])).fetchone()
+    except DatabaseUnavailable:
+        return
+    if row is not None and row[0] and not row[1]:
+        raise SettingsError(
+            f"AGENTCHAT_SECRET_KEY opens none of the {row[0]} secrets in the database: set the key that "
+            "sealed them, or add it to AGENTCHAT_SECRET_KEY_PREVIOUS"
+        )
+
+
+_SEALED = """
+SELECT count(*), count(*) FILTER (WHERE substring(sealed FROM 2 FOR 4) = ANY(%s))
+  FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
+       CROSS JOIN LATERAL (VALUES (v.provider_key), (v.mcp_headers)) AS held (sealed)
+ WHERE sealed IS NOT NULL
+"""

@@ -1,0 +1,65 @@
+"""What accounts and agents are called, for people who see their ids."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from agentchat.runtime.postgres import Pool, connection
+
+
+class ShownNames(msgspec.Struct, frozen=True):
+    """By ids; one that was deleted has none. `owners` are the names of the agents' accounts, by the agents'
+    ids.
+    """
+
+    accounts: dict[str, str]
+    agents: dict[str, str]
+    owners: dict[str, str] = {}
+
+
+async def shown_names(pool: Pool, account_ids: Collection[str], agent_ids: Collection[str]) -> ShownNames:
+    """Names of these. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        accounts = await (await conn.execute(_ACCOUNTS, [[*account_ids]])).fetchall()
+        agents = await (await conn.execute(_AGENTS, [[*agent_ids]])).fetchall()
+    return ShownNames(
+        accounts=dict(accounts),
+        agents={agent_id: name for agent_id, name, _ in agents},
+        owners={agent_id: owner for agent_id, _, owner in agents},
+    )
+
+
+class AgentName(msgspec.Struct, frozen=True):
+    """An agent in a list to choose from."""
+
+    id: str
+    name: str
+    account: str
+
+
+async def agent_names(pool: Pool) -> list[AgentName]:
+    """Return every agent by the name of its account and its own. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_ALL_AGENTS)).fetchall()
+    return [AgentName(*row) for row in rows]
+
+
+_ACCOUNTS = "SELECT account_id, name FROM accounts WHERE account_id = ANY(%s)"
+
+_AGENTS = """
+SELECT agent.agent_id, version.name, account.name
+  FROM agents AS agent
+  JOIN accounts AS account ON account.account_id = agent.account_id
+  JOIN agent_versions AS version
+    ON version.agent_id = agent.agent_id AND version.version = agent.current_version
+ WHERE agent.agent_id = ANY(%s)
+"""
+
+_ALL_AGENTS = """
+SELECT agent.agent_id, version.name, account.name
+  FROM agents AS agent
+  JOIN accounts AS account ON account.account_id = agent.account_id
+  JOIN agent_versions AS version
+    ON version.agent_id = agent.agent_id AND version.version = agent.current_version
+ ORDER BY lower(account.name), lower(version.name), agent.agent_id
+"""

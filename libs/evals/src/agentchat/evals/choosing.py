@@ -1,0 +1,214 @@
+"""Which recorded runs become cases: those that fit a filter, each with its kind, and a sample of them."""
+
+import hashlib
+import heapq
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.projections.feedback_table import Rating
+from agentchat.conversations.queries.finding_conversations import (
+    ConversationFilter,
+    FoundConversation,
+    find_conversations,
+)
+from agentchat.conversations.queries.sampling import RunFilter, sample_conversations
+from agentchat.conversations.queries.search_query import parse_search
+from agentchat.evals.chosen_runs import ENDS, MOST
+from agentchat.evals.language import UNDETERMINED, language_of
+from agentchat.evals.prices import Prices
+from agentchat.runtime.postgres import Pool
+
+_PAGE = 200
+_LENGTHS = ((1, "1"), (4, "2-4"), (9, "5-9"))
+_LONGEST = "10-"
+STRATA = ("end", "tools", "language", "length", "rating")
+"""The slices by which a sample is divided."""
+_SCORES: Mapping[Rating, tuple[float, float]] = {"bad": (-1.0, 0.0), "good": (0.0, 1.0)}
+
+
+class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that have ended. None: any.
+
+    `since` and `until` bound when they were requested: [since, until), ISO 8601 UTC as in the log. `tool` was
+    called. `rating` is of the feedback on its reply: bad is a mean score below 0, good one above. `text` are
+    words of the question or of the reply, of the conversation's title or metadata; or the id of it, of a run
+    or of a message. `cost` is the least that they cost.
+    """
+
+    agent_id: str | None = None
+    since: str | None = None
+    until: str | None = None
+    ends: tuple[str, ...] = ENDS
+    tool: str | None = None
+    rating: Rating | None = None
+    text: str | None = None
+    cost: float | None = None
+
+
+class CandidateRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that fits."""
+
+    conversation_id: str
+    trace_id: str
+    slices: Mapping[str, str]
+
+    @property
+    def stratum(self) -> tuple[str, ...]:
+        return tuple(self.slices[name] for name in STRATA)
+
+
+class CandidateRuns:
+    """The runs of an account that fit, a conversation in memory at a time.
+
+    Of more than MOST conversations that may have one, MOST are looked through: by chance, by `seed`, or the
+    newest where a tool or a text is looked for. `unreadable` are those that this release cannot decode.
+    """
+
+    def __init__(self, pool: Pool, account_id: str, wanted: CaseFilter, *, prices: Prices, seed: int) -> None:
+        self.looked_through = 0
+        self.unreadable: list[str] = []
+        self._pool = pool
+        self._log = Log(pool)
+        self._account_id = account_id
+        self._wanted = wanted
+        self._prices = prices
+        self._seed = seed
+        self._runs = RunFilter(
+            ends=wanted.ends,
+            since=wanted.since,
+            until=wanted.until,
+            agent_id=wanted.agent_id,
+            rating=_SCORES[wanted.rating] if wanted.rating else None,
+        )
+
+    async def read(self) -> AsyncIterator[CandidateRun]:
+        """Yield the runs. Raises DatabaseUnavailable."""
+        async for conversation_id, words in self._conversations():
+            self.looked_through += 1
+            try:
+                conversation = await self._log.conversation(conversation_id)
+            except UnreadableEvent as error:
+                self.unreadable.append(f"conversation {conversation_id}: {error}")
+                continue
+            for run in self._fitting(conversation, words):
+                slices = slices_of(conversation, run)
+                yield CandidateRun(conversation_id=conversation_id, trace_id=run.trace_id, slices=slices)
+
+    async def _conversations(self) -> AsyncIterator[tuple[str, str | None]]:
+        """Yield conversations, with the words that a run of each must have."""
+        wanted = self._wanted
+        if wanted.tool is None and wanted.text is None:
+            for each in await sample_conversations(
+                self._pool, self._account_id, self._runs, MOST, self._seed
+            ):
+                yield each, None
+            return
+        asked = ConversationFilter(
+            account_id=self._account_id,
+            agent_id=wanted.agent_id,
+            since=wanted.since,
+            until=wanted.until,
+            end=wanted.ends[0] if len(wanted.ends) == 1 else None,
+            tool=wanted.tool,
+            rating=wanted.rating,
+            text=wanted.text,
+        )
+        before = None
+        while self.looked_through < MOST:
+            limit = min(_PAGE, MOST - self.looked_through)
+            page = await find_conversations(self._pool, asked, before=before, limit=limit)
+            for found in page:
+                yield found.id, self._words_of(found)
+            if len(page) < limit:
+                return
+            before = page[-1].id
+
+    def _words_of(self, found: FoundConversation) -> str | None:
+        """Return None where all runs are meant: the text is in the title, or is an id."""
+        hit = found.hit
+        return None if hit is None or hit.message_id is None else self._wanted.text
+
+    def _fitting(self, conversation: Conversation, words: str | None) -> Iterator[Run]:
+        wanted = self._wanted
+        ids = {conversation.conversation_id, *(run.trace_id for run in conversation.runs)}
+        trace_id = wanted.text.strip().lower() if wanted.text else ""
+        for run in conversation.runs:
+            if not self._runs.takes(run) or run.inherited:
+                continue
+            if wanted.tool is not None and wanted.tool not in tools_of(run):
+                continue
+            if trace_id in ids and trace_id not in (conversation.conversation_id, run.trace_id):
+                continue
+            if wanted.rating not in (None, rating_of(run)):
+                continue
+            if words is not None and not _says(run, words):
+                continue
+            if wanted.cost is not None and (self._prices.cost(run.model, run.usage) or 0.0) < wanted.cost:
+                continue
+            yield run
+
+
+def sampled(candidates: Sequence[CandidateRun], size: int, seed: int) -> list[CandidateRun]:
+    """Choose a sample that keeps what is rare: of each kind of run an equal share, of a rare kind all.
+
+    The same ones for the same seed. Where there are more kinds than are wanted, one of some.
+    """
+
+    def rank(text: str) -> bytes:
+        return hashlib.sha256(f"{seed}\n{text}".encode()).digest()
+
+    kinds: dict[tuple[str, ...], list[CandidateRun]] = defaultdict(list)
+    for each in candidates:
+        kinds[each.stratum].append(each)
+    chosen: list[CandidateRun] = []
+    by_size = sorted(kinds, key=lambda kind: (len(kinds[kind]), rank(repr(kind))))
+    if len(kinds) > size:
+        by_size = heapq.nsmallest(size, kinds, key=lambda kind: rank(repr(kind)))
+    for place, kind in enumerate(by_size):
+        share = (size - len(chosen)) // (len(by_size) - place)
+        chosen += heapq.nsmallest(share, kinds[kind], key=lambda each: rank(each.trace_id))
+    return chosen
+
+
+def slices_of(conversation: Conversation, run: Run) -> dict[str, str]:
+    """Tell what kind of run it is. `length` is the number of messages that the user had sent by then."""
+    sent = [each.content for each in conversation.seed if each.role == "user"]
+    sent += [each.user_text for each in conversation.runs[: conversation.runs.index(run) + 1]]
+    return {
+        "agent": run.agent_id,
+        "end": f"{run.state}: {run.code}" if run.state == "failed" else run.state,
+        "tools": ",".join(sorted(tools_of(run))) or "none",
+        "language": _language_of(sent),
+        "length": next((name for most, name in _LENGTHS if len(sent) <= most), _LONGEST),
+        "rating": rating_of(run),
+    }
+
+
+def _language_of(sent: Sequence[str]) -> str:
+    """Of the last message; where that is too short to tell, of all of them."""
+    last = language_of(sent[-1])
+    return language_of("\n".join(sent)) if last == UNDETERMINED else last
+
+
+def rating_of(run: Run) -> Rating | Literal["none", "neutral"]:
+    """Return what people said of the reply."""
+    if run.rating is None:
+        return "none"
+    return "bad" if run.rating < 0 else "good" if run.rating > 0 else "neutral"
+
+
+def tools_of(run: Run) -> set[str]:
+    """Return the names of the tools that it called."""
+    return {call.name for each in run.rounds for call in each.calls}
+
+
+def _says(run: Run, words: str) -> bool:
+    query = parse_search(words)
+    reply = run.reply.content if run.reply is not None else run.text
+    return query.matches(run.user_text) or query.matches(reply)

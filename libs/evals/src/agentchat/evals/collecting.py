@@ -1,0 +1,144 @@
+"""Runs out of the log as cases, redacted before they leave."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from agentchat.bus.commands import list_tools
+from agentchat.bus.rpc import Rpc
+from agentchat.contracts import events
+from agentchat.contracts.values import ToolSpec
+from agentchat.conversations.aggregate.conversation import Run, fold
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store.log import Log, LogEntry, in_thread_if_large
+from agentchat.directory.agents import AgentConfig, AgentSettings, load_agent
+from agentchat.evals.cases import MOST_BYTES, Case, case_line
+from agentchat.evals.choosing import slices_of
+from agentchat.evals.errors import NotACase, SuiteError, ToolsNotListed
+from agentchat.evals.redaction import Redactor
+from agentchat.evals.suite import SuiteAgent, new_settings, settings_in
+from agentchat.knowledge.search.search import load_passages
+from agentchat.runtime.postgres import Pool
+
+
+async def agent_of(pool: Pool, account_id: str, agent_id: str, version: int | None = None) -> SuiteAgent:
+    """Load the agent as it is now, or a version of it, without secrets: not its key, nor the headers of its
+    tool servers, nor what their addresses have after a `?`. Raises SuiteError where there is none,
+    DatabaseUnavailable.
+    """
+    found = await load_agent(pool, account_id, agent_id, version)
+    if found is None:
+        state = "or it is disabled" if version is None else f"or no version {version} of it"
+        raise SuiteError(f"account {account_id} has no agent {agent_id}, {state}")
+    fields = {name: getattr(found, name) for name in AgentSettings.__struct_fields__}
+    servers = tuple(
+        msgspec.structs.replace(server, headers={}, url=_without_query(server.url))
+        for server in found.mcp_servers
+    )
+    settings = AgentSettings(**fields | {"mcp_servers": servers})
+    return SuiteAgent(
+        agent_id=found.agent_id, account_id=found.account_id, version=found.version, settings=settings
+    )
+
+
+async def line_for_new_suite(
+    pool: Pool, rpc: Rpc | None, run: Run, account_id: str, conversation_id: str
+) -> bytes:
+    """Write a run as a line of `cases.jsonl`, redacted by the rules that a new suite of its agent has.
+
+    Raises SuiteError, BusUnavailable, DatabaseUnavailable.
+    """
+    agent = await agent_of(pool, account_id, run.agent_id)
+    redactor = Redactor(settings_in(new_settings(run.agent_id, account_id)).redact)
+    return case_line(await CaseReader(pool, rpc, agent, redactor).read(conversation_id, run.trace_id))
+
+
+class CaseReader:
+    """Reads runs of the agent's account. The tools of each version of an agent are listed once, by a
+    tool-runner; a run whose agent is not there any more has those of `agent`.
+    """
+
+    def __init__(self, pool: Pool, rpc: Rpc | None, agent: SuiteAgent, redactor: Redactor) -> None:
+        self._pool = pool
+        self._log = Log(pool)
+        self._rpc = rpc
+        self._agent = agent
+        self._redactor = redactor
+        self._agents: dict[tuple[str, int], tuple[AgentConfig | None, tuple[ToolSpec, ...]]] = {}
+
+    async def read(self, conversation_id: str, trace_id: str) -> Case:
+        """Read one run. Raises NotACase, ToolsNotListed, BusUnavailable, DatabaseUnavailable."""
+        entries = await self._log.rows(conversation_id)
+        if not entries:
+            raise NotACase(trace_id, "its conversation was erased")
+        if sum(len(entry.state) for entry in entries) > MOST_BYTES:
+            raise NotACase(trace_id, "its conversation is too large for a case")
+        try:
+            conversation = await in_thread_if_large(
+                lambda page: fold(conversation_id, [entry.event for entry in page]), entries
+            )
+        except UnreadableEvent as error:
+            raise NotACase(trace_id, f"its conversation cannot be read: {error}") from None
+        run, end = conversation.run(trace_id), _end_of(entries, trace_id)
+        if conversation.account_id != self._agent.account_id:
+            raise NotACase(trace_id, "it is another account's")
+        if run is None or end is None:
+            raise NotACase(trace_id, "it has not ended")
+        config, offered = await self._agent_of(run)
+        case = Case(
+            id=trace_id,
+            account_id=self._agent.account_id,
+            conversation_id=conversation_id,
+            agent_id=run.agent_id,
+            agent_version=run.agent_version,
+            message=run.user_text,
+            events=tuple(msgspec.Raw(entry.state) for entry in entries[:end]),
+            passages=await self._passages(config, run),
+            offered=offered,
+            slices=slices_of(conversation, run),
+            feedback=run.rating,
+        )
+        return await in_thread_if_large(lambda _: self._redactor.redacted(case), entries)
+
+    async def _passages(self, config: AgentConfig | None, run: Run) -> Mapping[str, str]:
+        """Load the full texts; of a source that is not there any more, its snippet."""
+        if not run.sources:
+            return {}
+        if config is None or config.retrieval is None:
+            return {source.id: source.snippet for source in run.sources}
+        base = config.retrieval.knowledge_base_id
+        found = await load_passages(self._pool, self._agent.account_id, base, run.sources)
+        return {passage.source.id: passage.text for passage in found}
+
+    async def _agent_of(self, run: Run) -> tuple[AgentConfig | None, tuple[ToolSpec, ...]]:
+        place = (run.agent_id, run.agent_version)
+        if place not in self._agents:
+            config = await load_agent(self._pool, self._agent.account_id, *place)
+            self._agents[place] = config, await self._offered(config)
+        return self._agents[place]
+
+    async def _offered(self, config: AgentConfig | None) -> tuple[ToolSpec, ...]:
+        settings = config or self._agent.settings
+        if all(server.disabled for server in settings.mcp_servers):
+            return ()
+        if self._rpc is None:
+            raise ToolsNotListed(f"the tools of agent {settings.name} are listed over NATS")
+        known = config or self._agent
+        listed = await list_tools(self._rpc, self._agent.account_id, known.agent_id, known.version)
+        if listed.unavailable:
+            missing = ", ".join(f"{each.server}: {each.reason}" for each in listed.unavailable)
+            raise ToolsNotListed(f"the tools of agent {settings.name} cannot be listed ({missing})")
+        return listed.tools
+
+
+def _end_of(entries: Sequence[LogEntry], trace_id: str) -> int | None:
+    """Count the events up to the run's end."""
+    for count, entry in enumerate(entries, start=1):
+        if isinstance(entry.event, events.RunEnd) and entry.event.trace_id == trace_id:
+            return count
+    return None
+
+
+def _without_query(url: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(query="", fragment=""))

@@ -1,0 +1,382 @@
+"""Evaluators of `pydantic-evals` for an agent's runs. Their fields are their options in `suite.yaml`.
+
+An output is the reply, `expected_output` the recorded one. The task (`running`) sets the attribute `calls`
+and the metrics `tokens`, `seconds` and, where prices are known, `cost`; the recorded run is the metadata.
+`Equals`, `EqualsExpected`, `Contains` and `LLMJudge` are those of pydantic-evals.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+from pydantic_evals.evaluators import (
+    EvaluationReason,
+    Evaluator,
+    EvaluatorContext,
+)
+
+from agentchat.contracts import wire
+from agentchat.contracts.replay_messages import AskedTool
+from agentchat.evals.compared_run import call_line, counted_overlap
+from agentchat.evals.language import LANGUAGES, UNDETERMINED, are_same, language_of
+
+_WORD = re.compile(r"\w+")
+_NUMBERING = re.compile(r"\[\d{1,4}\]|^\s*\d{1,3}[.)]\s", re.MULTILINE)
+_CITED = re.compile(r"\[(\d{1,4})\]")
+_MOST_WORDS = 5_000
+_ALIKE = 0.5
+"""The share of words that texts of several words have in common, to count as the same argument."""
+_SHARED = 0.9
+_LEAST_REPLIES = 10
+"""Different recorded replies, for what they share to be a rule and no chance."""
+_PHRASE_WORDS = 3
+_MOST_REASON = 500
+
+Phrase = tuple[str, ...]
+
+
+@dataclass
+class CaseInput:
+    """What a run is asked, after which `earlier` messages."""
+
+    case_id: str
+    message: str
+    earlier: list[str] = field(default_factory=list)
+
+
+@dataclass
+class RecordedRun:
+    """The recorded run, next to its reply. `passages` is the number of sources that it was given."""
+
+    calls: list[AskedTool] = field(default_factory=list)
+    passages: int = 0
+    tokens: float = 0.0
+    seconds: float = 0.0
+    cost: float | None = None
+
+
+Context = EvaluatorContext[CaseInput, str, RecordedRun]
+
+
+@dataclass(repr=False, kw_only=True)
+class RunEvaluator(Evaluator[CaseInput, str, RecordedRun]):
+    """`evaluation_name` is its name in reports, where several are of one kind."""
+
+    evaluation_name: str | None = None
+
+    def get_default_evaluation_name(self) -> str:
+        return self.evaluation_name or self.get_serialization_name()
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        raise NotImplementedError
+
+
+@dataclass(repr=False, kw_only=True)
+class ToolCalls(RunEvaluator):
+    """The run called the tools that it should, and no other.
+
+    `recorded`: "equal", the recorded calls and no more; "subset", those at least; "ignored". `arguments`:
+    "exact"; "alike", where texts of several words need to share half of them; "ignored". `expected` are calls
+    that every run makes ({name, arguments}), `forbidden` names of tools that none calls. The value is the
+    share of calls that are as they should be.
+    """
+
+    recorded: Literal["equal", "subset", "ignored"] = "equal"
+    arguments: Literal["exact", "alike", "ignored"] = "alike"
+    expected: list[dict[str, Any]] = field(default_factory=list)
+    forbidden: list[str] = field(default_factory=list)
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        made: list[AskedTool] = ctx.attributes.get("calls", [])
+        if wrong := [call_line(each) for each in made if each.name in self.forbidden]:
+            return _reason(0.0, f"forbidden: {wrong[0]}")
+        if missing := [each for each in self.expected if not any(_fits(each, call) for call in made)]:
+            return _reason(0.0, f"no call of {missing[0].get('name')} with {missing[0].get('arguments', {})}")
+        if self.recorded == "ignored":
+            return _reason(1.0)
+        before = _recorded(ctx).calls
+        lost, more = self._unmatched(before, made)
+        if self.recorded == "subset":
+            more = []
+        if not lost and not more:
+            return _reason(1.0)
+        matched = len(before) - len(lost)
+        lines = [f"without {call_line(each)}" for each in lost] + [f"also {call_line(each)}" for each in more]
+        return _reason(2 * matched / (2 * matched + len(lost) + len(more)), "; ".join(lines))
+
+    def _unmatched(
+        self, before: Sequence[AskedTool], made: Sequence[AskedTool]
+    ) -> tuple[list[AskedTool], list[AskedTool]]:
+        """Match equal calls first, so that none takes what fits another one better."""
+        lost, more = list(before), list(made)
+        for is_match in (_is_equal, self._is_same):
+            for call in list(lost):
+                match = next((each for each in more if is_match(call, each)), None)
+                if match is not None:
+                    lost = [each for each in lost if each is not call]
+                    more = [each for each in more if each is not match]
+        return lost, more
+
+    def _is_same(self, one: AskedTool, other: AskedTool) -> bool:
+        match self.arguments:
+            case "ignored":
+                return one.name == other.name
+            case "exact":
+                return _is_equal(one, other)
+            case "alike":
+                return one.name == other.name and are_alike(one.input, other.input)
+
+
+@dataclass(repr=False, kw_only=True)
+class Language(RunEvaluator):
+    """The reply is written in this language (ISO 639, "de"); without one, in the recorded reply's.
+
+    A reply in which no language is found, such as a number, passes.
+    """
+
+    code: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in (None, *LANGUAGES):
+            raise ValueError(f"`code` is none of {', '.join(LANGUAGES)}")
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        wanted = self.code or language_of(_expected(ctx))
+        found = language_of(ctx.output)
+        same = UNDETERMINED in (wanted, found) or are_same(wanted, found)
+        return _reason(same, f"the reply is in {found}, not in {wanted}")
+
+
+@dataclass(repr=False, kw_only=True)
+class Phrases(RunEvaluator):
+    """The reply says what nine of ten different recorded replies say: a rule of the prompt, more often than
+    not. The value is the share of it, in parts of three words. `learn` is called with the recorded replies.
+    """
+
+    shared: frozenset[Phrase] = field(default=frozenset(), init=False)
+
+    def learn(self, replies: Iterable[str]) -> None:
+        """Find what nearly all of the replies share."""
+        texts = {tuple(words(each)) for each in replies if each.strip()}
+        having = Counter(phrase for each in texts for phrase in _phrases(each))
+        enough = len(texts) >= _LEAST_REPLIES
+        self.shared = frozenset(
+            phrase for phrase, number in having.items() if enough and number >= _SHARED * len(texts)
+        )
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        lost = self.shared - _phrases(tuple(words(ctx.output)))
+        if not lost:
+            return _reason(1.0)
+        share = 1 - len(lost) / len(self.shared)
+        return _reason(
+            share, f"{1 - share:.0%} of what replies have in common is lost: … {' '.join(min(lost))} …"
+        )
+
+
+@dataclass(repr=False, kw_only=True)
+class Facts(RunEvaluator):
+    """The numbers, dates and ids of the recorded reply, which are its words with a digit, are in the reply.
+
+    The value is their share.
+    """
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        wanted = facts_of(_expected(ctx))
+        lost = wanted - facts_of(ctx.output)
+        if not lost:
+            return _reason(1.0)
+        share = 1 - len(lost) / len(wanted)
+        return _reason(share, f"{len(lost)} of {len(wanted)} are lost, such as {_shown(min(lost))}")
+
+
+@dataclass(repr=False, kw_only=True)
+class CitedSources(RunEvaluator):
+    """The reply cites sources, as `[1]`, and none that it was not given.
+
+    `at_least`: so many; without it one at least, where the recorded reply cites any.
+    """
+
+    at_least: int | None = None
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        cited, before = _citations(ctx.output), _citations(_expected(ctx))
+        given = _recorded(ctx).passages
+        if given and (unknown := [each for each in cited - before if each > given]):
+            return _reason(False, f"the reply cites [{min(unknown)}], and there were {given} sources")
+        least = bool(before) if self.at_least is None else self.at_least
+        return _reason(len(cited) >= least, f"the reply cites {len(cited)}, not {least:d}")
+
+
+@dataclass(repr=False, kw_only=True)
+class NotContains(RunEvaluator):
+    """The reply has none of these texts, in capital or small letters."""
+
+    values: list[str]
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        folded = ctx.output.casefold()
+        found = [each for each in self.values if each.casefold() in folded]
+        return _reason(not found, f"the reply has {', '.join(map(_shown, found))}")
+
+
+@dataclass(repr=False, kw_only=True)
+class Regex(RunEvaluator):
+    """The reply matches a regular expression somewhere; with `absent` nowhere."""
+
+    pattern: str
+    absent: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            self._compiled = re.compile(self.pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"`pattern` is not a regular expression: {error}") from None
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        found = self._compiled.search(ctx.output)
+        if self.absent:
+            return _reason(found is None, f"the reply has {_shown(found[0]) if found else ''}")
+        return _reason(found is not None, f"nothing in the reply matches {_shown(self.pattern)}")
+
+
+@dataclass(repr=False, kw_only=True)
+class JsonSchema(RunEvaluator):
+    """The reply is JSON that satisfies a schema (draft 2020-12)."""
+
+    schema: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import SchemaError
+        from referencing import Registry
+
+        try:
+            Draft202012Validator.check_schema(self.schema)
+        except SchemaError as error:
+            raise ValueError(f"`schema` is not a JSON Schema: {error.message}") from None
+        self._validator = Draft202012Validator(self.schema, registry=Registry())  # which fetches nothing
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        from jsonschema.exceptions import best_match
+
+        try:
+            value = msgspec.json.decode(ctx.output)
+        except (msgspec.DecodeError, RecursionError):
+            return _reason(False, "the reply is not JSON")
+        error = best_match(self._validator.iter_errors(value))
+        return _reason(error is None, f"{error.json_path}: {error.message}" if error else "")
+
+
+@dataclass(repr=False, kw_only=True)
+class Length(RunEvaluator):
+    """The reply has so many characters, or so many times those of the recorded reply."""
+
+    at_least: int = 0
+    at_most: int | None = None
+    at_least_times: float = 0.0
+    at_most_times: float | None = None
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        found, before = len(ctx.output), len(_expected(ctx))
+        low = max(self.at_least, self.at_least_times * before)
+        high = min(
+            float("inf") if self.at_most is None else self.at_most,
+            float("inf") if self.at_most_times is None else self.at_most_times * before,
+        )
+        return _reason(low <= found <= high, f"the reply has {found:,} characters")
+
+
+@dataclass(repr=False, kw_only=True)
+class AtMost(RunEvaluator):
+    """The run took at most so much, or so many times what the recorded run took; seconds without tools."""
+
+    figure: Literal["tokens", "seconds", "cost"]
+    value: float | None = None
+    times: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.value is self.times is None:
+            raise ValueError("`value` or `times` is needed")
+
+    def get_default_evaluation_name(self) -> str:
+        return self.evaluation_name or self.figure
+
+    def evaluate(self, ctx: Context) -> EvaluationReason:
+        if self.figure not in ctx.metrics:
+            raise ValueError("no price is known of the model")
+        bounds = [] if self.value is None else [self.value]
+        if self.times is not None:
+            before = getattr(_recorded(ctx), self.figure)
+            if before is None:
+                raise ValueError("no price is known of the recorded model")
+            bounds.append(self.times * before)
+        found = ctx.metrics[self.figure]
+        return _reason(found <= min(bounds), f"{found:,.6g}, more than {min(bounds):,.6g}")
+
+
+OWN: tuple[type[RunEvaluator], ...] = (
+    *(ToolCalls, Language, Phrases, Facts, CitedSources, NotContains, Regex, JsonSchema, Length, AtMost),
+)
+DEFAULTS: tuple[Callable[[], RunEvaluator], ...] = (ToolCalls, Language, Phrases, Facts, CitedSources)
+"""Where a suite names none."""
+
+
+def words(text: str) -> list[str]:
+    """Split a text into words in small letters, the first of a long text."""
+    return _WORD.findall(text.casefold())[:_MOST_WORDS]
+
+
+def facts_of(text: str) -> set[str]:
+    """Find words with a digit, without the numbers of cited sources and those of a list."""
+    return {each for each in words(_NUMBERING.sub(" ", text)) if any(map(str.isdigit, each))}
+
+
+def are_alike(one: Any, other: Any) -> bool:
+    """Compare JSON; texts of several words are alike if they share half of them."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(are_alike(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(are_alike, one, other))
+    if isinstance(one, str) and isinstance(other, str) and " " in one.strip() and other.strip():
+        return counted_overlap(Counter(words(one)), Counter(words(other))) >= _ALIKE
+    return wire.encode_canonical(one) == wire.encode_canonical(other)
+
+
+def _is_equal(one: AskedTool, other: AskedTool) -> bool:
+    return one.name == other.name and wire.encode_canonical(one.input) == wire.encode_canonical(other.input)
+
+
+def _fits(expected: dict[str, Any], call: AskedTool) -> bool:
+    return expected.get("name") == call.name and all(
+        name in call.input and wire.encode_canonical(call.input[name]) == wire.encode_canonical(value)
+        for name, value in expected.get("arguments", {}).items()
+    )
+
+
+def _recorded(ctx: Context) -> RecordedRun:
+    return ctx.metadata or RecordedRun()
+
+
+def _expected(ctx: Context) -> str:
+    return ctx.expected_output or ""
+
+
+def _citations(content: str) -> set[int]:
+    return {int(each) for each in _CITED.findall(content)}
+
+
+def _phrases(spelled: Phrase) -> set[Phrase]:
+    return {spelled[at : at + _PHRASE_WORDS] for at in range(len(spelled) - _PHRASE_WORDS + 1)}
+
+
+def _reason(value: bool | float, reason: str = "") -> EvaluationReason:
+    """`reason` is for what did not pass."""
+    return EvaluationReason(float(value), None if value == 1 else reason[:_MOST_REASON])
+
+
+def _shown(text: str, most: int = 80) -> str:
+    return repr(text if len(text) <= most else text[: most - 1] + "…")

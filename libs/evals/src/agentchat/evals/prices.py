@@ -1,0 +1,56 @@
+"""What tokens cost, by a table of the operator's."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from agentchat.contracts.values import Usage
+
+_MILLION = 1_000_000
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class UnreadablePrices(ValueError):  # noqa: N818 - a state of the file
+    """The file is not there, or holds no price table; the text says so in a line."""
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a million tokens. Without a price for cached tokens, what used any has no known cost."""
+
+    input: _Amount
+    output: _Amount
+    cache_read: _Amount | None = None
+    cache_write: _Amount | None = None
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By the name of the model, as agents have it."""
+
+    models: dict[str, Price] = {}
+    currency: str = ""
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """None where the table has no price for it."""
+        price = self.models.get(model)
+        if price is None:
+            return None
+        total = price.input * usage.input_tokens + price.output * usage.output_tokens
+        for amount, tokens in (
+            (price.cache_read, usage.cache_read_tokens),
+            (price.cache_write, usage.cache_creation_tokens),
+        ):
+            if tokens and amount is None:
+                return None
+            total += (amount or 0.0) * tokens
+        return total / _MILLION
+
+
+def read_prices(path: Path) -> Prices:
+    """The table in a file of JSON. Raises UnreadablePrices."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Prices)
+    except OSError as error:
+        raise UnreadablePrices(f"{path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadablePrices(f"{path} is no price table: {error}") from None

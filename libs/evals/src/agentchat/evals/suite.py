@@ -1,0 +1,239 @@
+"""A suite: a folder with its settings (`suite.yaml`), its cases (`cases.jsonl`), and the agent as it was when
+they were collected (`agent.json`).
+
+The folder belongs in its owner's repository: all of it is text, and nothing in it is a secret.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+import yaml
+
+from agentchat.directory.agents import AgentSettings
+from agentchat.evals.errors import UnfitSuite
+
+SETTINGS = "suite.yaml"
+CASES = "cases.jsonl"
+AGENT = "agent.json"
+RESULTS = "results.jsonl"
+IGNORED = ".gitignore"
+NOT_RUN = "not_run"
+"""The threshold for the share of cases of which nothing may be known."""
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Amount = Annotated[float, msgspec.Meta(gt=0)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_PATH = re.compile(r"(?P<reason>.*) - at `\$\.?(?P<path>[^`]*)`", re.DOTALL)
+
+
+class RedactionRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is replaced before a case is written: either a `pattern` or a `field`.
+
+    `pattern` is a regular expression, looked for in every text. `field` is a place in a tool's calls
+    (`get_order.input.email`, `get_order.output.items.*.price`) or in the metadata (`metadata.customer`). In
+    `replacement`, `{n}` is the number of the value in its case.
+    """
+
+    name: _Text | None = None
+    pattern: _Text | None = None
+    field: _Text | None = None
+    replacement: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.pattern is None) == (self.field is None):
+            raise ValueError("Expected either `pattern` or `field`")
+
+    @property
+    def label(self) -> str:
+        """Its name in cases and messages."""
+        return self.name or self.field or self.pattern or ""
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one run of the suite may cost, judges not included; `money` is in the price table's currency."""
+
+    money: _Amount | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class Threshold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An evaluator's mean may be lower than before by `drop`, but not below `at_least`."""
+
+    drop: _Share = 0.05
+    at_least: _Share | None = None
+
+
+class SuiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`suite.yaml`. `agent` and `account` are ids.
+
+    `evaluators` are written as in datasets of pydantic-evals; without any, the default ones judge. `judge` is
+    the model of `LLMJudge`, such as `anthropic:claude-sonnet-4-5`. `repeats`: so often each case is run;
+    `concurrency`: so many at a time.
+    """
+
+    agent: _Text
+    account: _Text
+    evaluators: tuple[Any, ...] = ()
+    judge: _Text | None = None
+    thresholds: Mapping[str, Any] = {}
+    budget: Budget = Budget()
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=64)] = 4
+    redact: tuple[RedactionRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        _ = self.not_run
+        for name in self.thresholds:
+            if name != NOT_RUN:
+                self.threshold(name)
+
+    @property
+    def not_run(self) -> float:
+        """The share of cases of which nothing may be known."""
+        return msgspec.convert(self.thresholds.get(NOT_RUN, 0.05), _Share)
+
+    def threshold(self, evaluator: str) -> Threshold:
+        """Return the threshold of an evaluator."""
+        return msgspec.convert(self.thresholds.get(evaluator, {}), Threshold)
+
+
+class SuiteAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """`agent.json`: a version of an agent, without its key and its tool servers' headers."""
+
+    agent_id: str
+    account_id: str
+    version: int
+    settings: AgentSettings
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite that has been read, but for its cases (`cases.read_cases`)."""
+
+    folder: Path
+    settings: SuiteSettings
+    agent: SuiteAgent
+
+    @property
+    def cases(self) -> Path:
+        return self.folder / CASES
+
+
+def read_suite(folder: Path) -> Suite:
+    """Read settings and agent. Raises UnfitSuite, with the field that is wrong."""
+    settings, agent = settings_in(read_file(folder / SETTINGS)), _read_agent(folder)
+    if (agent.agent_id, agent.account_id) != (settings.agent, settings.account):
+        named = f"agent {agent.agent_id} of account {agent.account_id}"
+        raise UnfitSuite(AGENT, f"is {named}, and {SETTINGS} names another one: collect again")
+    return Suite(folder=folder, settings=settings, agent=agent)
+
+
+def settings_in(data: bytes) -> SuiteSettings:
+    """Read the text of a `suite.yaml`. Raises UnfitSuite."""
+    try:
+        return msgspec.convert(yaml.safe_load(data), SuiteSettings)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UnfitSuite(SETTINGS, f"not YAML: {' '.join(str(error).split())}") from None
+    except msgspec.ValidationError as error:
+        raise UnfitSuite(SETTINGS, _explained(error)) from None
+
+
+def new_settings(agent_id: str, account_id: str) -> bytes:
+    """Write a first `suite.yaml` for its owner to edit, with rules that redact what most logs have."""
+    return _NEW_SETTINGS.format(agent=agent_id, account=account_id).encode()
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder, with a `.gitignore` for results, which have the replies. Raises UnfitSuite."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnfitSuite(str(folder), f"no folder can be made there: {error.strerror or error}") from None
+    if not (folder / IGNORED).exists():
+        write_file(folder / IGNORED, b"results*.jsonl\n.*.partial\n")
+
+
+def write_agent(folder: Path, agent: SuiteAgent) -> None:
+    """Write `agent.json`. Raises UnfitSuite."""
+    data = msgspec.json.format(msgspec.json.encode(agent), indent=2)
+    write_file(folder / AGENT, data + b"\n")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write all of a file or nothing. Raises UnfitSuite."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes its name when the block has ended; an exception leaves what was there.
+
+    Its owner alone may read it: cases hold what customers said. Raises UnfitSuite where it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            yield file
+        partial.replace(path)
+    except OSError as error:
+        raise UnfitSuite(path.name, f"cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_file(path: Path) -> bytes:
+    """Read a file of a suite. Raises UnfitSuite."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnfitSuite(path.name, f"cannot be read: {error.strerror or error}") from None
+
+
+def read_lines(path: Path, kind: type[Any]) -> list[Any]:
+    """Read a file of JSON lines. Raises UnfitSuite, with the line that is wrong."""
+    found, decoder = [], msgspec.json.Decoder(kind)
+    for number, line in enumerate(read_file(path).splitlines(), start=1):
+        try:
+            found.append(decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UnfitSuite(path.name, f"line {number:,}: {error}") from None
+    return found
+
+
+def _explained(error: msgspec.ValidationError) -> str:
+    """`budget.tokens: Expected int`, of a decoder's message."""
+    found = _PATH.fullmatch(str(error))
+    if found is None or not found["path"]:
+        return found["reason"] if found else str(error)
+    return f"{found['path']}: {found['reason']}"
+
+
+def _read_agent(folder: Path) -> SuiteAgent:
+    try:
+        return msgspec.json.decode(read_file(folder / AGENT), type=SuiteAgent)
+    except msgspec.ValidationError as error:
+        raise UnfitSuite(AGENT, _explained(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnfitSuite(AGENT, f"not JSON: {error}") from None
+
+
+_NEW_SETTINGS = r"""# A suite of recorded runs. All settings: docs/analyse/evals.md
+agent: {agent}
+account: {account}
+concurrency: 4
+redact:
+  - name: email
+    pattern: '[\w.+-]+@[\w-]+(\.[\w-]+)+'
+    replacement: 'person{{n}}@example.com'
+  - name: phone
+    pattern: '(?<![\w+])\+[0-9][0-9 ()./-]{{6,}}[0-9]'
+  - name: card
+    pattern: '(?<![\w-])[2-6][0-9]{{3}}([ -]?)[0-9]{{4}}\1[0-9]{{4}}\1[0-9]{{1,7}}(?![\w-])'
+  - name: iban
+    pattern: '(?<!\w)[A-Z]{{2}}[0-9]{{2}}( ?[A-Z0-9]{{4}}){{3,7}}( ?[A-Z0-9]{{1,3}})?(?!\w)'
+"""

@@ -1,0 +1,203 @@
+"""The verdict on a run of a suite: what got worse, what is not known, and the exit code."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from agentchat.evals.results import CaseResult
+from agentchat.evals.statistics import LEAST, Difference, State, paired, states
+from agentchat.evals.suite import SuiteSettings
+
+_SEVERAL = ("tools",)
+"""Slices of which a case can have several, separated by commas."""
+
+ExitCode = Literal[0, 1, 2]
+Slice = tuple[str, str]
+_ALL: Slice = ("", "")
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One evaluator over all cases (`dimension` is "") or over a slice, such as `tools get_order`."""
+
+    evaluator: str
+    dimension: str
+    value: str
+    state: State
+    found: Difference
+
+    @property
+    def where(self) -> str:
+        return f"{self.dimension} {self.value}" if self.dimension else "all cases"
+
+    @property
+    def interval(self) -> str:
+        """`-1.2% to +0.4%`, or nothing."""
+        if self.found.low is None or self.found.high is None:
+            return ""
+        return f"{self.found.low:+.1%} to {self.found.high:+.1%}"
+
+
+class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A case that is worse than before: by which evaluators, and what they said; `drop` is the sum.
+
+    `counts`: one of them found the suite worse.
+    """
+
+    case_id: str
+    evaluators: tuple[str, ...]
+    reasons: tuple[str, ...]
+    drop: float
+    counts: bool
+
+
+class SuiteVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """`exit_code` 1: something is worse. 2: too little is known. `changes` begin with the worst case."""
+
+    exit_code: ExitCode
+    reasons: tuple[str, ...]
+    against: str
+    outcomes: Mapping[str, int]
+    comparisons: tuple[Comparison, ...]
+    changes: tuple[CaseChange, ...]
+    failures: tuple[str, ...]
+
+    @property
+    def shown(self) -> list[Comparison]:
+        """All over the whole suite, and of the slices those that are worse."""
+        return [each for each in self.comparisons if not each.dimension or each.state == "worse"]
+
+    @property
+    def counted(self) -> str:
+        """`200 cases against the recorded runs: 198 completed, 2 diverged`."""
+        counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in self.outcomes.items())
+        return f"{sum(self.outcomes.values()):,} cases against {self.against}: {counts or 'nothing was run'}"
+
+
+def verdict(
+    settings: SuiteSettings, results: Sequence[CaseResult], baseline: Sequence[CaseResult] | None = None
+) -> SuiteVerdict:
+    """Compare the cases of a run with their recorded runs, or with an earlier run's results."""
+    earlier = None if baseline is None else {each.case_id: each.after for each in baseline}
+    pairs = {
+        each.case_id: (each.before if earlier is None else earlier.get(each.case_id, {}), each.after)
+        for each in results
+    }
+    names = sorted({name for before, after in pairs.values() for name in before.keys() & after.keys()})
+    members = _slices(results)
+    whole = [(name, _ALL, set(pairs)) for name in names]
+    sliced = [(name, where, members[where]) for where in sorted(members) for name in names]
+    comparisons = [*_compared(settings, whole, pairs), *_compared(settings, sliced, pairs)]
+    worse = [
+        *(_fell(each) for each in comparisons if each.state == "worse"),
+        *_below(settings, names, results),
+    ]
+    missing = list(_missing(settings, results))
+    if not comparisons:
+        missing.append("no case was compared")
+    found_worse = {each.evaluator for each in comparisons if each.state == "worse"}
+    return SuiteVerdict(
+        exit_code=1 if worse else 2 if missing else 0,
+        reasons=(*worse, *missing),
+        against="the recorded runs" if baseline is None else "the baseline",
+        outcomes=Counter(each.outcome for each in results),
+        comparisons=tuple(comparisons),
+        changes=tuple(_changes(results, pairs, found_worse)),
+        failures=tuple(_failures(results)),
+    )
+
+
+_Pairs = Mapping[str, tuple[Mapping[str, float], Mapping[str, float]]]
+
+
+def _compared(
+    settings: SuiteSettings, family: Iterable[tuple[str, Slice, set[str]]], pairs: _Pairs
+) -> list[Comparison]:
+    """Decide one family of comparisons.
+
+    In a suite of less than LEAST cases chance cannot be told from a drop: there each drop over all cases
+    counts that is not tolerated.
+    """
+    places, found = [], []
+    for name, where, ids in family:
+        both = [pairs[each] for each in ids if all(name in side for side in pairs[each])]
+        if both:
+            places.append((name, where))
+            values = [before[name] for before, _ in both], [after[name] for _, after in both]
+            found.append(paired(*values, settings.threshold(name).drop))
+    decided = states(found)
+    return [
+        Comparison(
+            evaluator=name,
+            dimension=where[0],
+            value=where[1],
+            state="worse" if where == _ALL and each.count < LEAST and each.value < -each.tolerated else state,
+            found=each,
+        )
+        for (name, where), each, state in zip(places, found, decided, strict=True)
+    ]
+
+
+def _slices(results: Iterable[CaseResult]) -> dict[Slice, set[str]]:
+    """The cases of each slice; one that has all of them is none."""
+    members: dict[Slice, set[str]] = defaultdict(set)
+    every = set()
+    for each in results:
+        every.add(each.case_id)
+        for dimension, value in each.slices.items():
+            for part in value.split(",") if dimension in _SEVERAL else (value,):
+                members[dimension, part.strip()].add(each.case_id)
+    return {where: ids for where, ids in members.items() if len(ids) < len(every)}
+
+
+def _fell(each: Comparison) -> str:
+    interval = f", 95 % interval {each.interval}" if each.interval else ""
+    return (
+        f"{each.evaluator} fell from {each.found.before:.1%} to {each.found.after:.1%} in {each.where} "
+        f"({each.found.count:,} cases{interval})"
+    )
+
+
+def _below(settings: SuiteSettings, names: Iterable[str], results: Sequence[CaseResult]) -> Iterable[str]:
+    for name in names:
+        least = settings.threshold(name).at_least
+        values = [each.after[name] for each in results if name in each.after]
+        if least is not None and values and sum(values) / len(values) < least:
+            yield f"{name} is {sum(values) / len(values):.1%}, below the required {least:.1%}"
+
+
+def _missing(settings: SuiteSettings, results: Sequence[CaseResult]) -> Iterable[str]:
+    """What is not known of too many cases; those that were erased are not missing."""
+    asked = [each for each in results if each.outcome != "erased"]
+    not_run = [each for each in asked if each.outcome == "not_run"]
+    if len(not_run) > settings.not_run * len(asked):
+        yield f"{len(not_run):,} of {len(asked):,} cases were not run: {not_run[0].detail}"
+    unjudged = Counter(name for each in asked for name in each.failures)
+    for name, count in unjudged.items():
+        if count > settings.not_run * len(asked):
+            yield f"{name} could not judge {count:,} of {len(asked):,} cases"
+
+
+def _changes(results: Iterable[CaseResult], pairs: _Pairs, found_worse: set[str]) -> list[CaseChange]:
+    found = []
+    for each in results:
+        before, after = pairs[each.case_id]
+        drops = {name: before[name] - after[name] for name in before.keys() & after.keys()}
+        names = [name for name in sorted(drops) if drops[name] > 0]
+        if names:
+            found.append(
+                CaseChange(
+                    case_id=each.case_id,
+                    evaluators=tuple(names),
+                    reasons=tuple(f"{name}: {each.reasons.get(name, 'lower')}" for name in names),
+                    drop=sum(drops[name] for name in names),
+                    counts=bool(found_worse.intersection(names)),
+                )
+            )
+    return sorted(found, key=lambda each: (not each.counts, -each.drop, each.case_id))
+
+
+def _failures(results: Iterable[CaseResult]) -> list[str]:
+    counts = Counter((name, detail) for each in results for name, detail in each.failures.items())
+    return [f"{name} could not judge {count:,} cases: {detail}" for (name, detail), count in counts.items()]

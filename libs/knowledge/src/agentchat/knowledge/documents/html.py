@@ -1,0 +1,115 @@
+"""HTML: what a reader sees, under its headings, without scripts, styles and navigation (lxml parses it)."""
+
+import re
+from collections.abc import Iterable
+
+from lxml import etree
+
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.contracts.text import cleaned
+from agentchat.knowledge.documents.sections import Outline, Parsed, Section, plain_title, tidy, web_address
+
+_HIDDEN = (
+    *("script", "style", "noscript", "template", "iframe", "object", "svg", "math"),
+    *("nav", "select", "button", "dialog"),
+)
+_BLOCK_NAMES = """
+address article aside blockquote body caption dd details div dl dt fieldset figcaption figure footer form
+header hr legend main ol p pre section summary table tbody tfoot thead ul
+"""
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
+_LINES = {"br": "\n", "li": "\n- ", "tr": "\n", "td": " | ", "th": " | "}
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+
+
+def parse_html(text: str) -> Parsed:
+    """The title is the first h1 of what is kept, else the page's; the url is its canonical link.
+
+    Where the page marks its main content (`main`), only that is kept. Raises Invalid where elements are
+    nested deeper than lxml parses, which is 256.
+    """
+    page = _parsed(text)
+    etree.strip_elements(page, *_HIDDEN, with_tail=False)
+    main = _Reader(each for each in page.iter("main") if next(each.iterancestors("main"), None) is None)
+    body = page.find("body")
+    kept = main if main.sections else _Reader([page if body is None else body])
+    canonical = (link.get("href", "") for link in page.iter("link") if _is_canonical(link))
+    return Parsed(
+        title=plain_title(kept.first_h1) or plain_title(page.findtext(".//title") or ""),
+        url=web_address(next(canonical, "")),
+        sections=kept.sections,
+    )
+
+
+def _parsed(text: str) -> "etree._Element":
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    # the parser makes no document of an empty text
+    page = etree.fromstring(f"<html>{cleaned(text)}".encode(), parser)
+    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+        raise Invalid("text", "nests HTML elements more than 256 deep")
+    return page
+
+
+def _is_canonical(link: "etree._Element") -> bool:
+    return link.get("rel", "").lower() == "canonical"
+
+
+class _Reader:
+    """The text of some elements. `first_h1` is "" where they have none."""
+
+    def __init__(self, elements: Iterable["etree._Element"]) -> None:
+        self.first_h1 = ""
+        self._outline = Outline()
+        self._preformatted = 0
+        self._after_blank = True
+        for element in elements:
+            self._read(element)
+        self.sections: tuple[Section, ...] = self._outline.sections()
+
+    def _read(self, root: "etree._Element") -> None:
+        walk = etree.iterwalk(root, events=("start", "end"))
+        for event, element in walk:
+            name = element.tag
+            if event == "end":
+                self._end(name)
+                if element is not root:
+                    self._add(element.tail)
+            elif name in _HEADINGS:
+                self._heading(_HEADINGS[name], element)
+                walk.skip_subtree()
+            else:
+                self._start(name)
+                self._add(element.text)
+
+    def _start(self, name: str) -> None:
+        mark = "\n\n" if name in _BLOCKS else _LINES.get(name, "")
+        if mark.startswith("\n") or not self._outline.at_line_start:
+            self._put(mark)
+        self._preformatted += name == "pre"
+
+    def _end(self, name: str) -> None:
+        self._preformatted -= name == "pre"
+        if name in _BLOCKS:
+            self._put("\n\n")
+
+    def _heading(self, level: int, element: "etree._Element") -> None:
+        for line in element.iter("br"):
+            line.tail = f" {line.tail or ''}"
+        title = " ".join(tidy("".join(map(str, element.itertext()))).split())
+        if level == 1:
+            self.first_h1 = self.first_h1 or title
+        self._outline.heading(level, title)
+        self._after_blank = True
+
+    def _add(self, text: str | None) -> None:
+        text = tidy(text or "")
+        if not self._preformatted:
+            text = re.sub(r"\s+", " ", text)
+            text = text.removeprefix(" ") if self._after_blank else text
+        self._put(text)
+
+    def _put(self, text: str) -> None:
+        if not text:
+            return
+        self._after_blank = text[-1].isspace()
+        self._outline.text(text)

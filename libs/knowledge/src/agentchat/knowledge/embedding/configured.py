@@ -1,0 +1,51 @@
+"""The embedder that a deployment's settings name."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from agentchat.knowledge.documents import web_address
+from agentchat.knowledge.embedding.embedder import Embedder
+from agentchat.knowledge.settings import EmbedderSettings
+from agentchat.runtime.settings import SettingsError
+
+T = TypeVar("T")
+
+
+@contextlib.asynccontextmanager
+async def embedder_of(settings: EmbedderSettings) -> AsyncIterator[Embedder | None]:
+    """The embedder, while the block runs; None where there is to be none. Connects when it is first asked.
+
+    Raises SettingsError, naming what lacks.
+    """
+    if settings.embedder == "none":
+        yield None
+    else:
+        from agentchat.knowledge.embedding.remote import (
+            RemoteEmbedder,  # brings a client library that others need not load
+        )
+
+        remote = RemoteEmbedder(
+            _address(settings.embeddings_url),
+            _given(settings.embeddings_model, "AGENTCHAT_EMBEDDINGS_MODEL"),
+            _given(settings.embeddings_dimensions, "AGENTCHAT_EMBEDDINGS_DIMENSIONS"),
+            key=settings.embeddings_key,
+            least_similarity=settings.embeddings_least_similarity,
+            prefixes=(settings.embeddings_passage_prefix, settings.embeddings_question_prefix),
+        )
+        async with contextlib.aclosing(remote):
+            yield remote
+
+
+def _address(url: str | None) -> str:
+    name = "AGENTCHAT_EMBEDDINGS_URL"
+    address = web_address(_given(url, name))
+    if address is None:
+        raise SettingsError(f"{name} cannot be used: must be an http or https address")
+    return address
+
+
+def _given(value: T | None, name: str) -> T:
+    if value is None:
+        raise SettingsError(f"{name} is not set, and AGENTCHAT_EMBEDDER=http needs it")
+    return value

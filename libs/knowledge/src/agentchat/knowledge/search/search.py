@@ -1,0 +1,198 @@
+"""The passages of a knowledge base that speak of what is asked, best first.
+
+By full text: a passage counts by the words of the question that it holds, rare ones for more (the inverse
+document frequency of BM25), and among equals by how often and where. A question in whole sentences so finds
+the passages with most of its significant words. Words in quotes must be adjacent, if they are so anywhere.
+
+By embeddings too, where there is an embedder: the two rankings are joined by reciprocal rank fusion.
+"""
+
+from collections.abc import Sequence
+
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.contracts.values import Source
+from agentchat.knowledge.embedding import vectors
+from agentchat.knowledge.embedding.embedder import Embedder
+from agentchat.knowledge.errors import Disabled, EmbedderUnavailable
+from agentchat.knowledge.search import search_words
+from agentchat.knowledge.search.passages import Passage, fuse, snippet
+from agentchat.runtime import logs, metrics
+from agentchat.runtime.postgres import Pool, connection
+
+MOST = 50
+"""Passages at most, however many are requested."""
+EMBED_SECONDS = 3.0
+"""How long a search waits for the embedder."""
+_LEAST = 0.25  # of the best one's score, by full text: below that a passage shares a common word, no more
+
+
+async def search(
+    pool: Pool,
+    account_id: str,
+    knowledge_base_id: str,
+    query: str,
+    top_k: int,
+    embedder: Embedder | None = None,
+    *,
+    disabled_too: bool = False,
+    embed_seconds: float = EMBED_SECONDS,
+) -> list[Passage]:
+    """At most `top_k` passages, none where none fits; `source.index` counts from 1.
+
+    `source.score` is from 0 to 1 and comparable within one answer. By full text alone it is the share of the
+    question's words, weighted by rarity, that stand in the passage, less where they stand in it but once;
+    with an embedder it is the fused rank, 1.0 for first by both. `embedder` is what `vectors.usable` gave;
+    where it does not answer in `embed_seconds` it is done without. `disabled_too` is for those who look
+    after it.
+
+    Raises NotFound (for another account's knowledge base too), Disabled, DatabaseUnavailable.
+    """
+    question = search_words.question(query)
+    ranked = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
+    if embedder is not None:
+        by_meaning = await _by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds)
+        if by_meaning is not None:
+            ranked = fuse([[chunk_id for chunk_id, _ in ranked], by_meaning])
+    return await _load_ranked(pool, knowledge_base_id, question, ranked[: max(0, min(top_k, MOST))])
+
+
+async def _load_ranked(
+    pool: Pool, knowledge_base_id: str, question: search_words.SearchQuery, ranked: list[tuple[str, float]]
+) -> list[Passage]:
+    """Load the passages, without those that were deleted since they were ranked."""
+    if not ranked:
+        return []
+    asked = {"base": knowledge_base_id, "ids": [chunk_id for chunk_id, _ in ranked], "words": question.words}
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_CHUNKS, asked)).fetchall()
+    found = {row[0]: row[1:] for row in rows}
+    shown = [(chunk_id, score, *found[chunk_id]) for chunk_id, score in ranked if chunk_id in found]
+    return [_passage(index, *each) for index, each in enumerate(shown, start=1)]
+
+
+async def load_passages(
+    pool: Pool, account_id: str, knowledge_base_id: str, sources: Sequence[Source]
+) -> list[Passage]:
+    """The passages of sources that were found before, for a run that is taken up again.
+
+    One that was changed or deleted since has its snippet for a text. Raises DatabaseUnavailable.
+    """
+    if not sources:
+        return []
+    async with connection(pool) as conn:
+        asked = {"account": account_id, "base": knowledge_base_id, "ids": [source.id for source in sources]}
+        texts = dict(await (await conn.execute(_TEXTS, asked)).fetchall())
+    return [Passage(source, texts.get(source.id, source.snippet)) for source in sources]
+
+
+async def _by_text(
+    pool: Pool,
+    account_id: str,
+    knowledge_base_id: str,
+    question: search_words.SearchQuery,
+    disabled_too: bool,
+) -> list[tuple[str, float]]:
+    """Ids of chunks with their shares, best first."""
+    asked = {
+        "account": account_id,
+        "base": knowledge_base_id,
+        "words": question.words,
+        "phrases": " ".join(f'"{phrase}"' for phrase in question.phrases),
+    }
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_RANKED, asked)).fetchall()
+    if not rows:
+        raise NotFound("knowledge base", knowledge_base_id)
+    if rows[0][3] and not disabled_too:
+        raise Disabled(knowledge_base_id)
+    found = [row[:3] for row in rows if row[0] is not None]
+    found = [row for row in found if row[2]] or found
+    least = _LEAST * max((score for _, score, _ in found), default=0)
+    return [(chunk_id, score) for chunk_id, score, _ in found if score >= least]
+
+
+async def _by_meaning(
+    pool: Pool, knowledge_base_id: str, query: str, embedder: Embedder, seconds: float
+) -> list[str] | None:
+    """Ids of chunks, best first; None where the embedder cannot be asked."""
+    try:
+        asked = [search_words.shortened(query)]
+        [vector] = await vectors.embed(embedder, asked, seconds, question=True)
+        return await vectors.nearest(pool, knowledge_base_id, embedder, vector)
+    except EmbedderUnavailable as error:
+        logs.get_logger("knowledge").warning("searched by full text alone", reason=str(error))
+        metrics.TEXT_ONLY_SEARCHES.inc()
+        return None
+
+
+def _passage(
+    index: int, chunk_id: str, score: float, title: str, text: str, url: str, kind: str, fragment: str
+) -> Passage:
+    source = Source(
+        index=index,
+        id=chunk_id,
+        title=title,
+        url=url,
+        source_type=kind,
+        score=round(min(1.0, score), 4),
+        snippet=snippet(text, fragment),
+    )
+    return Passage(source, text)
+
+
+# One row with nulls where nothing is found, none where there is no such knowledge base. Which chunks hold a
+# word comes out of the index alone (OFFSET 0 keeps it so, whatever the planner expects), and the words of the
+# many that hold a common one are not read: only the best 100, by the words that they hold, are weighed.
+_RANKED = """
+WITH base AS MATERIALIZED (
+    SELECT knowledge_base_id, ('pg_catalog.' || language)::regconfig AS language,
+           quote_literal('#' || number)::tsquery AS mark, disabled_at IS NOT NULL AS disabled
+      FROM knowledge_bases WHERE account_id = %(account)s AND knowledge_base_id = %(base)s
+), size AS (
+    SELECT coalesce(sum(chunks), 0) AS total FROM documents WHERE knowledge_base_id = %(base)s
+), word AS MATERIALIZED (
+    SELECT lexeme, mark && quote_literal(lexeme)::tsquery AS marked
+      FROM base, unnest(tsvector_to_array(to_tsvector(language, %(words)s))) AS lexeme
+), hit AS MATERIALIZED (
+    SELECT lexeme, place FROM word CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM chunks WHERE words @@ marked OFFSET 0) AS held
+), weight AS MATERIALIZED (
+    SELECT lexeme, count(place) AS chunks,
+           ln(1 + (total - count(place) + 0.5) / (count(place) + 0.5))::float8 AS idf
+      FROM size, word LEFT JOIN hit USING (lexeme) GROUP BY lexeme, total
+), best AS (
+    SELECT place FROM hit JOIN weight USING (lexeme) GROUP BY place ORDER BY sum(idf) DESC LIMIT 100
+), scored AS (
+    SELECT chunk_id, position, words, sum(idf * often / (often + 1)) / (SELECT sum(idf) FROM weight) AS score
+      FROM base, best JOIN chunks ON chunks.ctid = best.place CROSS JOIN LATERAL (
+           SELECT idf, cardinality(positions) + 2 * cardinality(array_positions(weights, 'A')) AS often
+             FROM unnest(words) AS held (lexeme, positions, weights) JOIN weight USING (lexeme)
+      ) AS found
+     WHERE chunks.knowledge_base_id = base.knowledge_base_id
+     GROUP BY chunk_id, position, words
+)
+SELECT chunk_id, score, phrase IS NOT NULL AND words @@ phrase, disabled
+  FROM base LEFT JOIN scored ON true
+       CROSS JOIN LATERAL (SELECT nullif(websearch_to_tsquery(language, %(phrases)s), '')) AS phrases (phrase)
+ ORDER BY score DESC, position, chunk_id LIMIT 50
+"""
+
+_CHUNKS = """
+WITH asked AS MATERIALIZED (
+    SELECT language, coalesce(string_agg(quote_literal(lexeme), ' | '), '')::tsquery AS query
+      FROM (SELECT ('pg_catalog.' || language)::regconfig AS language
+              FROM knowledge_bases WHERE knowledge_base_id = %(base)s) AS base
+           LEFT JOIN LATERAL unnest(tsvector_to_array(to_tsvector(language, %(words)s))) AS lexeme ON true
+     GROUP BY language
+)
+SELECT c.chunk_id, c.title, c.text, d.url, d.kind,
+       ts_headline(language, c.text, query,
+                   'MaxFragments=1, MaxWords=70, MinWords=40, StartSel="", StopSel=""')
+  FROM asked, chunks c JOIN documents d USING (document_id)
+ WHERE c.chunk_id = ANY(%(ids)s) AND c.knowledge_base_id = %(base)s
+"""
+
+_TEXTS = """
+SELECT c.chunk_id, c.text FROM knowledge_bases b JOIN chunks c USING (knowledge_base_id)
+ WHERE b.account_id = %(account)s AND b.knowledge_base_id = %(base)s AND c.chunk_id = ANY(%(ids)s)
+"""

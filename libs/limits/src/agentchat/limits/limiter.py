@@ -1,0 +1,148 @@
+"""The limiter of a process: Redis while it answers, the local limiter while it does not."""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agentchat.contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
+from agentchat.limits import lua_scripts, quota
+from agentchat.limits.local_limiter import Bucket, LocalLimiter
+from agentchat.limits.redis_client import RedisClient, RedisUnavailable
+
+_KEPT_RELEASES = 10_000
+
+
+class Limiter:
+    """Admits requests and keeps account of their runs.
+
+    Redis has `timeout` seconds a call. After a failure it is not asked until a probe in the background, once
+    a second, finds it well; meanwhile `on_fallback(reason)` is called for every decision made without it,
+    the reason being timeout, error or open (not asked). `instance` names this process in Redis's list of
+    clients. Close with `aclose`.
+    """
+
+    def __init__(
+        self,
+        redis_url: str,
+        *,
+        timeout: float = 0.2,
+        instance: str,
+        on_fallback: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._redis = RedisClient(
+            redis_url, timeout=timeout, name=f"limits-{instance}", on_return=self._tell_unreleased
+        )
+        self._on_fallback = on_fallback
+        self._local = LocalLimiter()
+        self._unreleased: dict[tuple[str, str], bool] = {}  # whether the run has ended
+
+    async def admit(
+        self, account_id: str, plan: quota.PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_SECONDS
+    ) -> quota.Admission:
+        """Decide on a request and, if it is allowed, take its token and its slot, in one step.
+
+        The slot is a lease of `slot_ttl_s`, which the run renews by `hold`. Asking again for the same
+        trace_id while it is held takes nothing more. With a lease of 0 only the rate is asked, and no slot is
+        taken. Never raises for Redis; takes at most about `timeout`.
+        """
+        rate = quota.chats_of(plan)
+        interval, burst = (rate.interval_us, rate.burst) if rate is not None else (0, 0)
+        runs = -1 if plan.concurrent_runs is None else plan.concurrent_runs
+        keys = [_key(account_id, "rate"), _key(account_id, "slots")]
+        arguments = [trace_id, interval, burst, runs, slot_ttl_s * 1000]
+        try:
+            retry_us, remaining, reset_us, held = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
+        except RedisUnavailable as away:
+            self._on_fallback(str(away))
+            return self._local.admit(account_id, plan, trace_id, lease_s=slot_ttl_s)
+        return quota.admission(plan, retry_us=retry_us, remaining=remaining, reset_us=reset_us, runs=held)
+
+    async def admit_read(self, account_id: str, plan: quota.PlanLimits) -> int | None:
+        """Take a token for a request next to the chat endpoints: None, or the seconds to wait, from 1.
+
+        Never raises for Redis; takes at most about `timeout`.
+        """
+        return await self._take(account_id, "reads", quota.reads_of(plan))
+
+    async def admit_write(self, account_id: str, plan: quota.PlanLimits) -> int | None:
+        """Take a token for a write to a conversation without a run: as `admit_read`."""
+        return await self._take(account_id, "writes", quota.writes_of(plan))
+
+    async def _take(self, account_id: str, bucket: Bucket, rate: quota.Rate | None) -> int | None:
+        if rate is None:
+            return None
+        try:
+            wait_us = await self._redis.run(
+                lua_scripts.TAKE, [_key(account_id, bucket)], [rate.interval_us, rate.burst]
+            )
+        except RedisUnavailable as away:
+            self._on_fallback(str(away))
+            wait_us = self._local.take(account_id, bucket, rate)
+        return max(1, math.ceil(wait_us / 1e6)) if wait_us > 0 else None
+
+    async def hold(self, runs: Iterable[tuple[str, str]], *, ttl_s: int = HOLD_LEASE_SECONDS) -> bool:
+        """Renew the slots of running `(account_id, trace_id)` pairs, to last `ttl_s` from now at least.
+
+        To be called every few seconds by the process that runs them. A slot that Redis has lost is taken
+        again; one of a run that has ended is not. False where Redis could not be told.
+        """
+        by_account: dict[str, list[str]] = {}
+        for account_id, trace_id in runs:
+            by_account.setdefault(account_id, []).append(trace_id)
+        calls = [
+            self._redis.run(
+                lua_scripts.HOLD,
+                [_key(account_id, "slots"), *(_mark(account_id, trace) for trace in traces)],
+                [ttl_s * 1000, *traces],
+            )
+            for account_id, traces in by_account.items()
+        ]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        return not any(isinstance(outcome, RedisUnavailable) for outcome in outcomes)
+
+    async def release(self, account_id: str, trace_id: str, *, ended: bool = False) -> None:
+        """Free a run's slot: the run has not begun, waits for a person, or has `ended`.
+
+        What Redis could not be told is told when it is back.
+        """
+        self._local.end(account_id, trace_id)
+        try:
+            await self._redis.run(lua_scripts.RELEASE, *_release_call(account_id, trace_id, ended))
+        except RedisUnavailable:
+            if len(self._unreleased) < _KEPT_RELEASES:
+                self._unreleased[account_id, trace_id] = ended
+
+    def ended(self, account_id: str, trace_id: str) -> None:
+        """Free the slot that a run may hold here: this process saw it end, and another one releases it."""
+        self._local.end(account_id, trace_id)
+
+    async def ping(self) -> None:
+        """Check that Redis answers. Raises redis.RedisError, OSError or TimeoutError."""
+        await self._redis.ping()
+
+    async def aclose(self) -> None:
+        await self._redis.aclose()
+
+    async def _tell_unreleased(self) -> None:
+        """Release what ended while Redis was away, and forget each once Redis has it.
+
+        Raises redis.RedisError, OSError or TimeoutError.
+        """
+        while self._unreleased:
+            (account_id, trace_id), ended = next(iter(self._unreleased.items()))
+            await self._redis.run_on_return(lua_scripts.RELEASE, *_release_call(account_id, trace_id, ended))
+            del self._unreleased[account_id, trace_id]
+
+
+def _release_call(account_id: str, trace_id: str, ended: bool) -> tuple[list[str], list[Any]]:
+    return [_key(account_id, "slots"), _mark(account_id, trace_id)], [trace_id, int(ended)]
+
+
+def _key(account_id: str, part: str) -> str:
+    """Name a key; the braces put an account's keys on one node of a cluster."""
+    return f"limits:{{{account_id}}}:{part}"
+
+
+def _mark(account_id: str, trace_id: str) -> str:
+    return _key(account_id, f"ended:{trace_id}")

@@ -1,0 +1,151 @@
+"""Redis scripts for the limiter: sent together, each bounded in time, and not at all while Redis is away."""
+
+import asyncio
+import functools
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError
+
+from agentchat.runtime import logs
+from agentchat.runtime.batching import Batcher
+
+PROBE_SECONDS = 1.0
+_MOST = 256
+_CONNECT_SECONDS = 2.0
+_GRACE_SECONDS = 0.02
+# uvloop raises RuntimeError where something is written to a connection that was reset just before.
+_FAILURES = (TimeoutError, RedisError, OSError, RuntimeError)
+
+
+class RedisUnavailable(Exception):  # noqa: N818 - a state, not an error
+    """Redis does not answer: "timeout", "error", or "open": not asked, because it was away just now."""
+
+
+class _Call(NamedTuple):
+    script: str
+    keys: list[str]
+    arguments: list[Any]
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return (len(self.keys), *self.keys, *self.arguments)
+
+
+class RedisClient:
+    """Runs scripts, all that wait in one pipeline: 200 callers wait as long as one.
+
+    A call takes about `timeout` seconds at most. After a failure Redis is not asked again until a probe, once
+    a second, finds it well; then `on_return` is awaited, which may run scripts, and scripts are run again.
+    """
+
+    def __init__(
+        self, redis_url: str, *, timeout: float, name: str, on_return: Callable[[], Awaitable[None]]
+    ) -> None:
+        # No retries: a second try after a time-out would only come too late. RESP2 saves a round trip.
+        self._redis: Redis = Redis.from_url(
+            redis_url,
+            socket_connect_timeout=_CONNECT_SECONDS,
+            socket_timeout=None,  # `timeout` is of a pipeline as a whole
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            driver_info=None,
+            client_name=name,
+        )
+        self._timeout = timeout
+        self._on_return = on_return
+        self._batcher: Batcher[_Call, Any] = Batcher(self._replies, most=_MOST)
+        self._probe: asyncio.Task[None] | None = None
+        self._is_away = False
+
+    async def run(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
+        """The script's reply. Raises RedisUnavailable."""
+        return await self._batcher.call(_Call(script, keys, arguments))
+
+    async def run_on_return(self, script: str, keys: list[str], arguments: list[Any]) -> Any:
+        """As `run`, for `on_return`, while others are still refused. Raises redis.RedisError, OSError."""
+        (reply,) = await _in_time(self._send([_Call(script, keys, arguments)]), self._timeout)
+        if isinstance(reply, RedisError):
+            raise reply
+        return reply
+
+    async def ping(self) -> None:
+        """One round trip. Raises redis.RedisError, OSError or TimeoutError."""
+        async with asyncio.timeout(self._timeout):
+            await self._redis.ping()
+
+    async def aclose(self) -> None:
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.gather(self._probe, return_exceptions=True)
+        await self._batcher.aclose()
+        await self._redis.aclose()
+
+    async def _replies(self, calls: Sequence[_Call], _: float) -> Sequence[Any]:
+        if self._is_away:
+            raise RedisUnavailable("open")
+        try:
+            replies = await _in_time(self._send(calls), self._timeout)
+        except _FAILURES as error:
+            self._go_away(error)
+            raise RedisUnavailable("timeout" if isinstance(error, TimeoutError) else "error") from error
+        return [_refused(reply) if isinstance(reply, RedisError) else reply for reply in replies]
+
+    async def _send(self, calls: Sequence[_Call]) -> list[Any]:
+        """One round trip; a second one after a restart, when Redis has forgotten the scripts."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for call in calls:
+            pipeline.evalsha(_sha(call.script), *call.operands)
+        replies = await pipeline.execute(raise_on_error=False)
+        forgotten = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        for place in forgotten:
+            pipeline.eval(calls[place].script, *calls[place].operands)
+        if forgotten:
+            for place, reply in zip(forgotten, await pipeline.execute(raise_on_error=False), strict=True):
+                replies[place] = reply
+        return replies
+
+    def _go_away(self, error: BaseException) -> None:
+        self._is_away = True
+        logs.get_logger("limits").warning("redis_away", reason=str(error) or type(error).__name__)
+        self._probe = asyncio.create_task(self._keep_probing())
+
+    async def _keep_probing(self) -> None:
+        while self._is_away:
+            await asyncio.sleep(PROBE_SECONDS)
+            try:
+                await self.ping()
+                await self._on_return()
+            except _FAILURES:
+                continue
+            self._is_away = False
+        logs.get_logger("limits").info("redis_back")
+
+
+def _refused(error: RedisError) -> RedisUnavailable:
+    logs.get_logger("limits").error("redis_refused", reason=str(error))
+    return RedisUnavailable("error")
+
+
+async def _in_time(work: Awaitable[list[Any]], seconds: float) -> list[Any]:
+    """The result of `work`, or TimeoutError after `seconds`.
+
+    If this process itself was late, the reply is on the socket already: a moment is left to read it.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+        late = loop.call_later(seconds, lambda: limit.reschedule(loop.time() + _GRACE_SECONDS))
+        try:
+            return await work
+        finally:
+            late.cancel()
+
+
+@functools.cache
+def _sha(script: str) -> str:
+    """Redis names a script by its SHA-1."""
+    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()

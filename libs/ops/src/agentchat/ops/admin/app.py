@@ -1,0 +1,203 @@
+"""The commands of `agentchat admin`."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+
+from agentchat.administration.routes import ROUTES
+from agentchat.ops import printing
+from agentchat.ops.admin.api import find_api
+from agentchat.ops.admin.arguments import read_body, read_query
+from agentchat.ops.admin.database_commands import embed, reseal, usage
+from agentchat.ops.admin.import_command import import_
+from agentchat.ops.admin.options import AsJson, Most, Yes, confirm, group
+from agentchat.ops.errors import failures_as_unknown
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE|@FILE", help="Of the query, or of the body.")
+]
+AccountId = Annotated[str, typer.Argument(metavar="ACCOUNT")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID")]
+AgentId = Annotated[str, typer.Argument(metavar="AGENT")]
+Account = Annotated[str | None, typer.Option(metavar="ACCOUNT", help="Only of this one.")]
+
+_VERDICTS = {"better": 0, "same": 0, "worse": 1, "undecided": 2}
+"""Exit codes of a comparison of versions."""
+
+app = group("")
+accounts = group("Accounts: the owners of agents, keys and conversations.")
+keys = group("API keys. A key is shown once, when it is made, and only on stdout.")
+agents = group("Agents. Each change makes a version; runs name the version that answered.")
+knowledge = group("Knowledge bases: import files, embed passages.")
+secrets = group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
+for name, subgroup in (
+    ("accounts", accounts),
+    ("keys", keys),
+    ("agents", agents),
+    ("knowledge", knowledge),
+    ("secrets", secrets),
+):
+    app.add_typer(subgroup, name=name)
+knowledge.command("import")(import_)
+knowledge.command("embed")(embed)
+secrets.command("reseal")(reseal)
+app.command("usage")(usage)
+
+
+def _command_of(method: str) -> Callable[..., None]:
+    def command(
+        path: Annotated[str, typer.Argument(metavar="PATH", help="Such as /accounts.")],
+        words: Words = None,
+        yes: Yes = False,
+        as_json: AsJson = False,
+    ) -> None:
+        query, body = (read_query(words or ()), None) if method in ("GET", "DELETE") else ({}, None)
+        if method not in ("GET", "DELETE") and words:
+            body = read_body(words)
+        api, path = find_api(), f"/{path.removeprefix('/')}"
+        if method == "DELETE" and sys.stdin.isatty() and not yes and "dry_run" not in query:
+            show(api.call(method, path, query=query | {"dry_run": "true"}), as_json=False)
+            confirm(f"Delete {path}?", yes=False)
+        with _verdict(path):
+            answer = api.call(method, path, query=query, body=body)
+        if code := show(answer, as_json=as_json):
+            sys.exit(code)
+
+    return command
+
+
+@contextlib.contextmanager
+def _verdict(path: str) -> Iterator[None]:
+    """Exit code 1 of a comparison is its verdict, so a failure has 2."""
+    with failures_as_unknown() if path.endswith("/canary") else contextlib.nullcontext():
+        yield
+
+
+for http_method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+    app.command(http_method, help=f"{http_method} an address of the admin API (`admin routes` lists them).")(
+        _command_of(http_method)
+    )
+
+
+@app.command()
+def routes() -> None:
+    """List the addresses of the admin API."""
+    printing.table(["METHOD", "PATH", "WHAT"], [(each.method, each.path, each.summary) for each in ROUTES])
+
+
+@accounts.command("create")
+def create_account(
+    name: Annotated[str, typer.Argument()],
+    plan: Annotated[str | None, typer.Option(help="Unlimited if unset.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an account."""
+    body = {"name": name} | ({} if plan is None else {"plan": plan})
+    show(find_api().call("POST", "/accounts", body=body), as_json=as_json)
+
+
+@accounts.command("list")
+def list_accounts(limit: Most = None, as_json: AsJson = False) -> None:
+    """List accounts."""
+    show(find_api().list_all("/accounts", limit), as_json=as_json)
+
+
+@keys.command("create")
+def create_key(
+    account: AccountId,
+    name: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key. Only the key is on stdout, its id on stderr; --json has both."""
+    body = {} if name is None else {"name": name}
+    _show_key(find_api().call("POST", f"/accounts/{account}/keys", body=body), as_json=as_json)
+
+
+@keys.command("list")
+def list_keys(account: AccountId, as_json: AsJson = False) -> None:
+    """List the keys of an account."""
+    show(find_api().list_all(f"/accounts/{account}/keys"), as_json=as_json)
+
+
+@keys.command("rotate")
+def rotate_key(key_id: KeyId, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Replace a key by a new one. The old key fails at once."""
+    confirm(f"Rotate {key_id}? The old key fails at once.", yes=yes)
+    _show_key(find_api().call("POST", f"/keys/{key_id}/rotate"), as_json=as_json)
+
+
+@keys.command("revoke")
+def revoke_key(key_id: KeyId, yes: Yes = False) -> None:
+    """Refuse a key for ever."""
+    confirm(f"Revoke {key_id}?", yes=yes)
+    find_api().call("DELETE", f"/keys/{key_id}")
+    printing.note(f"key {key_id} is revoked")
+
+
+@agents.command("list")
+def list_agents(account: Account = None, limit: Most = None, as_json: AsJson = False) -> None:
+    """List agents."""
+    show(find_api().list_all("/agents", limit, account_id=account), as_json=as_json)
+
+
+@agents.command("show")
+def show_agent(
+    agent: AgentId,
+    version: Annotated[int | None, typer.Option(min=1, help="An older version.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show its configuration; of secrets only whether they are set."""
+    older = "" if version is None else f"/versions/{version}"
+    show(find_api().call("GET", f"/agents/{agent}{older}"), as_json=as_json)
+
+
+@agents.command("create")
+def create_agent(words: Words = None, as_json: AsJson = False) -> None:
+    """Make an agent: `agents create @agent.json account_id=ID provider_key=@env:KEY`."""
+    show(find_api().call("POST", "/agents", body=read_body(words or ())), as_json=as_json)
+
+
+@agents.command("change")
+def change_agent(agent: AgentId, words: Words = None, as_json: AsJson = False) -> None:
+    """Make the next version: `agents change ID model=demo-echo system_prompt=@file:prompt.txt`."""
+    show(find_api().call("PATCH", f"/agents/{agent}", body=read_body(words or ())), as_json=as_json)
+
+
+@agents.command("check")
+def check_agent(agent: AgentId, as_json: AsJson = False) -> None:
+    """Ask its model provider and its tool servers whether they work. Exit code 1 if one does not."""
+    found = find_api().call("POST", f"/agents/{agent}/check")
+    works = found["provider"]["ok"] and all(server["ok"] for server in found["servers"])
+    if as_json:
+        printing.as_json(found | {"ok": works})
+    else:
+        show([found["provider"]], as_json=False)
+        show(found["servers"], as_json=False)
+    sys.exit(0 if works else 1)
+
+
+def show(answer: Any, *, as_json: bool) -> int:
+    """Print an answer of the API, and return the exit code: that of the verdict of a comparison, else 0."""
+    listed = answer["data"] if isinstance(answer, dict) and isinstance(answer.get("data"), list) else answer
+    if as_json:
+        printing.as_json(answer)
+    elif isinstance(listed, list):
+        printing.rows(listed)
+        if isinstance(answer, dict) and answer.get("next_cursor"):
+            printing.note(f"there are more: cursor={answer['next_cursor']}")
+    elif listed is not None:
+        printing.record(listed)
+    decision = answer.get("decision") if isinstance(answer, dict) else None
+    return _VERDICTS.get(decision, 0) if isinstance(decision, str) else 0
+
+
+def _show_key(issued: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        printing.as_json(issued)
+        return
+    printing.note(f"key {issued['id']} of account {issued['account_id']}; it is shown this once:")
+    sys.stdout.write(f"{issued['key']}\n")
+    sys.stdout.flush()

@@ -1,0 +1,93 @@
+"""Arguments of `agentchat admin METHOD PATH`: `key=value` pairs and `@FILE`, as a JSON object."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentchat.ops.errors import SetupError
+
+_SECRETS = frozenset({"provider_key", "client_secret", "headers"})
+"""Fields whose values must not be written out: arguments show in the list of processes."""
+
+
+def read_query(words: Sequence[str]) -> dict[str, str]:
+    """Return `key=value` words as parameters of a query; `@file:PATH` is a file's text. Raises SetupError."""
+    return {key: _text_of(key, value) or value for key, value in map(_split, words)}
+
+
+def read_body(words: Sequence[str]) -> dict[str, Any]:
+    """Return words as a JSON object; later ones have priority.
+
+    `@FILE` is a JSON object (`@-`: standard input). In `key=value` the value is JSON if it can be read as
+    such, else text; `@file:PATH` and `@env:NAME` stand for the text of a file, or of a variable. `a.b=value`
+    is a field of an object.
+
+    Raises:
+        SetupError: The text names the word, and never a value, which may be a secret.
+    """
+    body: dict[str, Any] = {}
+    for word in words:
+        if word.startswith("@"):
+            body |= _read_object(read_file(word[1:]), word)
+            continue
+        key, value = _split(word)
+        *outer, last = key.split(".")
+        if _SECRETS & {*outer, last} and value != "null" and not value.startswith(("@env:", "@file:")):
+            raise SetupError(f"{key}: write @env:NAME or @file:PATH; arguments show in the list of processes")
+        inner = body
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = _value(key, value)
+    return body
+
+
+def read_file(path: str) -> str:
+    """Return the text of a file in UTF-8; `-` is standard input. Raises SetupError."""
+    try:
+        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return content.decode()
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise SetupError(f"{path} is not UTF-8 (at byte {error.start})") from None
+
+
+def _split(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not (key and equals):
+        raise SetupError(f"{word[:40]!r} is neither KEY=VALUE nor @FILE")
+    return key, value
+
+
+def _value(key: str, value: str) -> Any:
+    if (text := _text_of(key, value)) is not None:
+        return text
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _text_of(key: str, value: str) -> str | None:
+    """Return the text that `@file:PATH` or `@env:NAME` stands for; None if the value is neither."""
+    source, _, name = value.partition(":")
+    if source == "@file":
+        return read_file(name).strip()
+    if source != "@env":
+        return None
+    if not (text := os.environ.get(name, "").strip()):
+        raise SetupError(f"{key}: the variable {name} is not set")
+    return text
+
+
+def _read_object(text: str, named: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SetupError(f"{named} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise SetupError(f"{named} must be a JSON object")
+    return value

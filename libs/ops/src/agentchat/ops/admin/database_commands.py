@@ -1,0 +1,93 @@
+"""`agentchat admin usage`, `secrets reseal` and `knowledge embed`, which work on the database itself."""
+
+import sys
+from functools import partial
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.progress import Progress, TaskID
+
+from agentchat.administration import Admin, admin_knowledge
+from agentchat.administration.reseal import Resealed
+from agentchat.administration.reseal import reseal as seal_again
+from agentchat.knowledge.embedding import vectors
+from agentchat.ops import printing
+from agentchat.ops.admin.api import find_api
+from agentchat.ops.admin.direct import run
+from agentchat.ops.admin.options import AsJson
+from agentchat.ops.errors import SetupError
+from agentchat.ops.printing import progress
+
+
+def usage(
+    account: Annotated[str | None, typer.Option(metavar="ACCOUNT", help="One, with its lines.")] = None,
+    month: Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tokens and runs of a month, and the storage used: of every account, or of one in detail."""
+    path = "/usage" if account is None else f"/accounts/{account}/usage"
+    found = find_api().call("GET", path, query={"month": month})
+    if as_json:
+        printing.as_json(found if account else found["data"])
+    elif account is None:
+        printing.rows(found["data"])
+    else:
+        printing.rows(found.pop("lines"))
+        printing.record(found)
+
+
+def reseal(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be sealed again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Seal every secret again with the present secret key, after that was changed.
+
+    AGENTCHAT_SECRET_KEY is the new key, AGENTCHAT_SECRET_KEY_PREVIOUS (a comma list) has the earlier ones.
+    Services may run meanwhile; a second run completes an interrupted one. Exit code 1 if a secret did not
+    open.
+    """
+    found = run(lambda admin: _reseal(admin, dry_run=dry_run))
+    for value in found.unopened:
+        printing.note(f"{' '.join(map(str, value.key))}: its {value.secret} {value.reason}")
+    if as_json:
+        printing.as_json(found)
+    else:
+        printing.record(msgspec.to_builtins(found))
+    if found.unopened:
+        sys.exit(1)
+
+
+def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
+    bar.update(task, completed=done, total=total)
+
+
+async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
+    with progress("sealing") as bar:
+        bar.add_task("agents and webhook endpoints", total=None)
+        return await seal_again(admin.pool, admin.sealer, actor=admin.actor, dry_run=dry_run)
+
+
+def embed(
+    base: Annotated[
+        str | None, typer.Argument(metavar="[KB]", help="One knowledge base; all if unset.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed the passages that have no vector of the current model yet. Works on the database itself."""
+
+    async def work(admin: Admin) -> int:
+        if admin.embedder is None:
+            raise SetupError("no embedder is set (AGENTCHAT_EMBEDDER), or the database has no pgvector")
+        own = None if base is None else (await admin_knowledge.get(admin, base)).id
+        with progress("embedding") as bar:
+            advance = partial(_advance, bar, bar.add_task("", total=None))
+            return await vectors.embed_missing(
+                admin.pool, admin.embedder, knowledge_base_id=own, progress=advance
+            )
+
+    count = run(work)
+    if as_json:
+        printing.as_json({"embedded": count})
+    else:
+        sys.stdout.write(f"{count:,} passages embedded\n")

@@ -1,0 +1,146 @@
+"""`agentchat admin knowledge import`: files into a knowledge base, and the outcome of each."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.knowledge.errors import Unreadable
+from agentchat.knowledge.importing import import_files, importer
+from agentchat.knowledge.importing.import_files import FoundFile
+from agentchat.ops import printing
+from agentchat.ops.admin.api import AdminApi, find_api
+from agentchat.ops.admin.options import AsJson, Yes, confirm
+from agentchat.ops.errors import RefusedError, SetupError
+from agentchat.ops.output import one_line
+from agentchat.ops.printing import progress, warn
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    name: str
+    reason: str
+
+
+class ImportReport(msgspec.Struct, kw_only=True):
+    """The outcomes of the files. `lacking` counts documents that are not, or not completely, embedded yet."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    lacking: int = 0
+    skipped: list[Skipped] = []
+    pruned: list[str] = []
+    dry_run: bool = False
+
+
+def import_(
+    base: Annotated[str, typer.Argument(metavar="KB", help="A knowledge base's id.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER|-", help="`-` is standard input.")],
+    name: Annotated[
+        str | None, typer.Option(help="The name of the document on `-`; its ending is its kind: guide.md.")
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Then delete the documents that are not among these files.")
+    ] = False,
+    within: Annotated[
+        Path | None,
+        typer.Option(
+            "--within", metavar="FOLDER", help="Names begin with this folder, which holds all files."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be imported and pruned; change nothing.")
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import text, Markdown, HTML, PDF and DOCX: files, folders, or standard input.
+
+    A document's name is its file's path, such as docs/guide.md, relative to the folder that is imported, to
+    the folder of a single file, or to --within. A document of the same name is replaced; the same content
+    changes nothing. A file that cannot be read is named, skipped and counted; exit code 1 if nothing could be
+    imported.
+    """
+    if (Path("-") in paths) != (name is not None):
+        raise SetupError("`-` needs --name, the name of the document on standard input, and --name needs `-`")
+    found = [*import_files.find((path for path in paths if path != Path("-")), within)]
+    found += [] if name is None else [import_files.piped(sys.stdin.buffer, name)]
+    report, api = ImportReport(dry_run=dry_run), find_api()
+    api.call("GET", f"/knowledge_bases/{base}")
+    with progress("importing") as bar:
+        task = bar.add_task("", total=len(found))
+        for done, file in enumerate(found, start=1):
+            bar.update(task, completed=done, description=one_line(file.name, 40))
+            if reason := _import_file(api, base, file, report):
+                report.skipped.append(Skipped(file.name, reason))
+                warn(bar, f"skipped {file.name}: {reason}")
+    if report.lacking:
+        printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` does that")
+    is_complete = not prune or _prune(api, base, paths, found, report, yes=yes)
+    if as_json:
+        printing.as_json(report)
+    else:
+        _print(report)
+    if not is_complete or (report.skipped and not report.added + report.changed + report.unchanged):
+        sys.exit(1)
+
+
+def _import_file(api: AdminApi, base: str, file: FoundFile, report: ImportReport) -> str | None:
+    """Import the document, or in a dry run only read it. Return the reason if that failed."""
+    try:
+        draft = import_files.draft_of(file)
+        if report.dry_run:
+            asyncio.run(importer.read(draft))
+            report.added += 1
+            return None
+        put = api.call("POST", f"/knowledge_bases/{base}/documents", body=msgspec.to_builtins(draft))
+    except (Invalid, Unreadable) as error:
+        return error.reason
+    except RefusedError as error:
+        if error.exit_code != 2:  # 2: the document is not accepted
+            raise
+        return str(error).removeprefix("text: ").removeprefix("content: ")
+    setattr(report, put["outcome"], getattr(report, put["outcome"]) + 1)
+    report.lacking += put.get("lacking") is not None
+    return None
+
+
+def _prune(
+    api: AdminApi,
+    base: str,
+    paths: Sequence[Path],
+    found: Sequence[FoundFile],
+    report: ImportReport,
+    *,
+    yes: bool,
+) -> bool:
+    """Delete other documents. Return False if files may exist in a folder that cannot be read."""
+    unseen = [path for path in paths if path != Path("-") and not path.exists()]
+    unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
+    if unseen:
+        printing.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be read")
+        return False
+    kept = {file.name for file in found}
+    listed = api.list_all(f"/knowledge_bases/{base}/documents")
+    gone = [document for document in listed if document["name"] not in kept]
+    report.pruned = [document["name"] for document in gone]
+    if gone and not report.dry_run:
+        names = ", ".join(report.pruned[:5]) + (", …" if len(gone) > 5 else "")
+        confirm(f"Delete {len(gone)} documents that are not among the files ({names})?", yes=yes)
+        for document in gone:
+            api.call("DELETE", f"/knowledge_bases/{base}/documents/{document['id']}")
+    return True
+
+
+def _print(report: ImportReport) -> None:
+    outcome = f"{report.added:,} added, {report.changed:,} changed, {report.unchanged:,} unchanged"
+    if report.dry_run:
+        outcome = f"{report.added:,} would be imported"
+    sys.stdout.write(f"{outcome}, {len(report.skipped):,} skipped, {len(report.pruned):,} pruned\n")
+    for name in report.pruned:
+        sys.stdout.write(f"  {'would be pruned' if report.dry_run else 'pruned'}: {printing.cell(name)}\n")

@@ -1,0 +1,45 @@
+"""Options that several commands have, and the question that `--yes` answers."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from agentchat.ops.errors import RefusedError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all if unset.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """The groups of `agentchat admin`, made when one of them runs, so that other commands start quickly."""
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        return list(self._made())
+
+    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
+        return self._made().get(cmd_name)
+
+    def _made(self) -> dict[str, Any]:
+        from agentchat.ops.admin.app import app
+
+        made: Any = typer.main.get_command(app)
+        return dict(made.commands)
+
+
+def group(about: str) -> typer.Typer:
+    """A group of commands; it may have only one."""
+    made = typer.Typer(
+        help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    made.callback()(lambda: None)  # else a group of one command would be that command
+    return made
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal; a script is not asked. Raises RefusedError."""
+    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
+        raise RefusedError("nothing was changed")

@@ -1,0 +1,124 @@
+"""Connections of a command to a system's database and NATS, each tried once, with failures in one line."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import psycopg
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.conversations.errors import ConversationsError, UnreadableEvent
+from agentchat.ops import environment
+from agentchat.ops.errors import RefusedError, SetupError, StackError, StoppedError
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
+
+if TYPE_CHECKING:
+    from agentchat.conversations.application import ConversationLog
+
+DATABASE_URL = "AGENTCHAT_DATABASE_URL"
+T = TypeVar("T")
+_OLD_TABLES = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.InvalidSchemaName,
+)
+
+
+async def reached(url: str) -> None:
+    """Connect once: a pool would retry without reporting the reason. Raises StackError, SetupError."""
+    try:
+        connection = await psycopg.AsyncConnection.connect(url, **connect_options(url))
+    except psycopg.OperationalError as error:
+        raise StackError(f"the database cannot be reached: {error}") from None
+    except psycopg.Error as error:
+        raise SetupError(f"{DATABASE_URL} cannot be used: {error}") from None
+    await connection.close()
+
+
+@contextlib.contextmanager
+def failures_in_one_line() -> Iterator[None]:
+    """Raises StackError for what the database does not allow or answer."""
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its errors are reported here, once
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        raise StackError(f"the database does not answer: {error}") from None
+    except _OLD_TABLES:
+        raise SetupError("the database's tables are missing or old: run `agentchat migrate`") from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise StackError(f"the database's user may not do that: {error.diag.message_primary}") from None
+
+
+class NoneSuchError(StackError):
+    """What the command names does not exist."""
+
+    exit_code = 2
+
+
+def run(work: Callable[[str, Pool], Awaitable[T]], *, stopped: str = "stopped") -> T:
+    """What `work` returns, given the database's address and a pool on it. Raises StackError.
+
+    `stopped` is the message after Ctrl-C.
+    """
+    with _errors_of_a_command(stopped):
+        return asyncio.run(_run(work))
+
+
+def read(work: Callable[["ConversationLog"], T]) -> T:
+    """Return what `work` returns, given the log. Not on an event loop, so that Ctrl-C ends it.
+
+    Raises StackError.
+    """
+    from agentchat.conversations.application import ConversationLog
+
+    with _errors_of_a_command("stopped"):
+        url = database_url()
+        asyncio.run(reached(url))
+        with ConversationLog({DATABASE_URL: url}) as log:
+            return work(log)
+
+
+@contextlib.contextmanager
+def _errors_of_a_command(stopped: str) -> Iterator[None]:
+    try:
+        with failures_in_one_line():
+            yield
+    except KeyboardInterrupt:
+        raise StoppedError(stopped) from None
+    except UnreadableEvent as error:
+        raise StackError(f"an event in the log cannot be read: {error}") from None
+    except ConversationsError as error:
+        raise StackError(str(error)) from None
+
+
+def database_url() -> str:
+    """The one of the environment, or the running stack's. Raises NotRunningError."""
+    own = environment.given(os.environ, DATABASE_URL)
+    return own or environment.load(elsewhere=f"; for another database set {DATABASE_URL}").database_url
+
+
+async def _run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
+    url = database_url()
+    await reached(url)
+    async with open_pool(url) as pool:
+        return await work(url, pool)
+
+
+_SECONDS = 8.0
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, name: str) -> AsyncIterator[Bus]:
+    """Raises RefusedError."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                bus = await stack.enter_async_context(Bus.connect(url, name=name))
+        except (TimeoutError, BusUnavailable):
+            raise RefusedError("NATS cannot be reached") from None
+        yield bus

@@ -1,0 +1,236 @@
+"""`agentchat eval collect` and `agentchat eval add`: runs of the log become cases of a suite."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from msgspec.structs import replace
+
+from agentchat.administration import Admin, admin_agents
+from agentchat.administration.admin import outcomes
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.conversations.projections.feedback_table import Rating
+from agentchat.conversations.queries.find_run import find_run
+from agentchat.evals.cases import MOST, Case, merged, read_cases, write_cases
+from agentchat.evals.choosing import CandidateRuns, CaseFilter, sampled
+from agentchat.evals.chosen_runs import ENDS
+from agentchat.evals.chosen_runs import MOST as MOST_CONVERSATIONS
+from agentchat.evals.collecting import CaseReader, agent_of
+from agentchat.evals.errors import NotACase
+from agentchat.evals.prices import Prices
+from agentchat.evals.redaction import Redactor
+from agentchat.evals.suite import (
+    SETTINGS,
+    Suite,
+    make_folder,
+    new_settings,
+    read_file,
+    settings_in,
+    write_agent,
+    write_file,
+)
+from agentchat.ops import printing
+from agentchat.ops.admin import direct
+from agentchat.ops.admin.options import AsJson
+from agentchat.ops.errors import RefusedError, SetupError
+from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
+from agentchat.ops.output import counted
+from agentchat.ops.printing import progress
+from agentchat.ops.replay.what_if_command import ends_of_option, prices_in, time_of_option
+
+
+class Collected(msgspec.Struct, kw_only=True):
+    """The cases that were written, of `fitting` runs."""
+
+    cases: list[Case] = []
+    fitting: int = 0
+    left_out: list[str] = []
+
+
+def collect(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the suite; it is made.")
+    ],
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="Runs that this agent answered; a new suite is for it."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
+    tool: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Runs that called it, by its name for the model.")
+    ] = None,
+    ends: Annotated[
+        list[str] | None,
+        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so; any if unset."),
+    ] = None,
+    rating: Annotated[
+        Rating | None, typer.Option(help="Runs whose reply was rated so: a mean score below 0, or above.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="Runs with these words in question, reply or title.")
+    ] = None,
+    cost: Annotated[
+        float | None, typer.Option(min=0, help="Runs that cost so much or more, by --prices.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, max=MOST, help="So many: of each kind a share, of a rare one all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another number chooses another sample.")] = 0,
+    fresh: Annotated[
+        bool, typer.Option("--replace", help="Remove the cases that are there; else they stay.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make cases of recorded runs: all that fit, or a sample.
+
+    A new suite gets a suite.yaml with rules that redact e-mail addresses, phone and card numbers. Edit it,
+    and collect again: every case is redacted by the rules before it is written. A sample keeps what is rare:
+    how a run ended, the tools that it called, the language of the question, the length of the conversation,
+    the rating.
+
+    Exit code 1: some runs could not be collected; they are reported.
+    """
+    if cost is not None and prices is None:
+        raise SetupError("--cost needs --prices, a file with the prices of models")
+    wanted = CaseFilter(
+        agent_id=agent and agent.lower(),
+        since=time_of_option("--from", since),
+        until=time_of_option("--to", until),
+        ends=ends_of_option(ends) or ENDS,
+        tool=tool,
+        rating=rating,
+        text=text,
+        cost=cost,
+    )
+    table = Prices() if prices is None else prices_in(prices)
+    is_there = (output / SETTINGS).exists()
+    if not is_there and agent is None:
+        raise SetupError(f"{output} has no {SETTINGS}: name the agent whose runs are collected by --agent")
+
+    async def work(admin: Admin) -> Collected:
+        data = read_file(output / SETTINGS) if is_there else await _first_settings(admin, agent or "")
+        settings = settings_in(data)
+        current = await agent_of(admin.pool, settings.account, settings.agent)
+        suite = Suite(folder=output, settings=settings, agent=current)
+        fitting = replace(wanted, agent_id=wanted.agent_id or settings.agent)
+        candidates = CandidateRuns(admin.pool, settings.account, fitting, prices=table, seed=seed)
+        chosen, done = await _chosen(candidates, sample, seed)
+        reader = _reader(admin, suite)
+        with progress("collecting") as bar:
+            for trace_id, conversation_id in bar.track(sorted(chosen.items())):
+                try:
+                    done.cases.append(await reader.read(conversation_id, trace_id))
+                except NotACase as error:
+                    done.left_out.append(str(error))
+        make_folder(output)
+        present = [] if fresh or not suite.cases.exists() else read_cases(suite.cases)
+        write_cases(suite.cases, merged(present, done.cases))
+        write_agent(output, suite.agent)
+        write_file(output / SETTINGS, data)
+        return done
+
+    done = _run(work)
+    _report(done, as_json=as_json)
+    if done.left_out:
+        raise RefusedError(f"{counted(len(done.left_out), 'run')} could not be collected")
+
+
+def add(
+    folder: SuiteFolder,
+    runs: Annotated[list[str], typer.Argument(metavar="TRACE_ID...", help="The runs, by their traces.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make cases of named runs.
+
+    Such as one that failed, or that somebody rated badly. They are redacted by the suite's rules. Exit code
+    2: one is no run of the suite's account that has ended; then none is added.
+    """
+    suite = suite_at(folder)
+
+    async def work(admin: Admin) -> Collected:
+        reader, done = _reader(admin, suite), Collected()
+        for trace_id in sorted({each.strip().lower() for each in runs}):
+            found = await find_run(admin.pool, trace_id)
+            if found is None or found.begun_at is None:
+                raise NotACase(trace_id, "there is no such run")
+            done.cases.append(await reader.read(found.conversation_id, trace_id))
+        done.fitting = len(done.cases)
+        present = read_cases(suite.cases) if suite.cases.exists() else []
+        write_cases(suite.cases, merged(present, done.cases))
+        return done
+
+    _report(_run(work), as_json=as_json)
+
+
+def _run(work: Callable[[Admin], Awaitable[Collected]]) -> Collected:
+    async def reported(admin: Admin) -> Collected:
+        with outcomes():
+            return await work(admin)
+
+    with suite_errors():
+        return direct.run(reported, bus="if known", stopped="stopped; the suite is as it was")
+
+
+def _reader(admin: Admin, suite: Suite) -> CaseReader:
+    rpc = None if admin.bus is None else admin.bus.rpc
+    return CaseReader(admin.pool, rpc, suite.agent, Redactor(suite.settings.redact))
+
+
+async def _first_settings(admin: Admin, agent_id: str) -> bytes:
+    """Raises SetupError where there is no such agent."""
+    try:
+        found = await admin_agents.get(admin, agent_id)
+    except NotFound as error:
+        raise SetupError(str(error)) from None
+    return new_settings(found.id, found.account_id)
+
+
+async def _chosen(
+    candidates: CandidateRuns, sample: int | None, seed: int
+) -> tuple[dict[str, str], Collected]:
+    """Choose runs: conversations by traces. Raises SetupError where they are too many."""
+    with progress("looking through") as bar:
+        task = bar.add_task("", total=None)
+        found = []
+        async for each in candidates.read():
+            found.append(each)
+            bar.update(task, completed=candidates.looked_through)
+    done = Collected(fitting=len(found), left_out=list(candidates.unreadable))
+    if candidates.looked_through == MOST_CONVERSATIONS:
+        printing.note(f"{MOST_CONVERSATIONS:,} conversations were looked through, and there may be more")
+    if sample is None and len(found) > MOST:
+        raise SetupError(f"{len(found):,} runs fit: choose some of them by --sample")
+    chosen = sampled(found, sample or MOST, seed)
+    return {each.trace_id: each.conversation_id for each in chosen}, done
+
+
+def _report(done: Collected, *, as_json: bool) -> None:
+    slices = Counter(pair for each in done.cases for pair in each.slices.items())
+    ordered = sorted(slices.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1]))
+    if as_json:
+        rows = [{"slice": name, "value": value, "cases": count} for (name, value), count in ordered]
+        shown = {"cases": len(done.cases), "fitting": done.fitting, "left_out": done.left_out}
+        printing.as_json(shown | {"redacted": _struck(done.cases), "slices": rows})
+    else:
+        printing.table(
+            ("SLICE", "VALUE", "CASES"), [(name, value, count) for (name, value), count in ordered]
+        )
+    for line in done.left_out:
+        printing.note(line)
+    for label, count in _struck(done.cases).items():
+        printing.note(f"redacted by {label}: {counted(count, 'case')}")
+    printing.note(f"{counted(len(done.cases), 'case')} of {counted(done.fitting, 'run')}")
+
+
+def _struck(cases: Iterable[Case]) -> dict[str, int]:
+    return dict(Counter(label for each in cases for label in each.redacted))

@@ -1,0 +1,29 @@
+"""The commands of `agentchat eval`."""
+
+import typer
+
+from agentchat.ops.lazy_commands import lazy_group
+
+_FUNCTIONS = {
+    "collect": "collect_command:collect",
+    "add": "collect_command:add",
+    "sync": "sync_command:sync",
+    "run": "run_command:run",
+    "report": "report_command:report",
+}
+
+app = typer.Typer(
+    cls=lazy_group("agentchat.ops.evals", _FUNCTIONS),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def evals() -> None:
+    """Try another version of an agent on recorded runs.
+
+    A suite is a folder: collect it, run it, read the report. Works on the running stack, or on
+    AGENTCHAT_DATABASE_URL with AGENTCHAT_SECRET_KEY and, to run, AGENTCHAT_NATS_URL.
+    """

@@ -1,0 +1,110 @@
+"""`agentchat eval report`: the verdict on results, printed and written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentchat.evals import reports
+from agentchat.evals.results import CaseResult
+from agentchat.evals.suite import RESULTS, Suite, read_lines, write_file
+from agentchat.evals.verdict import Comparison, SuiteVerdict, verdict
+from agentchat.ops import printing
+from agentchat.ops.admin.options import AsJson
+from agentchat.ops.errors import SetupError
+from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
+from agentchat.ops.output import counted
+
+ResultsOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help=f"The results; {RESULTS} in the suite if unset.")
+]
+BaselineOption = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="FILE", help="Compare with an earlier run's results."),
+]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML, for a CI server.")
+]
+MarkdownOption = Annotated[
+    Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown, for a pull request.")
+]
+
+
+def report(
+    suite: SuiteFolder,
+    results: ResultsOption = None,
+    baseline: BaselineOption = None,
+    junit: JunitOption = None,
+    markdown: MarkdownOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the verdict on the last run.
+
+    Nothing is run or judged again. Exit code 1: something regressed. Exit code 2: too little is known.
+    """
+    found = suite_at(suite)
+    path = results or found.folder / RESULTS
+    if not path.is_file():
+        raise SetupError(f"{path} does not exist: `agentchat eval run` writes it")
+    with suite_errors():
+        decided = write_verdict(found, read_lines(path, CaseResult), baseline, junit=junit, markdown=markdown)
+    if as_json:
+        printing.as_json(decided)
+    else:
+        print_verdict(decided)
+    if decided.exit_code:
+        raise typer.Exit(decided.exit_code)
+
+
+def write_verdict(
+    suite: Suite,
+    results: Sequence[CaseResult],
+    baseline: Path | None,
+    *,
+    junit: Path | None,
+    markdown: Path | None,
+) -> SuiteVerdict:
+    """Decide, and write the reports. Raises UnfitSuite."""
+    earlier = None if baseline is None else read_lines(baseline, CaseResult)
+    found, name = verdict(suite.settings, results, earlier), suite.folder.resolve().name
+    if junit is not None:
+        write_file(junit, reports.junit(found, results, name))
+    if markdown is not None:
+        write_file(markdown, reports.markdown(found, results, name).encode())
+    return found
+
+
+def print_verdict(found: SuiteVerdict) -> None:
+    """Print the comparisons, and why the verdict is what it is."""
+    printing.table(
+        ("EVALUATOR", "CASES", "NUMBER", "BEFORE", "AFTER", "DIFFERENCE", "95 %", "STATE"),
+        [_row(each) for each in found.shown],
+    )
+    for line in (*found.failures, found.counted, *found.reasons, _ending(found)):
+        printing.note(line)
+
+
+def _row(each: Comparison) -> Sequence[object]:
+    found = each.found
+    return (
+        each.evaluator,
+        each.where,
+        found.count,
+        f"{found.before:.1%}",
+        f"{found.after:.1%}",
+        f"{found.value:+.1%}",
+        each.interval,
+        each.state.replace("_", " "),
+    )
+
+
+def _ending(found: SuiteVerdict) -> str:
+    match found.exit_code:
+        case 0:
+            return "no regression"
+        case 1:
+            worst = f", such as {found.changes[0].case_id}" if found.changes else ""
+            return f"regression; {counted(len(found.changes), 'case')} got worse{worst}"
+        case 2:
+            return "no verdict: too little is known"

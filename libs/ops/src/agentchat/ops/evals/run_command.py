@@ -1,0 +1,161 @@
+"""`agentchat eval run`: the cases of a suite answered again, judged, and compared."""
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from msgspec.structs import replace
+
+from agentchat.administration import Admin, admin_accounts
+from agentchat.administration.admin import outcomes
+from agentchat.administration.admin_values import NewAccount
+from agentchat.administration.admin_versions import create_agent
+from agentchat.directory.agent_draft import AgentDraft
+from agentchat.evals.cases import read_cases
+from agentchat.evals.collecting import agent_of
+from agentchat.evals.kept_answers import Answering
+from agentchat.evals.prices import Prices
+from agentchat.evals.reruns import Reruns
+from agentchat.evals.results import CaseResult
+from agentchat.evals.running import SuiteRun
+from agentchat.evals.suite import RESULTS, Suite, SuiteAgent, replacing
+from agentchat.ops import printing
+from agentchat.ops.admin import direct
+from agentchat.ops.admin.arguments import read_file
+from agentchat.ops.admin.options import AsJson
+from agentchat.ops.errors import SetupError, failures_as_unknown
+from agentchat.ops.evals.report_command import (
+    BaselineOption,
+    JunitOption,
+    MarkdownOption,
+    ResultsOption,
+    print_verdict,
+    write_verdict,
+)
+from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
+from agentchat.ops.evals.sync_command import erased_conversations
+from agentchat.ops.output import counted
+from agentchat.ops.replay.what_if_command import prices_in
+
+STOPPED = "stopped; what was answered is kept, and the next run does not pay for it again"
+
+
+def run(
+    suite: SuiteFolder,
+    agent: Annotated[
+        str | None, typer.Option(metavar="AGENT", help="The agent that answers; the suite's if unset.")
+    ] = None,
+    agent_version: Annotated[
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Its version; the current one if unset.")
+    ] = None,
+    from_file: Annotated[
+        bool,
+        typer.Option(
+            "--from-file",
+            help="Answer with the suite's agent.json, stored here for this run: for an installation that"
+            " does not have the agent, such as a CI job's.",
+        ),
+    ] = False,
+    prompt: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Another system prompt than the version's; `-`: stdin.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Another model than the version's.")] = None,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models, to compute the cost.")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Runs of each case; else the suite's.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
+    results: ResultsOption = None,
+    baseline: BaselineOption = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Pay for every run again, also where its answer is kept.")
+    ] = False,
+    junit: JunitOption = None,
+    markdown: MarkdownOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer the cases again, and judge the replies.
+
+    By the suite's agent as it is now, or by another version, prompt or model of it. Tools answer as they did;
+    a call that was never recorded stops the case. Answers are kept in the suite's folder .eval-cache: a run
+    that was stopped goes on where it was. Nothing is stored in the service, published or counted against any
+    limit.
+
+    Exit code 1: something regressed. Exit code 2: too little could be run or judged.
+    """
+    if from_file and (agent is not None or agent_version is not None):
+        raise SetupError("--from-file has no agent but the suite's: leave --agent and --agent-version out")
+    if model is not None and not model.strip():
+        raise SetupError("--model is blank")
+    found = suite_at(suite)
+    with suite_errors():
+        cases = read_cases(found.cases)
+    text = None if prompt is None else read_file(prompt)
+    table = Prices() if prices is None else prices_in(prices)
+
+    async def work(admin: Admin) -> tuple[SuiteRun, list[CaseResult]]:
+        with suite_errors(), outcomes():
+            async with _answering(admin, found, agent, agent_version, from_file=from_file) as answering:
+                asked = Answering(agent=answering, model=model, system_prompt=text, seconds=timeout)
+                gone = await erased_conversations(admin.pool, {each.conversation_id for each in cases})
+                session = SuiteRun(
+                    found,
+                    cases,
+                    asked,
+                    Reruns(admin.need_bus()),
+                    table,
+                    repeats=repeats or found.settings.repeats,
+                    fresh=fresh,
+                    erased=gone,
+                )
+                printing.note(
+                    f"{counted(len(cases), 'case')}; some {session.expected_tokens():,} tokens to pay for, "
+                    "estimated from the recorded runs"
+                )
+                return session, await session.run(
+                    judge_recorded=baseline is None, progress=sys.stderr.isatty()
+                )
+
+    with failures_as_unknown():
+        session, done = direct.run(work, bus="needed", stopped=STOPPED)
+    path = results or found.folder / RESULTS
+    with suite_errors():
+        with replacing(path) as file:
+            file.writelines(msgspec.json.encode(each) + b"\n" for each in done)
+        decided = write_verdict(found, done, baseline, junit=junit, markdown=markdown)
+    if as_json:
+        spent = {"tokens": session.tokens, "cost": session.money, "currency": table.currency}
+        printing.as_json({**spent, "cached": session.cached, "results": str(path), "verdict": decided})
+    else:
+        print_verdict(decided)
+    cost = f", {session.money:.4f} {table.currency}".rstrip() if table.models else ""
+    kept = f", {session.cached:,} answers were paid for before" if session.cached else ""
+    printing.note(f"{session.tokens:,} tokens{cost}{kept}; {path}")
+    if decided.exit_code:
+        raise typer.Exit(decided.exit_code)
+
+
+@contextlib.asynccontextmanager
+async def _answering(
+    admin: Admin, suite: Suite, agent_id: str | None, version: int | None, *, from_file: bool
+) -> AsyncIterator[SuiteAgent]:
+    """Find the agent that answers, or store the suite's own while the block runs. Raises SuiteError."""
+    if not from_file:
+        yield await agent_of(admin.pool, suite.settings.account, agent_id or suite.agent.agent_id, version)
+        return
+    account = await admin_accounts.create(admin, NewAccount(name="Suite", plan="Unlimited"))
+    try:
+        # The provider's address and key are this installation's: the suite has no key.
+        settings = replace(suite.agent.settings, base_url=None)
+        draft = AgentDraft(**msgspec.structs.asdict(settings))
+        async with admin.transaction() as conn:
+            stored = await create_agent(conn, admin.sealer, account.id, draft, actor=admin.actor)
+        yield SuiteAgent(agent_id=stored, account_id=account.id, version=1, settings=settings)
+    finally:
+        await admin_accounts.delete(admin, account.id, force=True)

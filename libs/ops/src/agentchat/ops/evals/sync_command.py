@@ -1,0 +1,35 @@
+"""`agentchat eval sync`: cases whose conversations were deleted leave the suite."""
+
+from agentchat.conversations.event_store.log import Log
+from agentchat.evals.cases import read_cases, write_cases
+from agentchat.ops import printing
+from agentchat.ops.connections import run
+from agentchat.ops.evals.suite_folder import SuiteFolder, suite_at, suite_errors
+from agentchat.ops.output import counted
+from agentchat.runtime.postgres import Pool
+
+
+def sync(folder: SuiteFolder) -> None:
+    """Remove the cases whose conversations were deleted since.
+
+    Exit code 2: a file is no suite's.
+    """
+    suite = suite_at(folder)
+    with suite_errors():
+        cases = read_cases(suite.cases)
+
+    async def erased(_: str, pool: Pool) -> frozenset[str]:
+        return await erased_conversations(pool, {each.conversation_id for each in cases})
+
+    gone = run(erased)
+    kept = [each for each in cases if each.conversation_id not in gone]
+    if len(kept) < len(cases):
+        with suite_errors():
+            write_cases(suite.cases, kept)
+    printing.note(f"{counted(len(cases) - len(kept), 'case')} removed, {len(kept):,} left")
+
+
+async def erased_conversations(pool: Pool, conversation_ids: set[str]) -> frozenset[str]:
+    """Find the conversations that were deleted. Raises DatabaseUnavailable."""
+    log = Log(pool)
+    return frozenset([each for each in conversation_ids if (await log.newest_run(each)).erased])

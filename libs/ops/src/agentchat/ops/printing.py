@@ -1,0 +1,192 @@
+"""Printing: tables, fields, JSON, progress bars. Control characters in foreign text are replaced."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from agentchat.ops.output import clean, one_line
+
+_UNBOUND = 10_000
+"""Columns where a program reads the output: a table is never wrapped there."""
+_GAP = 2
+_LEAST = 20
+"""No column of text is made narrower than this."""
+_LONGEST = 80
+_NAME = 11
+"""Columns of a name before its text, at least."""
+
+
+def note(text: str) -> None:
+    """A message, on stderr."""
+    sys.stderr.write(f"agentchat: {one_line(text, _UNBOUND)}\n")
+    sys.stderr.flush()
+
+
+def as_json(value: object) -> None:
+    """In ASCII, so that it cannot control a terminal."""
+    sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
+    sys.stdout.flush()
+
+
+def rows(values: Sequence[Mapping[str, Any]]) -> None:
+    """Print JSON objects as a table of the fields that have plain values in some of them."""
+    names = dict.fromkeys(name for value in values for name in value)
+    fields = [name for name in names if any(_is_plain(value.get(name)) for value in values)]
+    headings = [name.removesuffix("_at").replace("_", " ").upper() for name in fields]
+    table(headings, ([_parsed(name, value.get(name)) for name in fields] for value in values))
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _parsed(name: str, value: object) -> object:
+    return datetime.fromisoformat(value) if isinstance(value, str) and name.endswith("_at") else value
+
+
+def record(value: Mapping[str, Any]) -> None:
+    """Print a JSON object, a field a line."""
+    width = max(map(len, value), default=0) + 2
+    for name, field in value.items():
+        text = complete(field).replace("\n", "\n" + " " * width)
+        sys.stdout.write(f"{name.replace('_', ' '):<{width}}{text}\n")
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """One row per line. Where a terminal is too narrow for that, each row is a block of fields.
+
+    Without a terminal a long text is cut at 80 columns, with an ellipsis: `--json` has all of it. If there
+    are no rows, a line on stderr reports it.
+    """
+    cells = [[cell(value) for value in row] for row in rows]
+    if not cells:
+        note("nothing found")
+        return
+    screen = console()
+    if not screen.is_terminal:
+        cells = [[_cut(heading, text) for heading, text in zip(headings, row, strict=True)] for row in cells]
+    _write(screen, laid_out(headings, cells, screen.width))
+
+
+def texts(named: Iterable[tuple[str, str]]) -> None:
+    """A name and its text a line; on a terminal a long text is wrapped."""
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(no_wrap=True, min_width=_NAME)
+    grid.add_column(overflow="fold")
+    for name, text in named:
+        grid.add_row(name, Text(cell(text)))
+    _write(console(), grid)
+
+
+def _write(screen: Console, printed: RenderableType) -> None:
+    with screen.capture() as captured:
+        screen.print(printed)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def laid_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
+    """Return a table for rich of this width: ids stay on one line, so that they can be copied.
+
+    Texts are narrowed to 20 columns at least; where even that is too wide, each row is a block of fields.
+    """
+    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    least = -_GAP
+    for heading, *texts in zip(headings, *rows, strict=True):
+        widest = max(map(cell_len, (heading, *texts)))
+        narrowest = widest if _is_id(heading) else min(widest, _LEAST)
+        made.add_column(heading, min_width=narrowest, no_wrap=_is_id(heading), overflow="fold")
+        least += narrowest + _GAP
+    if least > width:
+        return _blocks(headings, rows)
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def _blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
+    """One field per line, and an empty line between rows."""
+    blocks: list[RenderableType] = []
+    for row in rows:
+        block = Table.grid(padding=(0, _GAP, 0, 0))
+        block.add_column(no_wrap=True, style="bold")
+        block.add_column(overflow="fold")
+        for heading, text in zip(headings, row, strict=True):
+            block.add_row(heading, Text(text))
+        blocks += [block, Text()]
+    return Group(*blocks[:-1])
+
+
+def _cut(heading: str, text: str) -> str:
+    if _is_id(heading) or cell_len(text) <= _LONGEST:
+        return text
+    return set_cell_size(text, _LONGEST - 1).rstrip() + "…"
+
+
+def _is_id(heading: str) -> bool:
+    return heading.endswith("ID")
+
+
+def cell(value: object) -> str:
+    """A value on one line."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.3g}"
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%SZ")
+        case str():
+            return one_line(value, 500)
+        case _:
+            return one_line(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), 500)
+
+
+def complete(value: object) -> str:
+    """A value in full, texts with their lines and structures indented."""
+    if isinstance(value, str):
+        return clean(value)
+    if value and isinstance(value, dict | list | tuple | msgspec.Struct):
+        return clean(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
+    return "-" if value in ({}, [], ()) else cell(value)
+
+
+def console(*, stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+    width = None if stream.isatty() else _UNBOUND
+    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
+
+
+def progress(verb: str) -> Progress:
+    """Shown on a terminal only."""
+    screen = console(stderr=True)
+    return Progress(
+        TextColumn(verb),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    )
+
+
+def warn(bar: Progress, text: str) -> None:
+    """Print a line on stderr, above the bar if there is one."""
+    line: Any = f"agentchat: {one_line(text, 1000)}"
+    bar.console.print(line, soft_wrap=True)

@@ -1,0 +1,153 @@
+"""`agentchat repair`: make positions and EVENTS fit a database that has lost its last events."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from agentchat.administration import Admin
+from agentchat.bus.bus import Bus
+from agentchat.bus.feed_stream import EventSelection
+from agentchat.contracts import events
+from agentchat.contracts.feed import FeedEvent
+from agentchat.conversations.event_store.log import Log
+from agentchat.ops import printing
+from agentchat.ops.admin import direct
+from agentchat.ops.errors import RefusedError
+from agentchat.ops.replay.feed_command import refeed
+from agentchat.runtime.postgres import Pool, connection, open_pool
+
+LEFT_OUT = 1_000_000
+"""Positions that no event gets, after the last one that consumers may have seen."""
+
+COMPARED = 100_000
+"""The last positions of EVENTS that are compared with the log, at least."""
+
+_AT_ONCE = 1_000
+
+
+class LostEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Events that consumers may have seen, and what they were about."""
+
+    events: int
+    first_position: int
+    last_position: int
+    conversations: list[str]
+    deletions: list[str]
+    """Conversations whose deletion was lost, so that they are there again."""
+
+
+class Repaired(msgspec.Struct, frozen=True, kw_only=True):
+    """Where new events begin, and what the log has lost, if EVENTS has more than the log."""
+
+    next_position: int
+    lost: LostEvents | None
+
+
+def repair(seen: int, *, as_json: bool) -> None:
+    """Repair and report. Raises StackError."""
+    lost = direct.run(_find_lost, bus="needed")
+    done = direct.run(lambda admin: _make_fit(admin, lost, seen), bus="to provision")
+    if as_json:
+        printing.as_json(done)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines_of(done))
+
+
+async def find_lost(bus: Bus, pool: Pool) -> LostEvents | None:
+    """Find the events that EVENTS has and the log has not. Raises BusUnavailable, DatabaseUnavailable."""
+    end = await bus.feed.end()
+    after = min(await Log(pool).head(), max(0, end.position - COMPARED))
+    found: list[FeedEvent] = []
+    batch: list[FeedEvent] = []
+    if end.position > after:
+        following = bus.feed.follow(EventSelection(start=after + 1), away=_away)
+        async with contextlib.aclosing(following):
+            async for event in following:
+                batch.append(event)
+                if len(batch) == _AT_ONCE or event.position >= end.position:
+                    found += await _not_in_log(pool, batch)
+                    batch = []
+                if event.position >= end.position:
+                    break
+    return _summary(found) if found else None
+
+
+async def make_fit(bus: Bus, pool: Pool, lost: LostEvents | None, *, seen: int = 0) -> Repaired:
+    """Let positions begin after all that consumers have seen; if events are lost, fill EVENTS again.
+
+    `seen` is the last position that consumers have seen, if EVENTS does not say so.
+    """
+    end = await bus.feed.end()
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_SKIP, [max(seen, end.position) + LEFT_OUT])).fetchone()
+    assert row is not None, "a function gives one row"
+    if lost is not None:
+        oldest = await bus.feed.oldest()
+        await refeed(bus, Log(pool), min(oldest, lost.first_position), lambda _: None)
+    return Repaired(next_position=row[0] + 1, lost=lost)
+
+
+def lines_of(done: Repaired) -> Iterator[str]:
+    """Describe a repair for a terminal."""
+    if done.lost is None:
+        yield "EVENTS has nothing that the log has not: as far as it knows, nothing was lost"
+    else:
+        yield (
+            f"lost: {done.lost.events:,} events of {len(done.lost.conversations):,} conversations, positions "
+            f"{done.lost.first_position:,} to {done.lost.last_position:,}; consumers may have seen them"
+        )
+        for each in done.lost.deletions:
+            yield f"deleted and there again: agentchat admin DELETE /conversations/{each}"
+        yield "EVENTS has what the log has; consumers receive some of it a second time"
+    yield f"new events begin at position {done.next_position:,}"
+
+
+async def _find_lost(admin: Admin) -> LostEvents | None:
+    return await find_lost(admin.need_bus(), admin.pool)
+
+
+async def _make_fit(admin: Admin, lost: LostEvents | None, seen: int) -> Repaired:
+    """Act as the login itself: only the database's owner may set a sequence."""
+    async with open_pool(direct.find(os.environ).database_url, role=None) as pool:
+        return await make_fit(admin.need_bus(), pool, lost, seen=seen)
+
+
+async def _not_in_log(pool: Pool, batch: Sequence[FeedEvent]) -> list[FeedEvent]:
+    positions, ids = [each.position for each in batch], [each.conversation_id for each in batch]
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_NOT_IN_LOG, [positions, ids])).fetchall()
+    missing = {position for (position,) in rows}
+    return [each for each in batch if each.position in missing]
+
+
+def _summary(found: Sequence[FeedEvent]) -> LostEvents:
+    deleted = events.ConversationErased.__name__
+    return LostEvents(
+        events=len(found),
+        first_position=found[0].position,
+        last_position=found[-1].position,
+        conversations=sorted({each.conversation_id for each in found}),
+        deletions=sorted({each.conversation_id for each in found if each.name == deleted}),
+    )
+
+
+def _away(error: Exception) -> None:
+    raise RefusedError(f"NATS does not answer: {error}")
+
+
+_SKIP = """
+SELECT setval('conversation_events_notification_id_seq', greatest(last_value, %s))
+  FROM conversation_events_notification_id_seq
+"""
+
+# The rows of an erased conversation are not in the log any more.
+_NOT_IN_LOG = """
+SELECT position FROM unnest(%s::bigint[], %s::text[]) AS seen (position, conversation_id)
+ WHERE NOT EXISTS (SELECT FROM conversation_events
+                    WHERE notification_id = position AND originator_id = seen.conversation_id)
+   AND NOT EXISTS (SELECT FROM conversation_events
+                    WHERE originator_id = seen.conversation_id AND topic = 'conversation_erased.v1')
+"""

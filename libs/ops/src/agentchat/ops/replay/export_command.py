@@ -1,0 +1,127 @@
+"""`agentchat replay export`: writes conversations of the log to a file."""
+
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from agentchat.administration import admin_accounts
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.contracts.ids import is_uuid
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.export import ExportWriter, load_exportable_events
+from agentchat.conversations.queries import find_run
+from agentchat.ops import printing
+from agentchat.ops.connections import NoneSuchError, run
+from agentchat.ops.errors import SetupError, StackError
+from agentchat.ops.output import counted, forget_stdout, one_line
+from agentchat.ops.printing import progress
+from agentchat.runtime.postgres import Pool, connection
+
+
+def export(
+    conversations: Annotated[
+        list[str] | None, typer.Argument(metavar="[CONVERSATION]...", help="Ids of conversations.")
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option(metavar="ACCOUNT", help="All conversations of this account.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All conversations of all accounts.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write this file, readable by its owner only, when it is complete.",
+        ),
+    ] = None,
+) -> None:
+    """Write conversations as JSON lines, one event per line.
+
+    Events are written as they are stored, with ids and versions. Active runs are left out. Exit code 2: a
+    conversation or account is unknown.
+    """
+    if sum((bool(conversations), account is not None, everything)) != 1:
+        raise SetupError("choose what to export: ids of conversations, or --account, or --all")
+    if output is None and sys.stdout.isatty():
+        raise SetupError("an export is not written to a terminal: write it to a file, by > or --output")
+    wanted = tuple(dict.fromkeys(each.lower() for each in conversations or ()))
+    with _written(output) as file:
+        writer = run(lambda _, pool: _export(pool, wanted, account, file))
+    printing.note(f"{counted(writer.conversations, 'conversation')}, {counted(writer.events, 'event')}")
+
+
+async def _export(
+    pool: Pool, conversations: Sequence[str], account: str | None, file: BinaryIO
+) -> ExportWriter:
+    log = Log(pool)
+    wanted = await _conversation_ids(pool, log, conversations, account)
+    writer = ExportWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    with progress("exporting") as bar:
+        task = bar.add_task("", total=len(conversations) or None)
+        async for conversation_id in wanted:
+            exportable = await load_exportable_events(log, conversation_id)
+            if exportable.active_run_events:
+                events = counted(exportable.active_run_events, "event")
+                printing.note(f"conversation {conversation_id}: {events} of an active run were left out")
+            if exportable.entries:
+                writer.add(exportable.entries)
+            bar.advance(task)
+    writer.end()
+    return writer
+
+
+async def _conversation_ids(
+    pool: Pool, log: Log, conversations: Sequence[str], account: str | None
+) -> AsyncIterator[str]:
+    """Return the ids of these conversations, of an account's, or of all if neither is given.
+
+    Raises NoneSuchError before the first one.
+    """
+    if conversations:
+        known = await log.accounts_of(conversations)
+        for each in conversations:
+            if not is_uuid(each) or each not in known:
+                raise NoneSuchError(f"no such conversation: {one_line(each, 100)}")
+        return _each(conversations)
+    if account is None:
+        return find_run.all_ids(log)
+    async with connection(pool) as conn:
+        try:
+            account = (await admin_accounts.present(conn, account)).id
+        except NotFound:
+            raise NoneSuchError(f"no such account: {one_line(account, 100)}") from None
+    return find_run.all_ids(log, account)
+
+
+async def _each(conversation_ids: Sequence[str]) -> AsyncIterator[str]:
+    for conversation_id in conversation_ids:
+        yield conversation_id
+
+
+@contextlib.contextmanager
+def _written(output: Path | None) -> Iterator[BinaryIO]:
+    """Standard output, or a file that takes its name when all is in it. Raises SetupError, StackError."""
+    if output is None:
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            forget_stdout()
+            raise StackError("the reader of the export has closed the pipe") from None
+        return
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        with open(partial, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            yield file
+        partial.replace(output)
+    except OSError as error:
+        raise SetupError(f"{output} cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,124 @@
+"""`agentchat replay feed`: empties EVENTS and fills it again from the log."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agentchat.administration import Admin
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable, FeedConflict
+from agentchat.bus.positions import FeedEnd
+from agentchat.conversations.event_store.feed_reader import FeedReader
+from agentchat.conversations.event_store.log import Log
+from agentchat.ops import printing
+from agentchat.ops.admin import direct
+from agentchat.ops.admin.options import AsJson, Yes, confirm
+from agentchat.ops.errors import RefusedError
+from agentchat.ops.replay.rebuild_command import Bar
+from agentchat.runtime.postgres import DatabaseUnavailable
+
+BATCH = 200
+_TRIES = 20
+
+OnPosition = Callable[[int], None]
+"""Receives the log position that was published last."""
+
+
+class Refed(msgspec.Struct, frozen=True, kw_only=True):
+    """Positions of the log, and how many events this process published: a projector may have helped."""
+
+    first: int
+    last: int
+    published: int
+    seconds: float
+
+
+def feed(
+    start: Annotated[int, typer.Option("--from", help="The log position to begin at; 1: the complete log.")],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Empty the EVENTS stream and fill it again from the log, in order, while the system runs.
+
+    The projector refills a lost EVENTS by itself with the events of its retention; this is for older events,
+    and for consumers that start again. Existing consumers receive some events a second time, and recognise
+    them by Chat-Log-Position. Exit code 2: there is no such position.
+    """
+    oldest = direct.run(lambda admin: _oldest(admin, start), bus="needed")
+    held = f"which holds the log from position {oldest:,} on" if oldest else "which is empty"
+    confirm(f"Empty EVENTS, {held}, and feed it from position {start:,}?", yes=yes)
+    done = direct.run(
+        lambda admin: _feed_again(admin, start),
+        bus="to provision",
+        stopped="stopped; a running projector continues from here",
+    )
+    if as_json:
+        printing.as_json(done)
+        return
+    sys.stdout.write(
+        f"EVENTS holds the log from position {done.first:,} to {done.last:,}; "
+        f"{done.published:,} events were published in {done.seconds:.1f} s\n"
+    )
+
+
+async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int:
+    """Fill EVENTS with every event from position `start` on, and no other. Returns how many it published.
+
+    Safe while projectors run: the second publisher of an event is refused, and reads where EVENTS ends.
+    Raises BusUnavailable, DatabaseUnavailable.
+    """
+    reader = FeedReader(log)
+    end, published = await _begin(bus, reader, start)
+    while True:
+        on_position(end.position)
+        events = await reader.read(max(end.position, start - 1), BATCH)
+        if not events:
+            return published
+        try:
+            end = await bus.feed.publish_events(events, end)
+            published += len(events)
+        except FeedConflict:
+            end = await bus.feed.end()
+
+
+async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int]:
+    """Empty EVENTS and publish the first events; repeated where a leader was quicker with newer ones."""
+    for _ in range(_TRIES):
+        end = await bus.feed.clear()
+        events = await reader.read(start - 1, BATCH)
+        try:
+            return await bus.feed.publish_events(events, end), len(events)
+        except FeedConflict:
+            continue
+    raise BusUnavailable("another process keeps publishing to EVENTS")
+
+
+async def _oldest(admin: Admin, start: int) -> int:
+    """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
+    head = await Log(admin.pool).head()
+    if not 1 <= start <= head:
+        reach = f"goes from 1 to {head:,}" if head else "is empty"
+        raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
+    return await admin.need_bus().feed.oldest()
+
+
+async def _feed_again(admin: Admin, start: int) -> Refed:
+    log = Log(admin.pool)
+    head = last = await log.head()
+    began = time.monotonic()
+    with Bar("feed") as bar:
+
+        def on_position(position: int) -> None:
+            nonlocal last
+            last = position
+            bar.advanced(position, head)
+
+        try:
+            published = await refeed(admin.need_bus(), log, start, on_position)
+        except (BusUnavailable, DatabaseUnavailable) as error:
+            raise RefusedError(f"EVENTS is not fed to its end, do it again: {error}") from None
+    return Refed(first=start, last=last, published=published, seconds=time.monotonic() - began)

@@ -1,0 +1,235 @@
+"""How a message was made: configuration, model, sources, tools and workers of its run."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from agentchat.administration.agent_rows import AgentRow, found
+from agentchat.contracts import events
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.contracts.ids import is_trace_id, is_uuid
+from agentchat.contracts.values import Form, Role, Source, Usage
+from agentchat.conversations.aggregate.compaction import opening_of, place_of
+from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
+from agentchat.conversations.aggregate.history import Message, messages_of_round
+from agentchat.conversations.aggregate.rounds import Call
+from agentchat.conversations.event_store.log import Log, LogEntry
+from agentchat.conversations.projections.conversations_table import is_behind
+from agentchat.conversations.projections.messages_table import find_message
+from agentchat.conversations.queries.find_run import find_run
+from agentchat.ops.connections import NoneSuchError
+from agentchat.runtime.postgres import Connection, Pool, connection
+
+_Config = dict[str, Any]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A field of the agent's configuration that has changed since."""
+
+    field: str
+    then: Any
+    now: Any
+
+
+class AnsweringVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's version that answered, as the directory has it; `config` None where it is gone.
+
+    `current` is its version now; `changes` are from the one that answered to that.
+    """
+
+    agent_id: str
+    version: int
+    current: int | None
+    config: _Config | None
+    changes: tuple[Change, ...]
+
+
+class WorkerAttempt(msgspec.Struct, frozen=True):
+    """An attempt at the run; `worker` is None in runs of before workers were recorded."""
+
+    attempt: int
+    at: str
+    worker: str | None
+
+
+class RoundProvenance(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call that was recorded at `at`, with the text of its reply.
+
+    The hashes are those of `events.ModelReplied`. `seconds` are from the run's event before the call to the
+    reply. The model was shown the first `messages` of all that `Provenance` has.
+    """
+
+    number: int
+    at: str
+    seconds: float
+    messages: int
+    text: str
+    stop_reason: str
+    usage: Usage
+    prompt_sha256: str | None
+    tools_sha256: str | None
+    calls: tuple[Call, ...]
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """A message and what made it. `lost` is the cost of model calls that were given up and made again.
+
+    `compacted`: what the model was shown in the place of earlier runs, whichever run it was made in.
+    `messages` are those of the last model call, in the form of Anthropic's Messages API; retrieved passages
+    are not among them: the log holds their sources.
+    """
+
+    message_id: str | None
+    role: Role | None
+    conversation_id: str
+    account_id: str
+    versions: tuple[int, int]
+    trace_id: str
+    requested_at: str
+    ended_at: str | None
+    state: Literal["running", "completed", "failed", "cancelled"]
+    code: str | None
+    form: Form
+    agent: AnsweringVersion
+    model: str
+    prompt_override: str | None
+    sources: tuple[Source, ...] | None
+    compacted: events.ContextCompacted | None
+    messages: list[Message]
+    rounds: tuple[RoundProvenance, ...]
+    attempts: tuple[WorkerAttempt, ...]
+    usage: Usage
+    lost: Usage
+
+
+async def provenance_of(pool: Pool, name: str) -> Provenance:
+    """What made the message of this id, or the reply of this trace.
+
+    Raises NoneSuchError, DatabaseUnavailable, UnreadableEvent.
+    """
+    log = Log(pool)
+    conversation_id, trace_id = await _place_of(pool, log, name)
+    entries = await log.rows(conversation_id)
+    conversation = fold(conversation_id, (entry.event for entry in entries))
+    run = conversation.run(trace_id)
+    if run is None or conversation.account_id is None:
+        raise NoneSuchError(f"no such message: {name}")
+    own = [entry for entry in entries if entry.event.trace_id == trace_id]
+    async with connection(pool) as conn:
+        agent = await _agent_version(conn, conversation.account_id, run)
+    return _provenance(name, conversation, run, own, agent)
+
+
+async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
+    """The conversation and the trace. Raises NoneSuchError."""
+    if is_trace_id(name):
+        found = await find_run(pool, name)
+        if found is None or found.begun_at is None:
+            raise NoneSuchError(f"no such trace: {name}")
+        return found.conversation_id, name
+    if not is_uuid(name):
+        raise NoneSuchError(f"neither the id of a message nor a trace id: {name[:100]!r}")
+    head = await log.head()
+    place = await find_message(pool, name)
+    if place is None:
+        async with connection(pool) as conn:
+            late = " (the read models lag behind the log: try again)" if await is_behind(conn, head) else ""
+        raise NoneSuchError(f"no such message: {name}{late}")
+    return place
+
+
+async def _agent_version(conn: Connection, account_id: str, run: Run) -> AnsweringVersion:
+    then = await _version(conn, account_id, run.agent_id, run.agent_version)
+    now = await _version(conn, account_id, run.agent_id)
+    config = None if then is None else _config(then.config)
+    changes = _changes(config, _config(now.config)) if config is not None and now is not None else ()
+    return AnsweringVersion(
+        agent_id=run.agent_id,
+        version=run.agent_version,
+        current=None if now is None else now.version,
+        config=config,
+        changes=tuple(changes),
+    )
+
+
+async def _version(
+    conn: Connection, account_id: str, agent_id: str, version: int | None = None
+) -> AgentRow | None:
+    try:
+        row = await found(conn, agent_id, version)
+    except NotFound:
+        return None
+    return row if row.account_id == account_id else None
+
+
+def _config(text: str) -> _Config:
+    config: _Config = msgspec.json.decode(text)
+    return config
+
+
+def _changes(then: _Config, now: _Config) -> Iterable[Change]:
+    for field in then | now:
+        if then.get(field) != now.get(field):
+            yield Change(field, then.get(field), now.get(field))
+
+
+def _provenance(
+    name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: AnsweringVersion
+) -> Provenance:
+    facts = [entry.event for entry in own]
+    saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
+    message = next((fact for fact in saved if fact.message_id == name), saved[-1] if saved[1:] else None)
+    opening, _ = opening_of(conversation, place_of(run.trace_id, conversation.runs))
+    lost = (fact.usage for fact in facts if isinstance(fact, events.ReplyLost))
+    return Provenance(
+        message_id=message.message_id if message else None,
+        role=message.role if message else None,
+        conversation_id=conversation.conversation_id,
+        account_id=conversation.account_id or "",
+        versions=(own[0].version, own[-1].version),
+        trace_id=run.trace_id,
+        requested_at=run.requested_at,
+        ended_at=run.ended_at,
+        state=run.state,
+        code=run.code,
+        form=run.form,
+        agent=agent,
+        model=run.model,
+        prompt_override=run.prompt_override,
+        sources=run.sources,
+        compacted=opening if isinstance(opening, events.ContextCompacted) else None,
+        messages=messages_of_round(conversation, run, run.replies[-1].number) if run.replies else [],
+        rounds=tuple(_rounds(conversation, run, facts)),
+        attempts=tuple(
+            WorkerAttempt(fact.attempt, fact.at, fact.worker)
+            for fact in facts
+            if isinstance(fact, events.RunStarted)
+        ),
+        usage=run.usage,
+        lost=sum(lost, Usage()),
+    )
+
+
+def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event]) -> Iterator[RoundProvenance]:
+    rounds = {each.number: each for each in run.rounds}
+    since = run.requested_at
+    for fact in facts:
+        if isinstance(fact, events.ModelReplied):
+            each = rounds[fact.round]
+            elapsed = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
+            yield RoundProvenance(
+                number=fact.round,
+                at=fact.at,
+                seconds=round(max(0.0, elapsed.total_seconds()), 3),
+                messages=len(messages_of_round(conversation, run, each.number)),
+                text=each.text,
+                stop_reason=fact.stop_reason,
+                usage=fact.usage,
+                prompt_sha256=fact.prompt_sha256,
+                tools_sha256=fact.tools_sha256,
+                calls=each.calls,
+            )
+        if not isinstance(fact, events.Delta):
+            since = fact.at

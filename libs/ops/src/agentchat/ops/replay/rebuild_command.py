@@ -1,0 +1,142 @@
+"""`agentchat replay rebuild` and `verify`: read models built again from the log, and compared with it."""
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.projections import rebuilding
+from agentchat.conversations.projections.applying import RefusedEvent
+from agentchat.conversations.projections.projection import Projection
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.projections.rebuilding import CONNECTIONS, VerifiedReadModel, Watch
+from agentchat.ops import connections, printing
+from agentchat.ops.admin.options import AsJson
+from agentchat.ops.errors import SetupError
+from agentchat.ops.printing import progress, warn
+from agentchat.runtime.postgres import Pool, open_pool
+
+T = TypeVar("T")
+Work = Callable[[Pool, Log, Sequence[Projection], Watch], Awaitable[T]]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...",
+        help=f"{', '.join(each.name for each in PROJECTIONS)}; or all.",
+    ),
+]
+
+
+def chosen(names: Sequence[str]) -> list[Projection]:
+    """Those of these names, each once; all of them for none. Raises SetupError."""
+    known = {each.name: each for each in PROJECTIONS}
+    for name in names:
+        if name not in known:
+            raise SetupError(f"there is no read model {name!r}; there are {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)] or list(PROJECTIONS)
+
+
+def parked(position: int, conversation_id: str) -> str:
+    """A message about an event that could not be applied."""
+    return f"could not apply event {position:,} of conversation {conversation_id}"
+
+
+def run(
+    verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True, stopped: str = "stopped"
+) -> T:
+    """What `work` returns, with a bar on stderr meanwhile. Raises StackError.
+
+    What is parked meanwhile is reported there at once, unless `work` returns it.
+    """
+    projections = chosen(names)
+
+    async def with_bar(url: str, _: Pool) -> T:
+        with Bar(verb, reports_parked) as bar:
+            async with open_pool(url, max_size=CONNECTIONS) as pool:
+                return await work(pool, Log(pool), projections, bar)
+
+    return connections.run(with_bar, stopped=stopped)
+
+
+class Bar(Watch):
+    """Progress on a terminal; messages as lines on stderr."""
+
+    def __init__(self, verb: str, reports_parked: bool = True) -> None:
+        self._reports_parked = reports_parked
+        self._progress = progress(verb)
+        self._task = self._progress.add_task("events", total=None)
+
+    def __enter__(self) -> "Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def advanced(self, position: int, head: int) -> None:
+        self._progress.update(self._task, completed=position, total=max(position, head))
+
+    def parked(self, name: str, refused: RefusedEvent) -> None:
+        if self._reports_parked:
+            warn(
+                self._progress,
+                f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}",
+            )
+
+
+def rebuild(names: Names = None) -> None:
+    """Build read models again from the log, and make the live ones equal.
+
+    Reads and writes continue meanwhile. If it is stopped or killed, what is not finished is unchanged.
+    """
+    began = time.monotonic()
+    stopped = "stopped; what was not finished is unchanged"
+    end = run("rebuild", names or [], rebuilding.rebuild, stopped=stopped)
+    names_built = ", ".join(each.name for each in chosen(names or []))
+    sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
+
+
+def verify(names: Names = None, as_json: AsJson = False) -> None:
+    """Prove that read models match the log: build them again in temporary tables, and compare row by row.
+
+    Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
+    """
+    found = run("verify", names or [], rebuilding.verify, reports_parked=False)
+    if as_json:
+        printing.as_json(found)
+    else:
+        show_verified(found)
+    for one in found:
+        _print_details(one)
+    raise typer.Exit(0 if all(one.ok for one in found) else 1)
+
+
+def show_verified(found: Sequence[VerifiedReadModel]) -> None:
+    rows = [
+        [one.name, one.position or 0, f"{one.rows:,}", sum(each.live for each in one.parked), _result(one)]
+        for one in found
+    ]
+    printing.table(["READ MODEL", "POSITION", "ROWS", "PARKED", "RESULT"], rows)
+
+
+def _result(one: VerifiedReadModel) -> str:
+    if one.position is None:
+        return "never filled"
+    return "differs" if one.difference else "the same"
+
+
+def _print_details(one: VerifiedReadModel) -> None:
+    for each in one.parked:
+        where = "the live one" if each.live else "the one built now"
+        printing.note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")
+    if one.position is None:
+        printing.note(f"{one.name}: no projector has filled it: `agentchat replay rebuild {one.name}`")
+    if one.difference is not None:
+        key = ", ".join(f"{name}={value}" for name, value in one.difference.key.items())
+        column = one.difference.column or "(the row)"
+        live, rebuilt = one.difference.live, one.difference.rebuilt
+        where = f"{one.difference.table}, {key or 'its layout'}, column {column}"
+        printing.note(f"first difference: {where}: live {live!r}, rebuilt {rebuilt!r}")

@@ -1,0 +1,31 @@
+"""The commands of `agentchat replay`, each imported when it runs, so that all start quickly."""
+
+import typer
+
+from agentchat.ops.lazy_commands import lazy_group
+
+_FUNCTIONS = {
+    "rebuild": "rebuild_command:rebuild",
+    "verify": "rebuild_command:verify",
+    "what-if": "what_if_command:what_if",
+    "feed": "feed_command:feed",
+    "show": "show:show",
+    "why": "why:why",
+    "trace": "show:trace",
+    "export": "export_command:export",
+}
+
+
+app = typer.Typer(
+    cls=lazy_group("agentchat.ops.replay", _FUNCTIONS),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def replay() -> None:
+    """Inspect, replay, verify and export conversations; rebuild and verify read models. Works on the
+    running stack, or on AGENTCHAT_DATABASE_URL.
+    """

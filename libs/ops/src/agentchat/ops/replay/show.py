@@ -1,0 +1,173 @@
+"""`agentchat replay show` and `trace`: a conversation's runs, and one answer byte for byte."""
+
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from agentchat.contracts.ids import is_trace_id, is_uuid
+from agentchat.contracts.text import escaped
+from agentchat.conversations.aggregate.canonical_stream import rendered
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Round
+from agentchat.conversations.application import Past
+from agentchat.conversations.queries.find_run import load_run
+from agentchat.conversations.queries.time_travel import parse_version_or_time
+from agentchat.ops import printing
+from agentchat.ops.admin.options import AsJson
+from agentchat.ops.connections import NoneSuchError, read, run
+from agentchat.ops.errors import SetupError
+from agentchat.ops.output import one_line
+from agentchat.ops.printing import note
+from agentchat.ops.replay.replay_lines import (
+    Line,
+    call_lines,
+    print_lines,
+    source_lines,
+    summary_lines,
+    tokens,
+)
+
+_STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
+_Versions = dict[tuple[str, int | None], tuple[int, int]]
+"""The first and the last version by trace and round; None: of all rounds."""
+
+
+def show(
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="A conversation's id.")],
+    at: Annotated[
+        str | None, typer.Option(metavar="VERSION|TIME", help="As it was then; a time is ISO 8601, UTC.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a conversation as it is, or as it was at a version or a time: its runs, rounds, tools, sources.
+
+    Exit code 2: there is no such conversation, or it was never at that place.
+    """
+    past = _past(conversation, at)
+    if as_json:
+        printing.as_json({"head": past.head, "conversation": past.conversation})
+    else:
+        print_lines(_lines(past))
+
+
+def _past(conversation: str, at: str | None) -> Past:
+    """Raises SetupError, NoneSuchError."""
+    conversation_id = conversation.lower()
+    if not is_uuid(conversation_id):
+        raise NoneSuchError(f"no such conversation: {one_line(conversation, 100)}")
+    try:
+        place = None if at is None else parse_version_or_time(at)
+    except ValueError as error:
+        raise SetupError(f"--at: {one_line(at or '', 60)!r} {error}") from None
+    past = read(lambda log: log.load_past(conversation_id, place))
+    if past.head == 0:
+        raise NoneSuchError(f"no such conversation: {conversation_id}")
+    if past.conversation.erased:
+        raise NoneSuchError(f"conversation {conversation_id} was erased at {past.entries[-1].event.at}")
+    if isinstance(place, int) and place > past.head:
+        raise NoneSuchError(f"conversation {conversation_id} is at version {past.head}, not {place} yet")
+    if not past.entries:
+        raise NoneSuchError(f"conversation {conversation_id} had not begun at {at}")
+    return past
+
+
+def _lines(past: Past) -> Iterator[Line]:
+    found = past.conversation
+    version = f"version {found.version:,}" + (f" of {past.head:,}" if found.version < past.head else "")
+    yield Line(0, f"conversation {found.conversation_id}", f"  {version}")
+    yield Line(0, "", f"account {found.account_id or '-'}, begun {found.started_at or '-'}", "dim")
+    versions = _versions(past)
+    for number, each in enumerate(found.runs, start=1):
+        yield Line(0, "")
+        yield from _run_lines(number, each, versions)
+
+
+def _run_lines(number: int, run: Run, versions: _Versions) -> Iterator[Line]:
+    first, last = versions[run.trace_id, None]
+    about = f"versions {first:,} to {last:,}  {run.requested_at}  trace {run.trace_id}"
+    yield Line(0, f"run {number}  ", f"{run.state}  {about}", _STYLES[run.state])
+    attempts = f", attempt {run.attempt}" if run.attempt > 1 else ""
+    agent = f"agent {run.agent_id} version {run.agent_version}"
+    yield Line(2, "", f"{agent}, {one_line(run.model, 100)}, {run.form}{attempts}", "dim")
+    yield Line(2, "user")
+    yield Line(4, "", run.user_text)
+    if run.sources is not None:
+        yield Line(2, f"{len(run.sources)} sources")
+        yield from source_lines(run.sources, 4)
+    if run.compacted is not None:
+        yield from summary_lines(run.compacted)
+    for each in run.rounds:
+        yield from _round_lines(each, versions[run.trace_id, each.number])
+    yield from _end_lines(run)
+
+
+def _round_lines(each: Round, span: tuple[int, int]) -> Iterator[Line]:
+    ended = "not ended" if each.blocks is None else f"{each.stop_reason}, {tokens(each.usage)}"
+    about = f"  versions {span[0]:,} to {span[1]:,}  {one_line(ended, 200)}"
+    yield Line(2, f"round {each.number}", about, "dim")
+    if each.text:
+        yield Line(4, "", each.text.rstrip())
+    for call in each.calls:
+        yield from call_lines(call, 4)
+
+
+def _end_lines(run: Run) -> Iterator[Line]:
+    if run.reply is not None:
+        yield Line(2, "saved", f"  message {run.reply.id}, {tokens(run.usage)}", "dim")
+        if not run.rounds:
+            yield Line(2, "assistant")
+            yield Line(4, "", run.reply.content)
+    elif run.state == "failed":
+        yield Line(2, "failed", f"  {run.code}: {one_line(run.detail or '', 500)}  {tokens(run.usage)}")
+    elif run.state == "cancelled":
+        yield Line(2, "cancelled", f"  {tokens(run.usage)}", "dim")
+
+
+def _versions(past: Past) -> _Versions:
+    found: _Versions = {}
+    for entry in past.entries:
+        event = entry.event
+        for key in {(event.trace_id, None), (event.trace_id, getattr(event, "round", None))}:
+            found[key] = (found.get(key, (entry.originator_version, 0))[0], entry.originator_version)
+    return found
+
+
+class As(StrEnum):
+    """The forms of an answer."""
+
+    form1 = "form1"
+    form2 = "form2"
+    json = "json"
+
+
+def trace(
+    trace_id: Annotated[str, typer.Argument(metavar="TRACE_ID", help="X-Trace-Id of the answer.")],
+    form: Annotated[
+        As | None, typer.Option("--as", help="The form to render; that of the request if unset.")
+    ] = None,
+) -> None:
+    """Print an answer byte for byte as a reader who kept up got it, however long ago.
+
+    A stream in form 1 or 2, or the document of the JSON endpoint; without ids, and without a gateway's
+    comments and errors of its own. Exit code 1: the run has not ended, and this is what the log has by now.
+    Exit code 2: there is no such run. On a terminal, characters that drive it are shown as escapes of JSON.
+    """
+    conversation_id, run = _run(trace_id)
+    data = rendered(run, form.value if form else run.form, conversation_id)
+    sys.stdout.buffer.write(escaped(data) if sys.stdout.isatty() else data)
+    sys.stdout.buffer.flush()
+    if run.state == "running":
+        note(f"run {run.trace_id} has not ended: the log has no more of it yet")
+        raise typer.Exit(1)
+
+
+def _run(given: str) -> tuple[str, Run]:
+    """The run and its conversation's id. Raises NoneSuchError."""
+    trace_id = given.lower()
+    known = run(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
+    if known is None:
+        raise NoneSuchError(f"no such run, or its conversation was erased: {one_line(given, 100)}")
+    return known

@@ -1,0 +1,304 @@
+"""`agentchat replay what-if`: its options, and the tables or the JSON that it prints."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from agentchat.administration import Admin, admin_agents
+from agentchat.administration.admin import outcomes
+from agentchat.administration.admin_values import Agent
+from agentchat.contracts.admin_errors import Invalid, NotFound
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.sampling import RunFilter
+from agentchat.conversations.queries.time_travel import log_time
+from agentchat.evals.chosen_runs import ENDS, MOST, ChosenRun, RunChoice, choose
+from agentchat.evals.compared_run import ComparedRun, Summary, summarised
+from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
+from agentchat.evals.reruns import Candidate, replay
+from agentchat.evals.text_diff import unified
+from agentchat.ops import printing
+from agentchat.ops.admin import direct
+from agentchat.ops.admin.arguments import read_file
+from agentchat.ops.admin.options import AsJson
+from agentchat.ops.errors import RefusedError, SetupError
+from agentchat.ops.output import clean, counted
+from agentchat.ops.printing import progress
+
+_MOST_PROMPT = 65_536
+
+
+def what_if(
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="The id of the agent that answers.")],
+    version: Annotated[
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Its version; the current one if unset.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Another model than the version's.")] = None,
+    prompt_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Another system prompt than the version's; `-`: stdin."),
+    ] = None,
+    conversations: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID…]", help="These conversations, whichever agent answered in them."),
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, max=MOST, help="The number of conversations to choose.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another number chooses another sample.")] = 0,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
+    answered_by: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="Runs that this agent answered; those of --agent if unset."),
+    ] = None,
+    ends: Annotated[
+        list[str] | None,
+        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so; completed if unset."),
+    ] = None,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option("--tag", metavar="KEY=VALUE", help="Runs of conversations with this metadata."),
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models, to compute the cost.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 4,
+    timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what differs, calls and text.")] = False,
+    fail_on_divergence: Annotated[
+        bool, typer.Option("--fail-on-divergence", help="Exit code 1 if any run differs.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run recorded conversations again with another agent version, model or prompt, and compare.
+
+    Each chosen run is answered again after the history that it had. The model is really called, with the
+    agent's key. Tools are not: their results are read from the log, and a call that is not in it
+    stops the replay of that run. Nothing is stored, published or counted against any limit.
+
+    Runs are chosen by --conversations, or by --sample, --from, --to, --answered-by, --end and --tag: without
+    --sample, all that fit, of 10,000 conversations at most.
+    """
+    named = tuple(part.strip() for each in conversations or () for part in each.split(",") if part.strip())
+    is_filtered = bool(since or until or answered_by or ends or tags)
+    if named and sample is not None:
+        raise SetupError("--conversations and --sample exclude each other")
+    if not named and sample is None and not is_filtered:
+        raise SetupError("choose runs: --conversations with ids, --sample with a number, or a filter")
+    if model is not None and not model.strip():
+        raise SetupError("--model is blank")
+    choice = RunChoice(
+        conversations=named,
+        sample=sample or 0,
+        seed=seed,
+        runs=RunFilter(
+            ends=ends_of_option(ends) or ("completed",),
+            since=time_of_option("--from", since),
+            until=time_of_option("--to", until),
+            agent_id=answered_by and answered_by.lower(),
+            metadata=_tags(tags or []),
+        ),
+    )
+    prompt = None if prompt_file is None else _prompt(prompt_file)
+    table = None if prices is None else prices_in(prices)
+
+    async def work(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
+        found, chosen = await _found(admin, agent, version, choice)
+        candidate = Candidate(
+            account_id=found.account_id,
+            agent_id=found.id,
+            version=found.version,
+            model=model,
+            system_prompt=prompt,
+        )
+        with outcomes(), progress("replaying") as bar:
+            task = bar.add_task("", total=len(chosen))
+            done = await replay(
+                *(admin.need_bus(), Log(admin.pool), candidate, chosen),
+                prices=table or Prices(),
+                seconds=timeout,
+                at_once=concurrency,
+                on_done=lambda: bar.advance(task),
+            )
+        return found, done
+
+    stopped = "stopped; active runs end by themselves, and nothing of them is stored"
+    answering, done = direct.run(work, bus="needed", stopped=stopped)
+    summary = summarised(done)
+    if as_json:
+        _print_json(answering, summary, done, diff=diff)
+    else:
+        _print_table(answering, summary, done, table, diff=diff)
+    if summary.not_replayed or (fail_on_divergence and summary.diverging):
+        raise typer.Exit(1)
+
+
+async def _found(
+    admin: Admin, agent_id: str, version: int | None, choice: RunChoice
+) -> tuple[Agent, list[ChosenRun]]:
+    """The version that answers, and the runs. Raises RefusedError (exit code 2) where there is none."""
+    try:
+        found = await admin_agents.get(admin, agent_id, version)
+        with outcomes():
+            return found, await choose(admin.pool, found.account_id, found.id, choice)
+    except (Invalid, NotFound) as error:
+        raise RefusedError(str(error), 2) from None
+
+
+def time_of_option(option: str, text: str | None) -> str | None:
+    """A time as the log has it, of one in ISO 8601; without an offset it is UTC. Raises SetupError."""
+    if text is None:
+        return None
+    try:
+        return log_time(text)
+    except ValueError:
+        raise SetupError(f"{option}: {text!r} is no time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
+
+
+def _tags(given: list[str]) -> dict[str, str]:
+    """`KEY=VALUE` each. Raises SetupError."""
+    found: dict[str, str] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise SetupError(f"--tag: {each!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def ends_of_option(given: list[str] | None) -> tuple[str, ...]:
+    """How runs ended, of `--end`. Raises SetupError."""
+    if unknown := [each for each in given or () if each not in ENDS]:
+        raise SetupError(f"--end: {unknown[0]!r} is none of {', '.join(ENDS)}")
+    return tuple(given or ())
+
+
+def prices_in(path: Path) -> Prices:
+    """Raises SetupError."""
+    try:
+        return read_prices(path)
+    except UnreadablePrices as error:
+        raise SetupError(str(error)) from None
+
+
+def _prompt(path: str) -> str:
+    text = read_file(path)
+    if len(text) > _MOST_PROMPT:
+        raise SetupError(f"{path} is longer than a system prompt may be ({_MOST_PROMPT:,} characters)")
+    return text
+
+
+_HEADINGS = ("TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "SECONDS", "MESSAGE")
+_STYLES = {"+": "green", "-": "red", "@": "dim"}
+_MESSAGE_CHARACTERS = 60
+
+
+def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun], *, diff: bool) -> None:
+    """One object; `runs` is a list with all that is known of each."""
+    runs = [
+        msgspec.structs.asdict(each)
+        | {"diverges": each.diverges, "diff": unified(each.before, each.after) if diff else None}
+        for each in done
+    ]
+    printing.as_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
+
+
+def _print_table(
+    agent: Agent, summary: Summary, done: Sequence[ComparedRun], prices: Prices | None, *, diff: bool
+) -> None:
+    """For people: recorded figures, an arrow, and the replayed ones."""
+    print_runs(done, priced=prices is not None)
+    for each in done:
+        _print_details(each, diff=diff)
+    currency = prices.currency if prices is not None else ""
+    sys.stdout.write(f"{_in_one_line(agent, summary, currency)}\n")
+    printing.note("nothing was stored or published, and no limit was used; the model was called")
+
+
+def print_runs(done: Sequence[ComparedRun], *, priced: bool) -> None:
+    """One run per line; its cost where there are prices."""
+    kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
+    rows = [_row(each) for each in done]
+    printing.table([_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows])
+
+
+def _row(run: ComparedRun) -> list[object]:
+    before, after = run.recorded, run.replayed
+    return [
+        run.trace_id,
+        _tools(run),
+        _answer(run),
+        len(run.missed) + run.sources_missed or None,
+        _pair(f"{before.tokens:,}", f"{after.tokens:,}"),
+        _pair(_money(before.cost), _money(after.cost)),
+        _pair(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
+        printing.cell(run.message[:_MESSAGE_CHARACTERS]),
+    ]
+
+
+def _tools(run: ComparedRun) -> str:
+    if not run.was_replayed:
+        return "-"
+    if run.same_tools:
+        return f"same ({run.recorded.calls})"
+    return f"other ({run.recorded.calls} → {run.replayed.calls})"
+
+
+def _answer(run: ComparedRun) -> str:
+    if not run.was_replayed:
+        return "not replayed"
+    again = f"failed: {run.code}" if run.outcome == "failed" else run.outcome
+    if run.recorded_end != "completed":
+        return f"{run.recorded_end} → {again}"
+    if run.outcome == "failed":
+        return again
+    return "same" if run.same_answer else f"{run.alike:.0%} alike"
+
+
+def _pair(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"
+
+
+def _money(cost: float | None) -> str:
+    return "?" if cost is None else f"{cost:.6f}"
+
+
+def _print_details(run: ComparedRun, *, diff: bool) -> None:
+    """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
+    for call in run.missed:
+        printing.note(f"run {run.trace_id}: the log has no result of {call}: the replay stopped")
+    if run.sources_missed:
+        printing.note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
+    if run.outcome != "completed":
+        printing.note(f"run {run.trace_id}: {run.detail or run.outcome}")
+    lines = unified(run.before, run.after).splitlines() if diff else []
+    if lines:
+        screen = printing.console()
+        screen.print(Text(f"\nrun {run.trace_id}", "bold"))
+        for line in lines:
+            screen.print(Text(clean(line), _STYLES.get(line[:1], "")), soft_wrap=True)
+
+
+def _in_one_line(agent: Agent, summary: Summary, currency: str) -> str:
+    before, after = summary.recorded, summary.again
+    parts = [
+        f"{counted(summary.replayed, 'run')} of {counted(summary.conversations, 'conversation')} by version "
+        f"{agent.version}: {summary.diverging:,} differed ({summary.other_tools:,} in tools, "
+        f"{summary.other_answer:,} in the answer), {counted(summary.missed, 'call')} missed, "
+        f"{summary.failed:,} failed",
+        f"tokens {before.tokens:,} → {after.tokens:,}",
+        f"seconds {before.seconds:,.1f} → {after.seconds:,.1f}",
+    ]
+    if before.cost is not None or after.cost is not None:
+        parts.append(f"cost {_money(before.cost)} → {_money(after.cost)} {currency}".rstrip())
+    if summary.not_replayed:
+        parts.append(f"{summary.not_replayed:,} could not be replayed")
+    return "; ".join(parts)

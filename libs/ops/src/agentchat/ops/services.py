@@ -1,0 +1,230 @@
+"""The services of the stack as processes: the environment and the health address of each."""
+
+import enum
+import os
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+
+import msgspec
+
+from agentchat.ops.demo import AGENT_ID, OFFLINE_KEY, Demo
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.ports import ANY_LOOPBACK, LOOPBACK, free_port
+from agentchat.ops.probes import HttpProbe
+from agentchat.ops.process import Process
+from agentchat.ops.settings import UpSettings
+from agentchat.runtime.roles import Service
+from agentchat.runtime.settings import FILE_SUFFIX
+
+PREPARE = "database"
+_NOT_INHERITED = {
+    *("AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"),
+    *("AGENTCHAT_NATS_PROVISIONER_URL", "AGENTCHAT_SECRET_KEY", "AGENTCHAT_SECRET_KEY_PREVIOUS"),
+    *("AGENTCHAT_EMBEDDINGS_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "AGENTCHAT_ADMIN_TOKEN"),
+    "PYTHONDONTWRITEBYTECODE",  # slows every start
+}
+"""Variables that only those processes get that need them."""
+_SIGN_IN = "AGENTCHAT_CONSOLE_OIDC_"
+"""Prefix of settings that no process gets: the console of a stack is open on loopback."""
+
+
+class Rank(enum.IntEnum):
+    """The order in which processes stop: who takes requests first, who serves the others last."""
+
+    GATEWAY = 0
+    ORCHESTRATOR = 1
+    TOOL_RUNNER = 2
+    PROJECTOR = 3
+    DEMO = 4
+    SERVER = 5
+
+
+class Urls(msgspec.Struct, frozen=True, kw_only=True):
+    """The addresses of the servers for one user."""
+
+    database: str
+    nats: str
+    redis: str
+
+    def __repr__(self) -> str:
+        """Leave out the addresses: each holds a password."""
+        return "Urls()"
+
+
+class Servers(msgspec.Struct, frozen=True):
+    """The embedded servers, and how each user reaches these and those that run elsewhere."""
+
+    processes: tuple[Process, ...]
+    owner: Urls
+    """Migrates the database and makes streams; in tests the database's superuser."""
+    operator: Urls
+    services: dict[Service, Urls]
+
+    @property
+    def database_url(self) -> str:
+        return self.owner.database
+
+    @property
+    def nats_url(self) -> str:
+        return self.owner.nats
+
+    @property
+    def redis_url(self) -> str:
+        return self.owner.redis
+
+
+class Services:
+    """Describes the processes of one stack that run our own code."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        settings: UpSettings,
+        secrets: Secrets,
+        servers: Servers,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._secrets = secrets
+        self._servers = servers
+        self._common = _inherited(environ) | {
+            "AGENTCHAT_MODEL_ALLOW": ",".join((*settings.model_allow, *ANY_LOOPBACK)),
+            "AGENTCHAT_MCP_ALLOW": ",".join((*settings.mcp_allow, *ANY_LOOPBACK)),
+            "AGENTCHAT_WEBHOOK_ALLOW": ",".join((*settings.webhook_allow, *ANY_LOOPBACK)),
+        }
+        kept_keys = () if settings.secret_key else secrets.previous_secret_keys
+        self._keys = {
+            "AGENTCHAT_SECRET_KEY": settings.secret_key or secrets.secret_key,
+            "AGENTCHAT_SECRET_KEY_PREVIOUS": ",".join((*settings.previous_secret_keys, *kept_keys)),
+        }
+        names = ("AGENTCHAT_EMBEDDINGS_KEY", "AGENTCHAT_EMBEDDINGS_KEY" + FILE_SUFFIX)
+        self._embeddings = {name: environ.get(name, "") for name in names}
+
+    def prepare(self, demo: Demo) -> Process:
+        """Describe the job that brings the database up to date, and makes the demo's data."""
+        env = self._keys | self._embeddings
+        env |= {
+            "AGENTCHAT_DATABASE_URL": self._servers.owner.database,
+            "AGENTCHAT_DEMO": msgspec.json.encode(demo).decode(),
+        }
+        after = tuple(each.name for each in self._servers.processes if each.name == "postgres")
+        return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
+
+    def gateway(self, number: int, port: int) -> Process:
+        host = self._settings.host
+        env = self._embeddings | {
+            "AGENTCHAT_HOST": host,
+            "AGENTCHAT_PORT": str(port),
+            "AGENTCHAT_HTTP_PARSER": "h11",  # clients connect directly, and some offer h2c
+            "AGENTCHAT_ADMIN_TOKEN": self._settings.admin_token or self._secrets.admin_token,
+            "AGENTCHAT_REDIS_URL": self._servers.services["gateway"].redis,
+        }
+        if host == LOOPBACK:  # `/docs` shows them to everybody
+            env |= {"AGENTCHAT_DEMO_KEY": self._secrets.api_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
+        probe = HttpProbe(port, host=reachable(host))
+        return self._service("gateway", number, env, Rank.GATEWAY, probe)
+
+    def orchestrator(self, number: int, model_url: str) -> Process:
+        """Describe a worker, with the providers whose key is set; the offline model stands for the others."""
+        anthropic, openai = self._settings.anthropic_api_key, self._settings.openai_api_key
+        env = self._embeddings | {
+            "ANTHROPIC_BASE_URL": self._settings.anthropic_base_url if anthropic else model_url,
+            "ANTHROPIC_API_KEY": anthropic or OFFLINE_KEY,
+            "OPENAI_BASE_URL": self._settings.openai_base_url if openai else f"{model_url}/v1",
+            "OPENAI_API_KEY": openai or OFFLINE_KEY,
+            "AGENTCHAT_REDIS_URL": self._servers.services["orchestrator"].redis,
+        }
+        return self._service("orchestrator", number, env, Rank.ORCHESTRATOR)
+
+    def tool_runner(self, number: int, public_url: str) -> Process:
+        env = {"AGENTCHAT_PUBLIC_URL": self._common.get("AGENTCHAT_PUBLIC_URL") or public_url}
+        return self._service("tool_runner", number, env, Rank.TOOL_RUNNER)
+
+    def projector(self, number: int) -> Process:
+        env = {"AGENTCHAT_NATS_PROVISIONER_URL": self._servers.owner.nats}
+        return self._service("projector", number, env, Rank.PROJECTOR)
+
+    def console(self, port: int, watched: tuple[str, ...]) -> Process:
+        """Describe the console, which is open to everybody on loopback and watches these services."""
+        env = self._embeddings | {
+            "AGENTCHAT_CONSOLE_PORT": str(port),
+            "AGENTCHAT_CONSOLE_SERVICES": ",".join(watched),
+            "AGENTCHAT_CONSOLE_URL": "",
+        }
+        return self._service("console", 1, env, Rank.GATEWAY, HttpProbe(port))
+
+    def demo_server(self, name: str, port_variable: str, port: int) -> Process:
+        """Describe a demo, which knows nothing of the rest and needs no server."""
+        env = {port_variable: str(port)}
+        return self._process(name, name.replace("-", "_"), env, HttpProbe(port), Rank.DEMO, ())
+
+    def _service(
+        self, service: Service, number: int, env: dict[str, str], rank: Rank, probe: HttpProbe | None = None
+    ) -> Process:
+        """Describe a service with its own logins; its health address is its probe if it has no other."""
+        host = probe.host if probe else LOOPBACK
+        health_port = free_port(env.get("AGENTCHAT_HOST", LOOPBACK))
+        urls = self._servers.services[service]
+        env |= self._keys | {
+            "AGENTCHAT_DATABASE_URL": urls.database,
+            "AGENTCHAT_NATS_URL": urls.nats,
+            "AGENTCHAT_HEALTH_PORT": str(health_port),
+        }
+        process = self._process(
+            f"{service.replace('_', '-')}-{number}",
+            service,
+            env,
+            probe or HttpProbe(health_port),
+            rank,
+            (*(each.name for each in self._servers.processes), PREPARE),
+        )
+        metrics_url = HttpProbe(health_port, "/metrics", host).url
+        return msgspec.structs.replace(process, metrics_url=metrics_url)
+
+    def _process(
+        self,
+        name: str,
+        module: str,
+        env: dict[str, str],
+        probe: HttpProbe | None,
+        rank: Rank,
+        after: tuple[str, ...],
+    ) -> Process:
+        return Process(
+            name=name,
+            argv=(
+                sys.executable,
+                "-m",
+                f"agentchat.{module}",
+                "--name",
+                name,
+                "--run-dir",
+                str(self._folder.path),
+            ),
+            env=self._common | env,
+            log=self._folder.log(name),
+            probe=probe,
+            version=metadata.version("agentchat"),
+            after=after,
+            stop_rank=rank,
+        )
+
+
+def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what every service gets of the environment: no secrets, and no proxy between the services."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name.removesuffix(FILE_SUFFIX) not in _NOT_INHERITED and not name.startswith(_SIGN_IN)
+    }
+    outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
+    bypass = ",".join(filter(None, (LOOPBACK, "localhost", outside)))
+    return kept | {"NO_PROXY": bypass, "no_proxy": bypass, "AGENTCHAT_HOST": LOOPBACK}
+
+
+def reachable(host: str) -> str:
+    """Return an address to reach a server by that listens on `host`."""
+    return {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(host, host)  # noqa: S104 - compared, not bound

@@ -1,0 +1,150 @@
+"""The complete stack as data: one description of its processes, for `agentchat up` and for the tests."""
+
+import os
+import zlib
+from collections.abc import Mapping
+
+import msgspec
+
+from agentchat.bus.users import PROVISIONER
+from agentchat.ops import demo, ports
+from agentchat.ops.demo import Demo
+from agentchat.ops.environment import Environment
+from agentchat.ops.errors import SetupError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.folder_secrets import Secrets
+from agentchat.ops.ports import LOOPBACK, free_port
+from agentchat.ops.process import Process
+from agentchat.ops.servers import nats, valkey
+from agentchat.ops.servers.postgres_server import OWNER, SUPERUSER, Cluster
+from agentchat.ops.services import Rank, Servers, Services, Urls, reachable
+from agentchat.ops.settings import Counts, UpSettings
+from agentchat.runtime.roles import OPERATOR, SERVICES, role_of
+
+
+class Stack(msgspec.Struct, frozen=True):
+    """The processes in the order in which they are shown, and how to reach them when all are ready."""
+
+    processes: tuple[Process, ...]
+    environment: Environment
+
+
+def describe_servers(
+    folder: RunFolder,
+    key: str,
+    settings: UpSettings = UpSettings(),  # noqa: B008 - frozen
+    *,
+    fast: bool = False,
+) -> Servers:
+    """Describe an embedded server for each URL that is not set; a URL that is set is used by all users.
+
+    Args:
+        key: Makes the passwords.
+        fast: For tests: Postgres without durability, its superuser the owner.
+    """
+    processes: list[Process] = []
+    cluster = Cluster(folder, key, fast=fast)
+    database_port, nats_port, redis_port = free_port(), free_port(), free_port()
+    users_key = None if fast else key
+    if settings.database_url is None:
+        processes.append(cluster.process(database_port, stop_rank=Rank.SERVER))
+    if settings.nats_url is None:
+        processes.append(nats.process(folder, nats_port, key=users_key, stop_rank=Rank.SERVER))
+    if settings.redis_url is None:
+        processes.append(valkey.process(folder, redis_port, key=users_key, stop_rank=Rank.SERVER))
+
+    def urls(role: str, user: str) -> Urls:
+        return Urls(
+            database=settings.database_url or cluster.url(database_port, role),
+            nats=settings.nats_url or nats.url(nats_port, users_key, user),
+            redis=settings.redis_url or valkey.url(redis_port, users_key, user),
+        )
+
+    return Servers(
+        tuple(processes),
+        owner=urls(SUPERUSER if fast else OWNER, PROVISIONER),
+        operator=urls(OPERATOR, "operator"),
+        services={each: urls(role_of(each), each.replace("_", "-")) for each in SERVICES},
+    )
+
+
+def describe(
+    folder: RunFolder,
+    secrets: Secrets,
+    settings: UpSettings,
+    counts: Counts,
+    environ: Mapping[str, str] = os.environ,
+) -> Stack:
+    """Choose the ports and describe every process. Raises SetupError if a port is in use."""
+    gateway_ports = [_gateway_port(settings)]
+    gateway_ports += [free_port(settings.host) for _ in range(counts.gateways - 1)]
+    mcp_port = _lasting_port("AGENTCHAT_MCP_PORT", settings.mcp_port, folder, 20_000)
+    console_port = _lasting_port("AGENTCHAT_CONSOLE_PORT", settings.console_port, folder, 10_000)
+    model_port = free_port()
+    host = reachable(settings.host)
+    shown_host = f"[{host}]" if ":" in host else host
+    gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
+    model_url, mcp_base_url = f"http://{LOOPBACK}:{model_port}", f"http://{LOOPBACK}:{mcp_port}"
+    servers = describe_servers(folder, secrets.servers_key, settings)
+    services = Services(folder, settings, secrets, servers, environ)
+    serving = (
+        services.demo_server("mcp-demo", "AGENTCHAT_MCP_PORT", mcp_port),
+        services.demo_server("model-demo", "AGENTCHAT_MODEL_PORT", model_port),
+        *(services.projector(number) for number in range(1, counts.projectors + 1)),
+        *(services.tool_runner(number, gateway_urls[0]) for number in range(1, counts.tool_runners + 1)),
+        *(services.orchestrator(number, model_url) for number in range(1, counts.orchestrators + 1)),
+        *(services.gateway(number, port) for number, port in enumerate(gateway_ports, 1)),
+    )
+    watched = tuple(f"{each.name}={each.metrics_url}" for each in serving if each.metrics_url)
+    demo_data = Demo(
+        api_key=secrets.api_key,
+        starter_api_key=secrets.starter_api_key,
+        load_api_key=secrets.load_api_key,
+        mcp_url=f"{mcp_base_url}/api/mcp",
+        anthropic_key=settings.anthropic_api_key,
+        openai_key=settings.openai_api_key,
+    )
+    environment = Environment(
+        base_url=gateway_urls[0],
+        gateway_urls=gateway_urls,
+        mcp_base_url=mcp_base_url,
+        console_url=f"http://{LOOPBACK}:{console_port}",
+        nats_url=servers.operator.nats,
+        database_url=servers.operator.database,
+        redis_url=servers.operator.redis,
+        api_key=secrets.api_key,
+        agent_id=demo.AGENT_ID,
+        retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,
+        openai_agent_id=demo.OPENAI_AGENT_ID,
+        starter_api_key=secrets.starter_api_key,
+        starter_agent_id=demo.STARTER_AGENT_ID,
+        load_api_key=secrets.load_api_key,
+        load_agent_id=demo.LOAD_AGENT_ID,
+        admin_token=settings.admin_token or secrets.admin_token,
+    )
+    console = services.console(console_port, watched)
+    return Stack((*servers.processes, services.prepare(demo_data), *serving, console), environment)
+
+
+def _gateway_port(settings: UpSettings) -> int:
+    """Return the port that is set; without a setting 8080, or a free port if that is in use."""
+    if settings.port is None:
+        return free_port(settings.host, preferred=ports.GATEWAY_PORT)
+    return _chosen_port("AGENTCHAT_PORT", settings.port, settings.host)
+
+
+def _chosen_port(setting: str, wanted: int, host: str = LOOPBACK) -> int:
+    """Return the port that is wanted, any free one for 0. Raises SetupError if it is in use."""
+    if wanted and not ports.is_free(wanted, host):
+        raise SetupError(f"port {wanted} on {host} is in use; choose another by {setting} (0: any)")
+    return wanted or free_port(host)
+
+
+def _lasting_port(setting: str, wanted: int, folder: RunFolder, lowest: int) -> int:
+    """Return the port that is wanted; for 0 the same free one at each start, from `lowest` on.
+
+    So agents keep the demo tool server's address, and their version; and a bookmark of the console stays.
+    """
+    if wanted:
+        return _chosen_port(setting, wanted)
+    return free_port(preferred=lowest + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000)

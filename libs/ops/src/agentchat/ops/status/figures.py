@@ -1,0 +1,186 @@
+"""The state of a running system: runs, queues, lags, webhooks, and the last errors in its logs."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+
+import msgspec
+import psycopg
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.queues import Queue
+from agentchat.conversations.errors import ConversationsError
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.under_way import UnderWay, leading_projector, read_models, under_way
+from agentchat.ops.connections import connected, failures_in_one_line, reached
+from agentchat.ops.environment import Environment
+from agentchat.ops.errors import StackError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.stack_report import read_end, readable
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, open_pool
+from agentchat.webhooks import delivery_queue
+from agentchat.webhooks.delivery_queue import EndpointFigures
+
+_SECONDS = 5.0
+_QUEUES: tuple[Queue, ...] = ("REQUESTS", "TOOLS")
+_FAULTS = (
+    *(StackError, BusUnavailable, ConversationsError, DatabaseUnavailable),
+    *(psycopg.Error, TimeoutError),
+)
+
+
+class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that no worker has taken yet, and how long the oldest has waited."""
+
+    name: str
+    waiting: int
+    oldest_seconds: float
+
+
+class Lag(msgspec.Struct, frozen=True, kw_only=True):
+    """How many positions of the log a follower lags. `parked`: events that it could not apply."""
+
+    name: str
+    behind: int
+    parked: int = 0
+
+
+class SystemFigures(msgspec.Struct, kw_only=True):
+    """None is not known; `unknown` has the reasons. Lags are those of the read models and of `EVENTS`.
+
+    `projector` is the one that leads, `log_end` the last position of the log.
+    """
+
+    runs: UnderWay | None = None
+    queues: list[QueueStatus] | None = None
+    lags: list[Lag] = []
+    projector: str | None = None
+    webhooks: EndpointFigures | None = None
+    log_end: int | None = None
+    unknown: list[str] = []
+
+
+async def gather(environment: Environment, away: Collection[str]) -> SystemFigures:
+    """Read what can be read within a few seconds. The servers `away` are down, and not asked."""
+    figures = SystemFigures(unknown=[f"{server} is down" for server in away])
+    async with contextlib.AsyncExitStack() as opened:
+        pool = bus = None
+        if "postgres" not in away:
+            with _noted(figures, "postgres"), failures_in_one_line():
+                async with asyncio.timeout(_SECONDS):
+                    await reached(environment.database_url)
+                pool = await opened.enter_async_context(open_pool(environment.database_url))
+        if "nats" not in away:
+            with _noted(figures, "nats"):
+                async with asyncio.timeout(_SECONDS):
+                    bus = await opened.enter_async_context(
+                        connected(environment.nats_url, "agentchat status")
+                    )
+        await _gather(figures, pool, bus)
+    return figures
+
+
+async def gather_from(pool: Pool, bus: Bus) -> SystemFigures:
+    """Read the same with the connections of a running process."""
+    figures = SystemFigures()
+    await _gather(figures, pool, bus)
+    return figures
+
+
+async def _gather(figures: SystemFigures, pool: Pool | None, bus: Bus | None) -> None:
+    if pool is not None:
+        with _noted(figures, "postgres"):
+            async with asyncio.timeout(_SECONDS):
+                await _ask_database(pool, figures)
+    if bus is not None:
+        with _noted(figures, "nats"):
+            async with asyncio.timeout(_SECONDS):
+                await _ask_bus(bus, figures)
+
+
+@contextlib.contextmanager
+def _noted(figures: SystemFigures, server: str) -> Iterator[None]:
+    try:
+        yield
+    except _FAULTS as error:
+        reason = str(error).partition("\n")[0] or "no answer in time"
+        figures.unknown.append(f"{server}: {reason}")
+
+
+async def _ask_database(pool: Pool, figures: SystemFigures) -> None:
+    """Read the last position of the log before those of the followers."""
+    head = await Log(pool).head()
+    figures.runs = await under_way(pool)
+    figures.lags = [
+        Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
+        for each in await read_models(pool)
+    ]
+    figures.projector = await leading_projector(pool)
+    figures.webhooks = await delivery_queue.figures(pool)
+    figures.log_end = head
+
+
+async def _ask_bus(bus: Bus, figures: SystemFigures) -> None:
+    figures.queues = [
+        QueueStatus(name=name, waiting=found.waiting, oldest_seconds=round(found.oldest_seconds, 1))
+        for name in _QUEUES
+        if (found := await bus.queues.backlog(name))
+    ]
+    if figures.log_end is not None:
+        end = await bus.feed.end()
+        figures.lags.append(Lag(name="EVENTS", behind=max(0, figures.log_end - end.position)))
+
+
+_TAIL_BYTES = 262_144
+"""Only the end of each log is searched."""
+
+_ERRORS = ("error", "critical")
+
+_SERVER_ERROR = re.compile(
+    r"(?:\[\d+\] )?(?P<at>\d{4}.\d\d.\d\d \d\d:\d\d:\d\d\.\d+)(?: UTC \[\d+\])? "
+    r"(?P<text>(?:(?:ERROR|FATAL|PANIC): +|\[(?:ERR|FTL)\] ).+)"
+)
+"""A line of an error in the log of Postgres or NATS."""
+
+
+class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a log. `at` is ISO 8601, UTC."""
+
+    at: str
+    service: str
+    text: str
+
+
+class _Line(msgspec.Struct):
+    timestamp: str = ""
+    level: str = ""
+
+
+def last_errors(folder: RunFolder, limit: int) -> list[LoggedError]:
+    """The newest ones since the stack's start, the newest last."""
+    found = [
+        problem
+        for log in folder.logs.glob("*.log")
+        for line in read_end(log, _TAIL_BYTES)
+        if (problem := _problem(log.stem, line))
+    ]
+    return sorted(found, key=lambda each: each.at)[-limit:]
+
+
+def _problem(service: str, line: str) -> LoggedError | None:
+    if line.startswith("{"):
+        try:
+            head = msgspec.json.decode(line, type=_Line)
+        except msgspec.DecodeError:
+            return None
+        if head.level not in _ERRORS:
+            return None
+        return LoggedError(at=head.timestamp, service=service, text=readable(line))
+    found = _SERVER_ERROR.match(line)
+    if found is None:
+        return None
+    at = datetime.fromisoformat(found["at"].replace("/", "-")).replace(tzinfo=UTC)
+    return LoggedError(at=at.isoformat().replace("+00:00", "Z"), service=service, text=found["text"])

@@ -1,0 +1,201 @@
+"""Keeps a stack's processes running: starts them in their order, restarts dead ones, stops all."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+from agentchat.ops import record
+from agentchat.ops.errors import StackError, StartError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.probes import Probe, reason_unready, wait_ready
+from agentchat.ops.process import Child, Process, Spawn, spawn
+from agentchat.ops.stack_report import Report, tail
+from agentchat.runtime.cancellation import wait_first
+
+_STARTS = 3
+"""How often a process may die before the stack is up, until the start is given up."""
+_WRONG_SETTINGS = 2
+_NOT_STARTED = 126
+_STEADY_SECONDS = 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+
+
+class _Kept:
+    """A process that is kept running. `child` is None while it is down."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.ready = asyncio.Event()
+        self.child: Child | None = None
+        self.started_at = time.time()
+        self.restarts = 0
+
+    def entry(self) -> record.Entry:
+        return record.Entry(
+            name=self.process.name,
+            pid=self.child.pid if self.child else None,
+            started_at=self.started_at,
+            restarts=self.restarts,
+            log=str(self.process.log),
+            probe=self.process.probe,
+            metrics_url=self.process.metrics_url,
+            version=self.process.version,
+        )
+
+
+class Supervisor:
+    """As a context manager: leaving it stops everything, also when entering did not get far.
+
+    It must be used under the folder's lock.
+    """
+
+    def __init__(
+        self, folder: RunFolder, processes: Sequence[Process], report: Report, spawn: Spawn = spawn
+    ) -> None:
+        self._spawn = spawn
+        self._folder = folder
+        self._report = report
+        self._kept = {process.name: _Kept(process) for process in processes}
+        self._keepers: list[asyncio.Task[None]] = []
+        self._up = False
+        self._kill = asyncio.Event()
+
+    async def __aenter__(self) -> "Supervisor":
+        self._keepers = [asyncio.create_task(self._keep(each)) for each in self._kept.values()]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        ordered = sorted(self._kept.values(), key=lambda each: each.process.stop_rank)
+        for _rank, group in itertools.groupby(ordered, key=lambda each: each.process.stop_rank):
+            await asyncio.gather(*(self._end(each.process, each.child) for each in group if each.child))
+        self._folder.processes.unlink(missing_ok=True)
+
+    async def wait_up(self, seconds: float) -> None:
+        """Return when every process is ready. Raises StackError if one does not get there in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                all_ready = asyncio.gather(*(each.ready.wait() for each in self._kept.values()))
+                await wait_first(all_ready, self.wait_failed())
+        except TimeoutError:
+            raise StartError(await self._why_not_up(seconds)) from None
+        self._up = True
+
+    async def wait_failed(self) -> None:
+        """Return never; raise the StackError of a process that cannot be kept running."""
+        await asyncio.gather(*map(asyncio.shield, self._keepers))
+        await asyncio.Event().wait()
+
+    def kill_services(self) -> None:
+        """Kill services instead of waiting for their end; the servers still have their time to end."""
+        if not self._kill.is_set():
+            self._kill.set()
+            self._report.note("killing the services; the servers still end in order")
+
+    async def _keep(self, kept: _Kept) -> None:
+        """Start one process, and start it again whenever it ends. A job's keeper ends with it."""
+        process = kept.process
+        for name in process.after:
+            await self._kept[name].ready.wait()
+        failures = 0
+        while True:
+            began = time.monotonic()
+            log_offset = process.log.stat().st_size if process.log.exists() else 0
+            code = await self._run(kept, began)
+            if process.probe is None and code == 0:
+                return
+            failures = 1 if time.monotonic() - began >= _STEADY_SECONDS else failures + 1
+            reason = _describe_exit(code)
+            is_job_or_misconfigured = process.probe is None or code == _WRONG_SETTINGS
+            if not self._up and (is_job_or_misconfigured or failures >= _STARTS):
+                self._give_up(process, reason, log_offset)
+            pause = min(_FIRST_PAUSE * 4.0 ** (failures - 1), _LONGEST_PAUSE)
+            self._report.died(process.name, reason, process.log, log_offset, pause)
+            await asyncio.sleep(pause)
+            kept.restarts += 1
+
+    async def _run(self, kept: _Kept, began: float) -> int:
+        """Run it from its start to its end; return its exit code."""
+        process = kept.process
+        try:
+            await process.prepare()
+            child = kept.child = await self._spawn(process)
+        except (OSError, StackError) as error:
+            if isinstance(error, StackError) and not self._up:
+                raise
+            self._report.note(f"{process.name} cannot be started: {error}")  # the disk may be full
+            return _NOT_STARTED
+        kept.started_at = time.time()
+        self._write_record()
+        if process.probe is not None:
+            await wait_first(child.wait(), self._watch(kept, process.probe, began))
+        code = await child.wait()
+        if process.probe is None and code == 0:
+            self._note_ready(kept, began)
+        kept.child = None
+        self._write_record()
+        return code
+
+    async def _watch(self, kept: _Kept, probe: Probe, began: float) -> None:
+        await wait_ready(probe)
+        self._note_ready(kept, began)
+
+    def _note_ready(self, kept: _Kept, began: float) -> None:
+        if kept.ready.is_set():
+            self._report.note(f"{kept.process.name} is ready again")
+        else:
+            self._report.ready(kept.process.name, time.monotonic() - began)
+        kept.ready.set()
+
+    def _give_up(self, process: Process, reason: str, log_offset: int) -> None:
+        """Raise StartError with the last line of the process' log."""
+        lines = tail(process.log, log_offset)
+        if len(lines) > 1:
+            self._report.died(process.name, reason, process.log, log_offset, None)
+        last = lines[-1] if lines else reason
+        raise StartError(f"{process.name} does not start: {last} (its log: {process.log})")
+
+    async def _why_not_up(self, seconds: float) -> str:
+        for kept in self._kept.values():
+            if kept.child and not kept.ready.is_set():
+                process = kept.process
+                reason = await reason_unready(process.probe) if process.probe else None
+                return (
+                    f"{process.name} is not ready after {seconds:g} s: {reason or 'it has not ended'} "
+                    f"(its log: {process.log})"
+                )
+        return f"not up after {seconds:g} s"
+
+    async def _end(self, process: Process, child: Child) -> None:
+        """Ask it to stop and give it its time; then kill it."""
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(process.stop_signal)
+        ended, killing = asyncio.create_task(child.wait()), asyncio.create_task(self._kill.wait())
+        waiting = {ended} if process.is_server else {ended, killing}
+        await asyncio.wait(waiting, timeout=process.stop_seconds, return_when=asyncio.FIRST_COMPLETED)
+        killing.cancel()
+        if not ended.done():
+            if process.is_server or not self._kill.is_set():
+                self._report.note(f"{process.name} has not ended in {process.stop_seconds:g} s; it is killed")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+        await ended
+
+    def _write_record(self) -> None:
+        entries = tuple(each.entry() for each in self._kept.values())
+        with contextlib.suppress(OSError):  # a full disk is no reason to stop
+            record.write(self._folder.processes, record.Record(os.getpid(), entries))
+
+
+def _describe_exit(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"was killed by signal {-code}"

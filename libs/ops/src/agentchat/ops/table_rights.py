@@ -1,0 +1,139 @@
+"""What each service may do in the database, table by table; granted after every migration.
+
+Nobody here may change or remove a stored event: the one way is to append ConversationErased. Then
+`delete_erased_events` removes what was before it, and itself after weeks, and nothing else.
+"""
+
+from typing import LiteralString
+
+from psycopg import sql
+
+from agentchat.runtime.migrations import migrating
+from agentchat.runtime.postgres import Connection
+from agentchat.runtime.roles import OPERATOR, SERVICE_ROLE, SERVICES, Service, role_of
+
+_READ: LiteralString = "SELECT"
+_APPEND: LiteralString = "SELECT, INSERT"
+_WRITE: LiteralString = "SELECT, INSERT, UPDATE, DELETE"
+_REFILL: LiteralString = "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"
+
+_TABLES: dict[str, dict[Service, LiteralString]] = {
+    "schema_migrations": dict.fromkeys(SERVICES, _READ),
+    # The log.
+    "conversation_events": {
+        "gateway": _READ,
+        "orchestrator": _READ,
+        "projector": _READ,
+    },
+    "open_run_traces": {"tool_runner": _READ},  # a view
+    "readable_conversation_events": {  # a view: without the rows of erased conversations
+        "gateway": _READ,
+        "orchestrator": _READ,
+        "projector": _READ,
+    },
+    "erasures": {"gateway": _READ, "projector": "SELECT, INSERT, UPDATE, DELETE"},
+    # Runs.
+    "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
+    "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
+    "run_requests": {"projector": _WRITE},
+    "idempotency_keys": {"gateway": _WRITE, "orchestrator": _WRITE, "projector": _WRITE},
+    "availability": {"orchestrator": "SELECT, INSERT, UPDATE", "projector": "SELECT, INSERT, UPDATE"},
+    "tool_executions": {"tool_runner": "SELECT, INSERT, DELETE"},
+    # Read models, and how far they are.
+    "conversations": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
+    "messages": {"gateway": _READ, "projector": _REFILL},
+    "runs": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
+    "tools": {"gateway": _READ, "projector": _REFILL},
+    "approvals": {"gateway": _READ, "projector": _REFILL},
+    "search": {"gateway": _READ, "projector": _REFILL},
+    "feedback": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
+    "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
+    "parked_events": {"projector": _WRITE, "console": _READ},
+    "feed_days": {"projector": _APPEND},
+    # The directory. The gateway serves the admin API.
+    "plans": {"gateway": _WRITE, "orchestrator": _READ},
+    "accounts": {"gateway": _WRITE, "orchestrator": _READ},
+    "api_keys": {"gateway": _WRITE},
+    "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ},
+    "agent_versions": {
+        "gateway": "SELECT, INSERT, UPDATE (provider_key, mcp_headers)",
+        "orchestrator": _READ,
+        "tool_runner": _READ,
+    },
+    "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
+    "console_sessions": {"console": _WRITE},
+    "what_if_runs": {"console": _WRITE, "projector": "SELECT, DELETE"},
+    "audit_log": {"gateway": "SELECT, INSERT (actor, action, kind, subject, before, after)"},
+    # Webhooks.
+    "webhook_endpoints": {
+        "gateway": _WRITE,
+        "projector": "SELECT, UPDATE",
+    },
+    "webhook_deliveries": {"gateway": "SELECT, INSERT, UPDATE", "projector": _WRITE},
+    "webhook_position": {"gateway": _READ, "projector": "SELECT, UPDATE"},
+    # Knowledge.
+    "knowledge_bases": {"gateway": _WRITE, "orchestrator": _READ},
+    "documents": {"gateway": _WRITE, "orchestrator": _READ},
+    "chunks": {"gateway": _WRITE, "orchestrator": _READ},
+    "chunk_embeddings": {"gateway": _WRITE, "orchestrator": _READ},
+}
+
+_NOT_FOR_THE_CONSOLE = ("idempotency_keys",)
+
+TABLES: dict[str, dict[Service, LiteralString]] = {
+    table: rights | {"console": rights["gateway"]}
+    if "gateway" in rights and table not in _NOT_FOR_THE_CONSOLE
+    else rights
+    for table, rights in _TABLES.items()
+}
+"""Every table, in the order of the libraries that own them.
+
+The console reads what a gateway reads, and serves the same administration.
+"""
+
+READERS: tuple[Service, ...] = ("gateway", "projector", "console")
+"""They follow the log, or begin a follower; operators do too."""
+
+_APPEND_EVENTS: LiteralString = (
+    "append_events(float8, float8, float8, text[], text[], bigint[], text[], text[], float8[], text[],"
+    " boolean[], integer[], bigint[], text[], bytea[], text[], timestamptz[])"
+)
+
+
+async def grant(database_url: str) -> None:
+    """Give every role its rights and no others, as the database's owner. Safe to repeat.
+
+    Raises psycopg.Error, agentchat.runtime.migrations.MigrationError.
+    """
+    async with migrating(database_url) as conn:
+        # A temporary table of a service's own would be found before the one that a trigger names.
+        await _run(conn, "REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC", conn.info.dbname)
+        for service in SERVICES:
+            await _run(conn, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}", role_of(service))
+        for table, rights in TABLES.items():
+            if await _is_there(conn, table):
+                for service, right in rights.items():
+                    await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, role_of(service))
+        await _run(conn, f"GRANT EXECUTE ON FUNCTION {_APPEND_EVENTS} TO {{}}", role_of("orchestrator"))
+        await _run(
+            conn,
+            "GRANT EXECUTE ON FUNCTION delete_erased_events(text, bigint) TO {}",
+            role_of("projector"),
+        )
+        for each in READERS:
+            await _run(conn, "GRANT EXECUTE ON FUNCTION settled_position() TO {}", role_of(each))
+        # Commands build read models again in temporary tables.
+        await _run(conn, "GRANT TEMPORARY ON DATABASE {} TO {}", conn.info.dbname, SERVICE_ROLE)
+        await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", "public", OPERATOR)
+        for what in ("TABLES", "SEQUENCES"):
+            await _run(conn, f"GRANT SELECT ON ALL {what} IN SCHEMA {{}} TO {{}}", "public", OPERATOR)
+
+
+async def _is_there(conn: Connection, table: str) -> bool:
+    """Without pgvector there are no embeddings."""
+    row = await (await conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f"public.{table}"])).fetchone()
+    return row == (True,)
+
+
+async def _run(conn: Connection, statement: LiteralString, *names: str) -> None:
+    await conn.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))

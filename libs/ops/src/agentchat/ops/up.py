@@ -1,0 +1,133 @@
+"""`agentchat up`: the stack in the foreground, from its start to Ctrl-C."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from agentchat.ops import environment, folder_secrets
+from agentchat.ops.environment import Environment
+from agentchat.ops.errors import SetupError
+from agentchat.ops.folder import RunFolder
+from agentchat.ops.ports import GATEWAY_PORT
+from agentchat.ops.process import Spawn, spawn
+from agentchat.ops.settings import Counts, UpSettings
+from agentchat.ops.stack import Stack, describe
+from agentchat.ops.stack_report import Report
+from agentchat.ops.supervisor import Supervisor
+from agentchat.runtime.cancellation import wait_first
+from agentchat.runtime.settings import SettingsError, load
+
+_START_SECONDS = 180.0
+_MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
+
+
+def up(counts: Counts, spawn: Spawn = spawn, *, start_seconds: float = _START_SECONDS) -> None:
+    """Start within `start_seconds`, serve, stop. Raises StackError."""
+    began = time.monotonic()
+    try:
+        settings = load(UpSettings)
+    except SettingsError as error:
+        raise SetupError(str(error)) from None
+    if settings.secret_key is not None:
+        folder_secrets.check_key(settings.secret_key, "AGENTCHAT_SECRET_KEY")
+    for key in settings.previous_secret_keys:
+        folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
+    folder = environment.run_folder()
+    folder.create()
+    with folder.locked():
+        stack = describe(folder, folder_secrets.keep(folder.secrets), settings, counts)
+        is_moved = settings.port is None and not stack.environment.base_url.endswith(f":{GATEWAY_PORT}")
+        asyncio.run(_run(folder, stack, began, spawn, start_seconds, is_moved=is_moved))
+
+
+async def _run(
+    folder: RunFolder, stack: Stack, began: float, spawn: Spawn, start_seconds: float, *, is_moved: bool
+) -> None:
+    report = Report()
+    folder.demo_env.unlink(missing_ok=True)
+    for process in stack.processes:
+        folder.begin_log(process.name)
+    stop = asyncio.Event()
+    supervisor = Supervisor(folder, stack.processes, report, spawn)
+
+    def on_interrupt() -> None:
+        """A second Ctrl-C kills; a second SIGTERM does not: make and a supervisor may both send one."""
+        if stop.is_set():
+            supervisor.kill_services()
+        stop.set()
+
+    with ending_signals(on_interrupt, stop.set):
+        async with supervisor:
+            try:
+                await wait_first(stop.wait(), supervisor.wait_up(start_seconds))
+                if not stop.is_set():
+                    environment.write(folder, stack.environment)
+                    text = banner(folder, stack.environment, time.monotonic() - began, is_moved=is_moved)
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
+                    await wait_first(stop.wait(), supervisor.wait_failed())
+            finally:
+                folder.demo_env.unlink(missing_ok=True)
+                report.note("stopping; Ctrl-C kills the services at once" if stop.is_set() else "stopping")
+    report.note("stopped")
+
+
+@contextlib.contextmanager
+def ending_signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
+    """Handle Ctrl-C, `kill`, and a terminal that is closed, unless `nohup` had that ignored."""
+    loop = asyncio.get_running_loop()
+    handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        handlers[signal.SIGHUP] = on_end
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+def banner(folder: RunFolder, environment: Environment, seconds: float, *, is_moved: bool) -> str:
+    """Return addresses, and a request to paste for each endpoint."""
+    note = f"  (port {GATEWAY_PORT} is in use; AGENTCHAT_PORT chooses another)" if is_moved else ""
+    return f"""
+Agent Chat Service is up ({seconds:.1f} s).
+
+  console      {environment.console_url}
+  chat API     {", ".join(environment.gateway_urls)}{note}
+  try it out   {environment.base_url}/docs, or {_shown(Path(sys.argv[0]))} chat
+  tool server  {environment.mcp_base_url}/api/mcp
+  keys, URLs   {_shown(folder.demo_env)}
+  logs         {_shown(folder.logs)}/
+
+One answer as JSON:
+
+{_curl(environment, "/v1/chat")}
+
+The same as a stream:
+
+{_curl(environment, "/v1/chat/stream", "-N ")}
+
+Ctrl-C stops everything.
+"""
+
+
+def _curl(environment: Environment, path: str, options: str = "") -> str:
+    return f"""\
+curl {options}-sS {environment.base_url}{path} \\
+  -H 'X-Api-Key: {environment.api_key}' \\
+  -H 'X-Agent-Id: {environment.agent_id}' \\
+  -H 'Content-Type: application/json' \\
+  -d '{{"message": "{_MESSAGE}"}}'"""
+
+
+def _shown(path: Path) -> str:
+    """Return the path relative to this folder if that is shorter."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)

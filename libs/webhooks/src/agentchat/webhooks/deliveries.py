@@ -1,0 +1,162 @@
+"""An account's deliveries: listed, and sent again, or sent as a test."""
+
+import re
+from typing import Any, LiteralString
+
+import msgspec
+
+from agentchat.contracts.admin_errors import Conflict, NotFound
+from agentchat.contracts.examples import CONVERSATION, TRACE
+from agentchat.contracts.ids import new_id
+from agentchat.contracts.webhooks import (
+    ApprovalData,
+    ConversationData,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    EndpointData,
+    EventType,
+    RunData,
+    message_id,
+)
+from agentchat.runtime.postgres import Connection, Pool, connection
+from agentchat.webhooks import endpoints
+from agentchat.webhooks.bodies import complete_body, text_of
+from agentchat.webhooks.delivery_queue import INSERT_READY
+from agentchat.webhooks.endpoints import Note
+
+_ID = re.compile(r"msg_[0-9a-f]{32}\Z")
+_DISABLED = "the endpoint is disabled; enable it first"
+
+
+async def page(
+    pool: Pool,
+    account_id: str,
+    endpoint_id: str,
+    *,
+    status: DeliveryStatus | None,
+    before: str | None,
+    limit: int,
+) -> tuple[list[Delivery], str | None]:
+    """Up to `limit` deliveries, the newest first, and the id of the last of them where there are more.
+
+    `before` is such an id: places count the deliveries of all accounts. Those before one that was deleted as
+    too old are gone too. Raises NotFound, DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
+        found = await endpoints.load(conn, account_id, endpoint_id)
+        asked = {"endpoint": found.id, "status": status, "before": before, "limit": limit + 1}
+        rows = await (await conn.execute(_PAGE, asked)).fetchall()
+    more = rows[limit - 1][0] if len(rows) > limit else None
+    return [_delivery(row) for row in rows[:limit]], more
+
+
+async def get(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -> Delivery:
+    """One of an endpoint of the account's. Raises NotFound, DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        found = await endpoints.load(conn, account_id, endpoint_id)
+        return await _present(conn, found.id, delivery_id)
+
+
+async def resend(pool: Pool, account_id: str, delivery_id: str, *, note: Note | None = None) -> Delivery:
+    """Have it sent at once, under its own id; what was erased stays unsent.
+
+    `note` as in `endpoints.change`. Raises NotFound, Conflict, DatabaseUnavailable.
+    """
+    async with connection(pool) as conn, conn.transaction():
+        endpoint_id = await _endpoint_of(conn, account_id, delivery_id)
+        await _enabled(conn, account_id, endpoint_id)
+        await conn.execute(_RESEND, [delivery_id])
+        await _send_now(conn, endpoint_id)
+        delivery = await _present(conn, endpoint_id, delivery_id)
+        if note is not None:
+            await note(conn, None, delivery)
+        return delivery
+
+
+async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
+    """Have an example of an event sent at once. Raises NotFound, Conflict, DatabaseUnavailable."""
+    async with connection(pool) as conn, conn.transaction():
+        found = await _enabled(conn, account_id, endpoint_id)
+        delivery_id = message_id(found.id, new_id())
+        row = await (await conn.execute("SELECT clock_timestamp()")).fetchone()
+        assert row is not None, "SELECT without FROM gives one row"
+        body = complete_body(delivery_id, type_, text_of(row[0]), _example(type_, found))
+        await conn.execute(INSERT_READY, [delivery_id, found.id, type_, body.decode()])
+        await _send_now(conn, found.id)
+        return await _present(conn, found.id, delivery_id)
+
+
+async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
+    found = await endpoints.load(conn, account_id, endpoint_id, lock=True)
+    if found.disabled:
+        raise Conflict(_DISABLED)
+    return found
+
+
+async def _send_now(conn: Connection, endpoint_id: str) -> None:
+    """Whatever pause the endpoint has for its failures."""
+    await conn.execute("UPDATE webhook_endpoints SET not_before = NULL WHERE endpoint_id = %s", [endpoint_id])
+
+
+async def _endpoint_of(conn: Connection, account_id: str, delivery_id: str) -> str:
+    row = await (await conn.execute(_ENDPOINT_OF, [_known_form(delivery_id), account_id])).fetchone()
+    if row is None:
+        raise NotFound("delivery", delivery_id)
+    return str(row[0])
+
+
+async def _present(conn: Connection, endpoint_id: str, delivery_id: str) -> Delivery:
+    row = await (await conn.execute(_ONE, [endpoint_id, _known_form(delivery_id)])).fetchone()
+    if row is None:
+        raise NotFound("delivery", delivery_id)
+    return _delivery(row)
+
+
+def _known_form(delivery_id: str) -> str:
+    if not _ID.match(delivery_id):
+        raise NotFound("delivery", delivery_id[:100])
+    return delivery_id
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    """A row of `_SHOWN`."""
+    return msgspec.convert(dict(zip(Delivery.__struct_fields__, row, strict=True)), Delivery)
+
+
+def _example(type_: EventType, endpoint: Endpoint) -> object:
+    """With ids of nothing that exists."""
+    if type_ == "endpoint.disabled":
+        return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")
+    kind = type_.partition(".")[0]
+    if kind == "conversation":
+        return ConversationData(position=0, conversation_id=CONVERSATION, version=1)
+    if kind == "approval":
+        return ApprovalData(
+            position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE, approval_id=CONVERSATION
+        )
+    return RunData(position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE)
+
+
+_SHOWN: LiteralString = """
+SELECT delivery_id, type, position, status, attempts, next_attempt_at, created_at
+  FROM webhook_deliveries WHERE endpoint_id =
+"""
+_PAGE = f"""{_SHOWN} %(endpoint)s AND status = coalesce(%(status)s, status)
+   AND place < CASE WHEN %(before)s::text IS NULL THEN 9223372036854775807 ELSE coalesce((
+       SELECT place FROM webhook_deliveries
+        WHERE delivery_id = %(before)s AND endpoint_id = %(endpoint)s), 0) END
+ ORDER BY place DESC LIMIT %(limit)s"""  # noqa: S608 - our own parts
+_ONE = f"{_SHOWN} %s AND delivery_id = %s"
+
+_ENDPOINT_OF = """
+SELECT endpoint_id FROM webhook_deliveries JOIN webhook_endpoints USING (endpoint_id)
+ WHERE delivery_id = %s AND account_id = %s
+"""
+
+_RESEND = """
+UPDATE webhook_deliveries
+   SET status = CASE WHEN body IS NULL THEN 'erased' ELSE 'waiting' END, tries = 0,
+       next_attempt_at = CASE WHEN body IS NOT NULL THEN clock_timestamp() END
+ WHERE delivery_id = %s
+"""

@@ -1,0 +1,36 @@
+"""`python -m console --name console-1 --run-dir .run`: serve on AGENTCHAT_HOST:AGENTCHAT_CONSOLE_PORT."""
+
+import asyncio
+from pathlib import Path
+
+from agentchat.console.settings import ConsoleSettings
+from agentchat.runtime import worker
+from agentchat.runtime.settings import SettingsError, load_or_exit, refuse
+
+
+def main() -> None:
+    arguments = worker.parse_process_args()
+    name = arguments.name or "console"
+    settings = load_or_exit(ConsoleSettings)
+    try:
+        settings.check()
+    except SettingsError as error:
+        refuse(error)
+
+    from agentchat.runtime import logs, telemetry
+
+    logs.configure(name, settings.log_level)
+    telemetry.configure("console", settings.otlp_endpoint)
+
+    async def serve(stop: asyncio.Event) -> None:
+        from agentchat.console import service
+        from agentchat.ops.folder import RunFolder
+
+        folder = RunFolder(Path(arguments.run_dir)) if arguments.run_dir else None
+        await service.run(settings, name, stop, folder)
+
+    worker.run(serve)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""What services measure, scraped every ten seconds and kept for an hour: the charts and figures of Now."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from agentchat.contracts.values import Usage
+from agentchat.ops.status.scraping import Scrape, quantile, scrape
+from agentchat.runtime import logs
+
+EVERY_SECONDS = 10.0
+KEPT_SECONDS = 3600.0
+RECENT_SECONDS = 900.0
+_ENDS = ("completed", "failed", "cancelled")
+_TOKEN_KINDS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_creation_tokens": "cache_write",
+}
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in the `seconds` before `at`, on the monotonic clock. First deltas are in seconds.
+
+    `usage` is by the name of the model. `failures` counts runs by error code, `model_errors` calls of
+    providers by "provider: kind".
+    """
+
+    at: float
+    seconds: float
+    ended: dict[str, float]
+    first_delta_p50: float | None
+    first_delta_p99: float | None
+    usage: dict[str, Usage]
+    failures: dict[str, float]
+    model_errors: dict[str, float]
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(each.output_tokens for each in self.usage.values())
+
+    @property
+    def input_tokens(self) -> int:
+        """Cached or not."""
+        return sum(each.total for each in self.usage.values()) - self.output_tokens
+
+
+class WorkerSlots(msgspec.Struct, frozen=True, kw_only=True):
+    """Of all workers, and the memory of processes in bytes."""
+
+    used: int
+    total: int
+    open_streams: int
+    takeovers: int
+    memory: dict[str, float]
+    away: list[str]
+
+
+class Monitor:
+    """Scrapes as long as it runs. `clock` gives seconds."""
+
+    def __init__(self, targets: Mapping[str, str]) -> None:
+        self._targets = targets
+        self._before: Scrape | None = None
+        self._log = logs.get_logger("monitor")
+        self.points: deque[Point] = deque(maxlen=int(KEPT_SECONDS / EVERY_SECONDS))
+        self.slots: WorkerSlots | None = None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                self._add(await scrape(await resolved(self._targets)))
+            except Exception:  # noqa: BLE001 - the outermost frame of a task
+                self._log.exception("scrape_failed")
+            await asyncio.sleep(EVERY_SECONDS)
+
+    def _add(self, after: Scrape) -> None:
+        self.slots = WorkerSlots(
+            used=round(after.sum("runs_slots_used")),
+            total=round(after.sum("runs_slots")),
+            open_streams=round(after.sum("streams_open")),
+            takeovers=round(after.sum("runs_taken_over_total")),
+            memory=after.memory,
+            away=sorted(after.away),
+        )
+        before, self._before = self._before, after
+        if before is not None:
+            self.points.append(point(before, after))
+
+    def recent(self, counted: str) -> list[tuple[str, int]]:
+        """`failures` or `model_errors` of the last 15 minutes, the most frequent first."""
+        since, total = time.monotonic() - RECENT_SECONDS, dict[str, float]()
+        for each in self.points:
+            if each.at >= since:
+                for name, count in getattr(each, counted).items():
+                    total[name] = total.get(name, 0.0) + count
+        return sorted(((name, round(count)) for name, count in total.items()), key=lambda pair: -pair[1])
+
+
+def point(before: Scrape, after: Scrape) -> Point:
+    """What was counted between two scrapes; a process that began again counts from its start."""
+
+    def more(name: str, **labels: str) -> float:
+        return max(0.0, after.sum(name, **labels) - before.sum(name, **labels))
+
+    def by(name: str, label: str, **labels: str) -> dict[str, float]:
+        values = after.values(name, label)
+        counted = {value: more(name, **labels, **{label: value}) for value in values}
+        return {value: count for value, count in counted.items() if count and value}
+
+    errors = {
+        f"{provider}: {kind}": count
+        for provider in after.values("model_calls_seconds_count", "provider")
+        for kind, count in by("model_calls_seconds_count", "outcome", provider=provider).items()
+        if kind != "ok"
+    }
+    used = {}
+    for model in after.values("model_tokens_total", "model"):
+        counts = {
+            field: round(more("model_tokens_total", model=model, kind=kind))
+            for field, kind in _TOKEN_KINDS.items()
+        }
+        if any(counts.values()):
+            used[model] = Usage(**counts)
+    return Point(
+        at=after.at,
+        seconds=max(after.at - before.at, 1e-3),
+        ended={state: more("runs_ended_total", state=state) for state in _ENDS},
+        first_delta_p50=quantile(0.5, before, after, "streams_first_delta_seconds"),
+        first_delta_p99=quantile(0.99, before, after, "streams_first_delta_seconds"),
+        usage=used,
+        failures=by("runs_ended_total", "code", state="failed"),
+        model_errors=errors,
+    )
+
+
+async def resolved(targets: Mapping[str, str]) -> dict[str, str]:
+    """Each target by the addresses of its name: several processes may be reached by one."""
+    pairs = await asyncio.gather(*(_addresses(name, url) for name, url in targets.items()))
+    return {name: url for each in pairs for name, url in each}
+
+
+async def _addresses(name: str, url: str) -> Sequence[tuple[str, str]]:
+    address = urlsplit(url)
+    loop = asyncio.get_running_loop()
+    found: list[str] = []
+    with contextlib.suppress(OSError):
+        infos = await loop.getaddrinfo(address.hostname, address.port, type=socket.SOCK_STREAM)
+        found = sorted({str(info[4][0]) for info in infos})
+    if len(found) < 2:
+        return [(name, url)]
+    hosts = [f"[{each}]" if ":" in each else each for each in found]
+    return [
+        (f"{name} {host}", urlunsplit(address._replace(netloc=f"{host}:{address.port}"))) for host in hosts
+    ]

@@ -1,0 +1,294 @@
+"""Accounts and plans: use by month, limits, keys that are shown once, and who changed what."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from agentchat.administration import admin_accounts, admin_agents, admin_keys, admin_plans, admin_usage
+from agentchat.administration.admin_values import (
+    AccountChanges,
+    IssuedKey,
+    KeyChanges,
+    NewAccount,
+    NewKey,
+    NewPlan,
+    PlanChanges,
+)
+from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.acting import admin_of
+from agentchat.console.frame.directory import all_of, changes_of
+from agentchat.console.frame.forms import BodyForm, RefusedForm
+from agentchat.console.frame.rendering import page
+from agentchat.console.frame.roles import Role
+from agentchat.contracts.admin_errors import AdminError, Invalid
+from agentchat.conversations.projections.runs_table import UsageLine
+
+_NEW = BodyForm(NewAccount, leave_out=("id",))
+_EDIT = BodyForm(AccountChanges)
+_NEW_PLAN = BodyForm(NewPlan)
+_EDIT_PLAN = BodyForm(PlanChanges)
+
+
+class DayBar(msgspec.Struct, frozen=True, kw_only=True):
+    """A day of a month's chart, in the units of its view box: 31 days wide, 100 high."""
+
+    day: str
+    tokens: int
+    runs: int
+    x: int
+    y: float
+    height: float
+
+
+class AgentUse(msgspec.Struct, kw_only=True):
+    """What one agent with one model used in a month."""
+
+    agent_id: str
+    model: str
+    runs: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@get("/accounts", role=Role.VIEWER)
+async def get_accounts(request: AnyRequest, month: str | None = None) -> Response[Any]:
+    """Every account with what it used in a month, and the plans."""
+    return await _accounts(request, month)
+
+
+@post("/accounts", status_code=200, role=Role.OWNER)
+async def post_account(request: AnyRequest) -> Response[Any]:
+    given = await request.form()
+    try:
+        made = await admin_accounts.create(admin_of(request), _NEW.body(given))
+    except AdminError as error:
+        return await _accounts(request, None, RefusedForm(given, error))
+    return Redirect(f"/accounts/{made.id}", status_code=303)
+
+
+async def _accounts(
+    request: AnyRequest, month: str | None, refused: RefusedForm | None = None
+) -> Response[Any]:
+    usage = await admin_usage.all_accounts(admin_of(request), month=month or None)
+    accounts = await all_of(admin_accounts.page, admin_of(request))
+    plans = await all_of(admin_plans.page, admin_of(request))
+    return page(
+        request,
+        "accounts.html",
+        title="Accounts",
+        accounts=accounts,
+        usage={each.account_id: each for each in usage},
+        month=month or (usage[0].month if usage else ""),
+        plans=plans,
+        fields=_NEW.filled(None, refused),
+        refused=refused,
+    )
+
+
+@get("/accounts/{account_id:str}", role=Role.VIEWER)
+async def get_account(
+    request: AnyRequest, account_id: FromPath[str], month: str | None = None
+) -> Response[Any]:
+    """Its plan and use, its keys, its changes."""
+    return await _account(request, account_id, month=month)
+
+
+@post("/accounts/{account_id:str}", status_code=200, role=Role.OWNER)
+async def post_change(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    given = await request.form()
+    admin = admin_of(request)
+    present = await admin_accounts.get(admin, account_id)
+    try:
+        await admin_accounts.change(admin, account_id, _EDIT.changes(given, present))
+    except AdminError as error:
+        return await _account(request, account_id, RefusedForm(given, error))
+    return Redirect(f"/accounts/{account_id}", status_code=303)
+
+
+@get("/accounts/{account_id:str}/delete", role=Role.OWNER)
+async def get_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    """What would go with it, and a form that asks for its name."""
+    return await _deletion(request, account_id)
+
+
+@post("/accounts/{account_id:str}/delete", status_code=200, role=Role.OWNER)
+async def post_delete(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Delete it with all that it has, where its name was typed."""
+    given = await request.form()
+    admin = admin_of(request)
+    present = await admin_accounts.get(admin, account_id)
+    try:
+        if str(given.get("typed", "")) != present.name:
+            raise Invalid("typed", "is not the account's name: nothing was deleted")
+        await admin_accounts.delete(admin, account_id, force="force" in given)
+    except AdminError as error:
+        return await _deletion(request, account_id, RefusedForm(given, error))
+    return Redirect("/accounts", status_code=303)
+
+
+async def _deletion(
+    request: AnyRequest, account_id: str, refused: RefusedForm | None = None
+) -> Response[Any]:
+    account = await admin_accounts.get(admin_of(request), account_id)
+    goes = await admin_accounts.delete(admin_of(request), account_id, dry_run=True)
+    return page(
+        request,
+        "account_delete.html",
+        title=f"Delete {account.name}",
+        account=account,
+        goes=goes.goes,
+        refused=refused,
+    )
+
+
+@post("/accounts/{account_id:str}/keys", status_code=200, role=Role.OWNER)
+async def post_key(request: AnyRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Make a key, and show it: this once."""
+    given = await request.form()
+    new = NewKey(name=str(given.get("key_name", "")))
+    try:
+        issued = await admin_keys.create(admin_of(request), account_id, new)
+    except AdminError as error:
+        return await _account(request, account_id, RefusedForm(given, error))
+    return await _account(request, account_id, issued=issued)
+
+
+@post("/accounts/{account_id:str}/keys/{key_id:str}", status_code=200, role=Role.OWNER)
+async def post_key_change(
+    request: AnyRequest, account_id: FromPath[str], key_id: FromPath[str]
+) -> Response[Any]:
+    """Rotate it (the new one is shown this once), disable, enable or revoke it."""
+    action = str((await request.form()).get("action", ""))
+    admin = admin_of(request)
+    if action == "rotate":
+        issued = await admin_keys.rotate(admin, key_id)
+        return await _account(request, account_id, issued=issued)
+    if action in ("disable", "enable"):
+        await admin_keys.change(admin, key_id, KeyChanges(disabled=action == "disable"))
+    elif action == "revoke":
+        await admin_keys.revoke(admin, key_id)
+    else:
+        raise Invalid("action", "must be rotate, disable, enable or revoke")
+    return Redirect(f"/accounts/{account_id}#keys", status_code=303)
+
+
+async def _account(
+    request: AnyRequest,
+    account_id: str,
+    refused: RefusedForm | None = None,
+    *,
+    month: str | None = None,
+    issued: IssuedKey | None = None,
+) -> Response[Any]:
+    admin = admin_of(request)
+    account = await admin_accounts.get(admin, account_id)
+    usage = await admin_usage.of_month(admin, account_id, month or None)
+    keys = await all_of(admin_keys.page, admin, account_id)
+    agents = await all_of(admin_agents.page, admin, account_id)
+    plan = await admin_plans.get(admin, account.plan)
+    return page(
+        request,
+        "account.html",
+        title=account.name,
+        account=account,
+        plan=plan,
+        usage=usage,
+        bars=bars_of(usage.lines),
+        by_agent=by_agent(usage.lines),
+        keys=keys,
+        agents={each.id: each for each in agents},
+        issued=issued,
+        fields=_EDIT.filled(account, refused),
+        refused=refused,
+        changes=await changes_of(request, account.id),
+    )
+
+
+@get("/plans/{name:str}", role=Role.OWNER)
+async def get_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
+    """A plan as a form; `new` is one that is to be made."""
+    return await _plan(request, name)
+
+
+@post("/plans/{name:str}", status_code=200, role=Role.OWNER)
+async def post_plan(request: AnyRequest, name: FromPath[str]) -> Response[Any]:
+    given, admin = await request.form(), admin_of(request)
+    try:
+        if name == "new":
+            await admin_plans.create(admin, _NEW_PLAN.body(given))
+        else:
+            present = await admin_plans.get(admin, name)
+            await admin_plans.change(admin, name, _EDIT_PLAN.changes(given, present))
+    except AdminError as error:
+        return await _plan(request, name, RefusedForm(given, error))
+    return Redirect("/accounts#plans", status_code=303)
+
+
+async def _plan(request: AnyRequest, name: str, refused: RefusedForm | None = None) -> Response[Any]:
+    plan = None if name == "new" else await admin_plans.get(admin_of(request), name)
+    form = _NEW_PLAN if plan is None else _EDIT_PLAN
+    return page(
+        request,
+        "plan.html",
+        title="New plan" if name == "new" else f"Plan {name}",
+        name=name,
+        fields=form.filled(plan, refused),
+        refused=refused,
+        changes=await changes_of(request, name),
+    )
+
+
+def bars_of(lines: Sequence[UsageLine]) -> tuple[DayBar, ...]:
+    """A bar for each day that has runs, the highest 100 high."""
+    tokens: dict[str, int] = {}
+    runs: dict[str, int] = {}
+    for line in lines:
+        tokens[line.day] = tokens.get(line.day, 0) + line.total
+        runs[line.day] = runs.get(line.day, 0) + line.runs
+    most = max(tokens.values(), default=0) or 1
+    return tuple(
+        DayBar(
+            day=day,
+            tokens=count,
+            runs=runs[day],
+            x=int(day[-2:]) - 1,
+            y=round(100 - 100 * count / most, 2),
+            height=round(100 * count / most, 2),
+        )
+        for day, count in sorted(tokens.items())
+    )
+
+
+def by_agent(lines: Sequence[UsageLine]) -> tuple[AgentUse, ...]:
+    """The sums of a month, the agent with the most runs first."""
+    sums: dict[tuple[str, str], AgentUse] = {}
+    for line in lines:
+        each = sums.setdefault(
+            (line.agent_id, line.model), AgentUse(agent_id=line.agent_id, model=line.model)
+        )
+        each.runs += line.runs
+        each.failed += line.failed
+        each.input_tokens += line.input_tokens
+        each.output_tokens += line.output_tokens
+        each.cached_tokens += line.cache_read_tokens
+    return tuple(sorted(sums.values(), key=lambda each: -each.runs))
+
+
+HANDLERS = (
+    get_accounts,
+    post_account,
+    get_account,
+    post_change,
+    get_delete,
+    post_delete,
+    post_key,
+    post_key_change,
+    get_plan,
+    post_plan,
+)

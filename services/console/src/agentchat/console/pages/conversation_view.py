@@ -1,0 +1,326 @@
+"""One conversation as the console shows it: as it was at an event, with one of its runs as a timeline."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from agentchat.console.frame.filters import json_text
+from agentchat.contracts import events
+from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
+from agentchat.conversations.aggregate.history import messages_of_round
+from agentchat.conversations.database import server_now
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import Log, LogEntry, in_thread_if_large
+from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
+from agentchat.conversations.queries.find_run import find_run
+from agentchat.conversations.queries.run_timeline import Timeline, TimelineBar, timeline_of
+from agentchat.conversations.queries.threads import find_thread
+from agentchat.directory.shown_names import ShownNames, shown_names
+from agentchat.runtime.postgres import Pool
+
+WINDOW = 1_000
+"""So many events of a conversation a page is made of."""
+
+EventKind = Literal["message", "model", "tool", "person", "end", "other"]
+_KINDS: dict[str, EventKind] = {
+    "message_saved": "message",
+    "model_replied": "model",
+    "tool_called": "tool",
+    "tool_returned": "tool",
+    "approval_requested": "person",
+    "elicitation_requested": "person",
+    "approval_decided": "person",
+    "feedback_given": "person",
+    "feedback_withdrawn": "person",
+    "run_completed": "end",
+    "run_failed": "end",
+    "run_cancelled": "end",
+}
+
+
+class ErasedConversation(msgspec.Struct, frozen=True):
+    """A conversation of which the log has the erasure alone."""
+
+    at: str
+    trace_id: str
+
+
+class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
+    """`version` is that of the event that it is shown at, `head` that of its last one.
+
+    `first` and `last` are the versions that the page was made of; of the runs in `conversation` the first may
+    be another one's end. `run` is the one whose timeline is shown, None where there is none.
+    """
+
+    id: str
+    account_id: str
+    title: str
+    head: int
+    version: int
+    first: int
+    last: int
+    conversation: Conversation
+    entries: tuple[LogEntry, ...]
+    run: Run | None
+    timeline: Timeline | None
+    names: ShownNames
+
+    @property
+    def at(self) -> LogEntry | None:
+        """The event that it is shown at."""
+        return next((each for each in reversed(self.entries) if each.version == self.version), None)
+
+    @property
+    def is_now(self) -> bool:
+        return self.version == self.head
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return self.conversation.runs
+
+    @property
+    def place(self) -> int:
+        """Which of the runs is shown, from 1; 0 for none."""
+        return next((place for place, each in enumerate(self.runs, start=1) if each is self.run), 0)
+
+    @property
+    def previous(self) -> Run | None:
+        return self.runs[self.place - 2] if self.place > 1 else None
+
+    @property
+    def next(self) -> Run | None:
+        return self.runs[self.place] if 0 < self.place < len(self.runs) else None
+
+    @property
+    def is_live(self) -> bool:
+        return self.is_now and self.conversation.active is not None
+
+    @property
+    def run_entries(self) -> tuple[LogEntry, ...]:
+        """The events of the run that is shown."""
+        if self.run is None:
+            return ()
+        mine = (each for each in self.entries if each.version <= self.version)
+        return tuple(each for each in mine if _trace_of(each) == self.run.trace_id)
+
+    def dots(self) -> list[tuple[int, float, EventKind]]:
+        """Version, place (0 to 1000 along the slider) and kind of the events that the page has."""
+        span = max(1, self.head - 1)
+        return [
+            (each.version, round(1000 * (each.version - 1) / span, 1), kind_of(each.topic))
+            for each in self.entries
+        ]
+
+
+def kind_of(topic: str) -> EventKind:
+    return _KINDS.get(topic.partition(".")[0], "other")
+
+
+def event_name(topic: str) -> str:
+    return mapper.event_name(topic)
+
+
+def _trace_of(entry: LogEntry) -> str | None:
+    try:
+        return entry.event.trace_id
+    except UnreadableEvent:
+        return None
+
+
+async def look_at(
+    pool: Pool, conversation_id: str, at: int | None = None, trace_id: str | None = None
+) -> ConversationView | ErasedConversation | None:
+    """A conversation at a version, or now; None where there is none. Raises DatabaseUnavailable.
+
+    Without a `trace_id` the run is that of the event at `at`, or the last one.
+    """
+    log = Log(pool)
+    thread = await find_thread(pool, conversation_id)
+    if thread is None:
+        return await _erased(log, conversation_id)
+    version = min(max(1, thread.version if at is None else at), thread.version)
+    first = await _first_version(pool, version, thread.version, None if at is not None else trace_id)
+    last = min(thread.version, first + WINDOW)
+    entries = await log.rows(conversation_id, first, last)
+    if at is None and last < thread.version:
+        version = last
+
+    def folded(page: list[LogEntry]) -> Conversation:
+        return fold(conversation_id, _readable(each for each in page if each.version <= version))
+
+    conversation = await in_thread_if_large(folded, entries)
+    run = _run_of(conversation, entries, version, trace_id)
+    now = (
+        entries[-1].event.at
+        if version < thread.version or not conversation.active
+        else await server_now(pool)
+    )
+    until = [each for each in entries if each.version <= version]
+    if version < thread.version and until:
+        now = until[-1].event.at
+    return ConversationView(
+        id=conversation_id,
+        account_id=thread.account_id,
+        title=_title(conversation),
+        head=thread.version,
+        version=version,
+        first=first,
+        last=last,
+        conversation=conversation,
+        entries=tuple(entries),
+        run=run,
+        timeline=None if run is None else timeline_of(run, until, now),
+        names=await shown_names(pool, [thread.account_id], {each.agent_id for each in conversation.runs}),
+    )
+
+
+async def _erased(log: Log, conversation_id: str) -> ErasedConversation | None:
+    rows = await log.rows(conversation_id)
+    event = rows[-1].event if rows else None
+    return (
+        ErasedConversation(event.at, event.trace_id) if isinstance(event, events.ConversationErased) else None
+    )
+
+
+async def _first_version(pool: Pool, version: int, head: int, trace_id: str | None) -> int:
+    """After which the page begins: so that what it is about is in the middle of a long conversation."""
+    if head <= WINDOW:
+        return 0
+    if trace_id is not None:
+        found = await find_run(pool, trace_id)
+        if found is not None and found.begun_at is not None:
+            version = found.begun_at
+    return max(0, min(version - WINDOW // 2, head - WINDOW))
+
+
+def _readable(entries: Any) -> Any:
+    """Their events; one of a newer release is passed over."""
+    for entry in entries:
+        try:
+            yield entry.event
+        except UnreadableEvent:
+            continue
+
+
+def _run_of(
+    conversation: Conversation, entries: Sequence[LogEntry], version: int, trace_id: str | None
+) -> Run | None:
+    if trace_id is not None and (run := conversation.run(trace_id)) is not None:
+        return run
+    for entry in reversed(entries):
+        if entry.version <= version and (run := conversation.run(_trace_of(entry) or "")) is not None:
+            return run
+    return conversation.runs[-1] if conversation.runs else None
+
+
+def _title(conversation: Conversation) -> str:
+    first = next((each.user_text for each in conversation.runs), "")
+    return conversation.title or first[:TITLE_LENGTH] or "Conversation"
+
+
+class SentOrReceived(msgspec.Struct, frozen=True):
+    """A text that was sent or came: `sha256` is of its bytes."""
+
+    title: str
+    text: str
+    note: str = ""
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+class BarDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bar stands for: what was sent, what came, and the event that has it."""
+
+    bar: TimelineBar
+    sent: tuple[SentOrReceived, ...]
+    came: tuple[SentOrReceived, ...]
+    stored: LogEntry | None
+
+
+async def detail_of(pool: Pool, view: ConversationView, key: str, system: "SystemPrompt") -> BarDetail | None:
+    """Of a bar of the run that is shown; None where there is no such bar. Raises DatabaseUnavailable."""
+    if view.run is None or view.timeline is None:
+        return None
+    bar = next((each for each in view.timeline.bars if each.key == key), None)
+    if bar is None:
+        return None
+    by_version = {each.version: each for each in view.entries}
+    stored = by_version.get(bar.version)
+    sent: list[SentOrReceived] = []
+    came: list[SentOrReceived] = []
+    if bar.kind == "model" and bar.round is not None:
+        sent += await _sent_to_model(pool, view, bar, system)
+    for entry in (by_version.get(bar.sent), stored):
+        if entry is not None:
+            _add_pieces(bar, entry.event, sent, came)
+    return BarDetail(
+        bar=bar,
+        sent=tuple(dict.fromkeys(sent)),
+        came=tuple(dict.fromkeys(came)),
+        stored=stored,
+    )
+
+
+class SystemPrompt(msgspec.Struct, frozen=True):
+    """What is known of a run's system prompt: that of the agent's version, or of the request."""
+
+    text: str | None
+    source: str
+
+
+async def _sent_to_model(
+    pool: Pool, view: ConversationView, bar: TimelineBar, system: SystemPrompt
+) -> list[SentOrReceived]:
+    assert view.run is not None
+    assert bar.round is not None
+    past = fold(view.id, await Log(pool).events(view.id, until_version=bar.version))
+    run = past.run(view.run.trace_id)
+    pieces = []
+    if system.text is not None:
+        text = "\n\n".join(filter(None, (system.text, view.run.instructions)))
+        pieces.append(SentOrReceived("System prompt", text, system.source))
+    if run is not None:
+        shown = messages_of_round(past, run, bar.round)
+        pieces.append(
+            SentOrReceived("Messages", json_text(shown), "made again from the log, by what made them then")
+        )
+    return pieces
+
+
+def _add_pieces(
+    bar: TimelineBar, event: events.Event, sent: list[SentOrReceived], came: list[SentOrReceived]
+) -> None:
+    match event:
+        case events.ModelReplied() if bar.kind == "model":
+            came.append(SentOrReceived("Reply", json_text(event.blocks), event.stop_reason))
+        case events.ToolCalled() if bar.kind == "tool":
+            sent.append(SentOrReceived("Input", json_text(event.input), "the model's own"))
+        case events.ToolReturned() if bar.kind == "tool":
+            came.append(
+                SentOrReceived("Output", event.output, "error" if event.is_error else f"{event.ms:,} ms")
+            )
+        case events.ApprovalRequested():
+            sent.append(
+                SentOrReceived("Asked", f"{event.server} · {event.tool}", f"until {event.expires_at}")
+            )
+        case events.ElicitationRequested():
+            sent.append(
+                SentOrReceived("Asked", event.asked.message, f"by {event.tool}, until {event.expires_at}")
+            )
+        case events.ApprovalDecided():
+            came.append(SentOrReceived("Decision", event.decision, f"by {event.on_behalf_of or event.by.id}"))
+            if event.reason:
+                came.append(SentOrReceived("Reason", event.reason))
+            if event.input is not None:
+                came.append(SentOrReceived("Input", json_text(event.input), "given by that person"))
+        case events.SourcesRetrieved():
+            came.append(SentOrReceived("Sources", json_text(event.sources), "best first"))
+        case events.ContextCompacted():
+            came.append(SentOrReceived("Summary", event.summary, event.model))
+        case _:
+            pass

@@ -1,0 +1,136 @@
+"""Knowledge bases: their documents, an upload, and a search that shows why it finds what it finds."""
+
+from typing import Any
+
+from litestar import Response, get, post
+from litestar.datastructures import UploadFile
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from agentchat.administration import admin_accounts, admin_documents, admin_knowledge
+from agentchat.administration.admin_values import NewDocument, NewKnowledgeBase
+from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.acting import admin_of
+from agentchat.console.frame.directory import account_choices, account_names
+from agentchat.console.frame.forms import BodyForm, RefusedForm
+from agentchat.console.frame.rendering import page
+from agentchat.console.frame.roles import Role
+from agentchat.contracts.admin_errors import AdminError, Invalid
+from agentchat.knowledge.documents import Kind
+
+_NEW = BodyForm(NewKnowledgeBase, leave_out=("account_id", "id"))
+_BINARY: dict[str, Kind] = {"pdf": "pdf", "docx": "docx"}
+_TEXTS: dict[str, Kind] = {
+    "md": "markdown",
+    "markdown": "markdown",
+    "html": "html",
+    "htm": "html",
+    "txt": "text",
+    "text": "text",
+}
+
+
+@get("/knowledge", role=Role.VIEWER)
+async def get_bases(request: AnyRequest, cursor: str | None = None) -> Response[Any]:
+    """The list, and a form for a new one."""
+    return await _bases(request, cursor)
+
+
+@post("/knowledge", status_code=200, role=Role.OPERATOR)
+async def post_base(request: AnyRequest) -> Response[Any]:
+    given = await request.form()
+    try:
+        body = _NEW.body(given, account_id=str(given.get("account_id", "")))
+        made = await admin_knowledge.create(admin_of(request), body)
+    except AdminError as error:
+        return await _bases(request, None, RefusedForm(given, error))
+    return Redirect(f"/knowledge/{made.id}", status_code=303)
+
+
+async def _bases(
+    request: AnyRequest, cursor: str | None, refused: RefusedForm | None = None
+) -> Response[Any]:
+    found = await admin_knowledge.page(admin_of(request), after=cursor, limit=50)
+    return page(
+        request,
+        "knowledge_bases.html",
+        title="Knowledge bases",
+        bases=found.items,
+        names=await account_names(request, {each.account_id for each in found.items}),
+        choices=await account_choices(request),
+        account_id=str(refused.given.get("account_id", "")) if refused else "",
+        next_cursor=found.after,
+        fields=_NEW.filled(None, refused),
+        refused=refused,
+    )
+
+
+@get("/knowledge/{base_id:str}", role=Role.VIEWER)
+async def get_base(
+    request: AnyRequest, base_id: FromPath[str], q: str = "", cursor: str | None = None
+) -> Response[Any]:
+    """Its documents; with `q` what a search finds, with the scores."""
+    return await _base(request, base_id, q, cursor)
+
+
+@post(
+    "/knowledge/{base_id:str}/documents",
+    status_code=200,
+    request_max_body_size=4 * 1024 * 1024,
+    role=Role.OPERATOR,
+)
+async def post_document(request: AnyRequest, base_id: FromPath[str]) -> Response[Any]:
+    """Add a file, or replace the document of its name."""
+    given = await request.form()
+    try:
+        await admin_documents.put(admin_of(request), base_id, await _document(given.get("file")))
+    except AdminError as error:
+        return await _base(request, base_id, "", None, RefusedForm(given, error))
+    return Redirect(f"/knowledge/{base_id}", status_code=303)
+
+
+@post("/knowledge/{base_id:str}/documents/{document_id:str}/delete", status_code=303, role=Role.OWNER)
+async def post_delete_document(
+    request: AnyRequest, base_id: FromPath[str], document_id: FromPath[str]
+) -> Redirect:
+    await admin_documents.delete(admin_of(request), base_id, document_id)
+    return Redirect(f"/knowledge/{base_id}", status_code=303)
+
+
+async def _base(
+    request: AnyRequest, base_id: str, q: str, cursor: str | None, refused: RefusedForm | None = None
+) -> Response[Any]:
+    admin = admin_of(request)
+    base = await admin_knowledge.get(admin, base_id)
+    documents = await admin_documents.page(admin, base_id, after=cursor, limit=50)
+    return page(
+        request,
+        "knowledge_base.html",
+        title=base.name,
+        base=base,
+        account=await admin_accounts.get(admin, base.account_id),
+        documents=documents.items,
+        next_cursor=documents.after,
+        q=q,
+        found=await admin_knowledge.search(admin, base_id, q, 10) if q.strip() else None,
+        refused=refused,
+    )
+
+
+async def _document(file: Any) -> NewDocument:
+    """Return the document of a file that was chosen. Raises Invalid."""
+    if not isinstance(file, UploadFile) or not file.filename:
+        raise Invalid("file", "is needed: choose one")
+    ending = file.filename.rpartition(".")[2].lower()
+    data = await file.read()
+    if ending in _BINARY:
+        return NewDocument(name=file.filename, kind=_BINARY[ending], content=data)
+    if ending not in _TEXTS:
+        raise Invalid("file", f"must end in one of {', '.join(sorted((*_TEXTS, *_BINARY)))}")
+    try:
+        return NewDocument(name=file.filename, kind=_TEXTS[ending], text=data.decode())
+    except UnicodeDecodeError:
+        raise Invalid("file", "is no text in UTF-8") from None
+
+
+HANDLERS = (get_bases, post_base, get_base, post_document, post_delete_document)

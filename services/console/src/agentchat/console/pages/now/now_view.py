@@ -1,0 +1,150 @@
+"""What the page shows apart from the runs: figures, failures and charts."""
+
+import asyncio
+import time
+
+import msgspec
+
+from agentchat.bus.bus import Bus
+from agentchat.console.frame.filters import tokens
+from agentchat.console.live.monitor import Monitor, Point, WorkerSlots
+from agentchat.evals.prices import Prices
+from agentchat.ops.status.figures import SystemFigures, gather_from
+from agentchat.runtime.postgres import Pool
+
+FIGURES_SECONDS = 5.0
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """`x` are seconds before now, `lines` a name and values each; `latest` is the number shown as text."""
+
+    id: str
+    title: str
+    unit: str
+    latest: str
+    x: list[int]
+    lines: list[tuple[str, list[float | None]]]
+
+    def data(self) -> str:
+        """For the script that draws it."""
+        return msgspec.json.encode({"unit": self.unit, "x": self.x, "lines": self.lines}).decode()
+
+
+class BoardCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What the models of the charts' time cost; `unpriced` are those that the price table has not."""
+
+    amount: float
+    currency: str
+    unpriced: tuple[str, ...]
+
+
+class Board(msgspec.Struct, frozen=True, kw_only=True):
+    """`since` is how many seconds the charts go back: at most an hour, or since the console started. Without
+    a price table `cost` is None.
+    """
+
+    figures: SystemFigures
+    slots: WorkerSlots | None
+    failures: list[tuple[str, int]]
+    model_errors: list[tuple[str, int]]
+    charts: list[Chart]
+    cost: BoardCost | None
+    since: float
+
+
+class Boards:
+    """The board, made once in five seconds for all who look."""
+
+    def __init__(self, pool: Pool, bus: Bus, monitor: Monitor, prices: Prices) -> None:
+        self._pool, self._bus, self._monitor, self._prices = pool, bus, monitor, prices
+        self._look = asyncio.Lock()
+        self._made: tuple[float, Board] | None = None
+
+    async def board(self) -> Board:
+        async with self._look:
+            if self._made is None or time.monotonic() - self._made[0] >= FIGURES_SECONDS:
+                figures = await gather_from(self._pool, self._bus)
+                self._made = time.monotonic(), self._board(figures)
+            return self._made[1]
+
+    def _board(self, figures: SystemFigures) -> Board:
+        points, now = list(self._monitor.points), time.monotonic()
+        return Board(
+            figures=figures,
+            slots=self._monitor.slots,
+            failures=self._monitor.recent("failures")[:5],
+            model_errors=self._monitor.recent("model_errors")[:5],
+            charts=charts(points, now),
+            cost=cost_of(points, self._prices),
+            since=now - (points[0].at - points[0].seconds) if points else 0.0,
+        )
+
+
+def cost_of(points: list[Point], prices: Prices) -> BoardCost | None:
+    if not prices.models:
+        return None
+    amount, unpriced = 0.0, set()
+    for model, usage in ((model, usage) for each in points for model, usage in each.usage.items()):
+        cost = prices.cost(model, usage)
+        if cost is None:
+            unpriced.add(model)
+        else:
+            amount += cost
+    return BoardCost(amount=amount, currency=prices.currency, unpriced=tuple(sorted(unpriced)))
+
+
+def charts(points: list[Point], now: float) -> list[Chart]:
+    """Four charts over one time axis."""
+    x = [round(each.at - now) for each in points]
+    minutes = [each.seconds / 60 for each in points]
+
+    def rates(values: list[float]) -> list[float | None]:
+        return [round(value / part, 1) for value, part in zip(values, minutes, strict=True)]
+
+    ended = {state: rates([each.ended[state] for each in points]) for state in ("completed", "cancelled")}
+    failed = rates([each.ended["failed"] for each in points])
+    p50, p99 = [each.first_delta_p50 for each in points], [each.first_delta_p99 for each in points]
+    tokens_in = rates([each.input_tokens for each in points])
+    tokens_out = rates([each.output_tokens for each in points])
+    model_errors = rates([sum(each.model_errors.values()) for each in points])
+    last_p50 = next((value for value in reversed(p50) if value is not None), None)
+    return [
+        Chart(
+            id="runs",
+            title="Runs ended",
+            unit="/min",
+            latest=_latest(rates([sum(each.ended.values()) for each in points])),
+            x=x,
+            lines=[("completed", ended["completed"]), ("cancelled", ended["cancelled"]), ("failed", failed)],
+        ),
+        Chart(
+            id="first",
+            title="Time to first words",
+            unit="s",
+            latest="-" if last_p50 is None else f"{last_p50:.2f}",
+            x=x,
+            lines=[("p50", p50), ("p99", p99)],
+        ),
+        Chart(
+            id="tokens",
+            title="Tokens",
+            unit="/min",
+            latest=_latest(rates([each.input_tokens + each.output_tokens for each in points])),
+            x=x,
+            lines=[("in", tokens_in), ("out", tokens_out)],
+        ),
+        Chart(
+            id="errors",
+            title="Errors",
+            unit="/min",
+            latest=_latest(
+                rates([each.ended["failed"] + sum(each.model_errors.values()) for each in points])
+            ),
+            x=x,
+            lines=[("failed runs", failed), ("provider", model_errors)],
+        ),
+    ]
+
+
+def _latest(values: list[float | None]) -> str:
+    return tokens(round(values[-1] or 0)) if values else "-"

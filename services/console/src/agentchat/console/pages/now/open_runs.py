@@ -1,0 +1,175 @@
+"""The table of open runs: the read models list them, and their frames have their last words.
+
+Runs are followed on the bus while somebody looks at the table; one look serves all browsers with its filter.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable
+from typing import Literal
+
+import msgspec
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.subscription import Subscription
+from agentchat.contracts import frames
+from agentchat.conversations.queries.under_way import OpenRun, open_runs
+from agentchat.directory.shown_names import shown_names
+from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool
+
+MOST_ROWS = 60
+LOOK_SECONDS = 1.0
+_MOST_FILTERS = 32
+_LET_GO_SECONDS = 10.0
+_WORDS = 160
+_CHARACTERS_A_TOKEN = 4
+
+
+class NowFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """None: all."""
+
+    account_id: str | None = None
+    agent_id: str | None = None
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the table. `seconds` is how long the run is open.
+
+    `tokens` is an estimate by the length of the reply: models count theirs at the end.
+    """
+
+    trace_id: str
+    conversation_id: str
+    agent: str
+    account: str
+    kind: Literal["running", "waiting"]
+    stage: str
+    attempts: int
+    seconds: float
+    tokens: int
+    words: str
+
+
+class RunTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest runs of `total`; `problem` says what is away."""
+
+    rows: list[RunRow]
+    total: int
+    problem: str | None = None
+
+
+class LastWords:
+    """The end of one run's reply, as its frames bring it."""
+
+    def __init__(self) -> None:
+        self.subscription: Subscription | None = None
+        self.asked_at = time.monotonic()
+        self.characters = 0
+        self.text = ""
+
+    def take(self, frame: frames.Frame) -> None:
+        if isinstance(frame, frames.Delta):
+            self.characters = frame.offset + len(frame.text)
+            self.text = (self.text + frame.text)[-_WORDS:]
+
+
+class OpenRuns:
+    """Looks open runs up once a second and filter, and follows those that somebody watches."""
+
+    def __init__(self, pool: Pool, bus: Bus) -> None:
+        self._pool, self._bus = pool, bus
+        self._watchers = 0
+        self._words: dict[str, LastWords] = {}
+        self._look = asyncio.Lock()
+        self._tables: BoundedMap[NowFilter, tuple[float, RunTable]] = BoundedMap(_MOST_FILTERS)
+
+    async def watch(self, chosen: NowFilter) -> AsyncGenerator[RunTable]:
+        """Yield the table every second. The runs are followed until the last caller closes it."""
+        self._watchers += 1
+        try:
+            while True:
+                yield await self.table(chosen)
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self._watchers -= 1
+            await self._let_go(time.monotonic() if self._watchers else float("inf"))
+
+    async def table(self, chosen: NowFilter) -> RunTable:
+        """Return the table as it is now. It says so if a part is away."""
+        async with self._look:
+            now = time.monotonic()
+            known = self._tables.get(chosen)
+            if known is not None and now - known[0] < LOOK_SECONDS / 2:
+                return known[1]
+            try:
+                table = await self._read(chosen)
+            except DatabaseUnavailable as error:
+                rows, total = ([], 0) if known is None else (known[1].rows, known[1].total)
+                table = RunTable(rows=rows, total=total, problem=f"The database does not answer: {error}")
+            self._tables.put(chosen, (now, table))
+            return table
+
+    async def _read(self, chosen: NowFilter) -> RunTable:
+        total, found = await open_runs(
+            self._pool, account_id=chosen.account_id, agent_id=chosen.agent_id, limit=MOST_ROWS
+        )
+        names = await shown_names(
+            self._pool, {run.account_id for run in found}, {run.agent_id for run in found}
+        )
+        problem = None
+        if self._watchers:
+            await self._let_go(time.monotonic())
+            problem = await self._follow(found)
+        rows = [
+            run_row(
+                run,
+                names.agents.get(run.agent_id, run.agent_id[-8:]),
+                names.accounts.get(run.account_id, run.account_id[-8:]),
+                self._words.get(run.trace_id) or LastWords(),
+            )
+            for run in sorted(found, key=lambda run: run.seconds)
+        ]
+        return RunTable(rows=rows, total=total, problem=problem)
+
+    async def _follow(self, runs: Iterable[OpenRun]) -> str | None:
+        """Follow those that are at work; return why they cannot be followed."""
+        for run in runs:
+            words = self._words.setdefault(run.trace_id, LastWords())
+            words.asked_at = time.monotonic()
+            if words.subscription is None and run.waits_for is None:
+                try:
+                    words.subscription = await self._bus.traces.follow_trace(run.trace_id, words.take)
+                except BusUnavailable as error:
+                    return f"NATS does not answer: {error}"
+        return None
+
+    async def _let_go(self, now: float) -> None:
+        """Follow no more what nobody has asked for in the last seconds."""
+        idle = [each for each, words in self._words.items() if now - words.asked_at > _LET_GO_SECONDS]
+        for words in [self._words.pop(each) for each in idle]:
+            if words.subscription is not None:
+                await words.subscription.close()
+
+
+def run_row(run: OpenRun, agent: str, account: str, words: LastWords) -> RunRow:
+    """Return the line of a run."""
+    if run.waits_for is not None:
+        stage = f"approval {run.waits_for}"
+    elif run.tool is not None:
+        stage = f"tool {run.tool}"
+    else:
+        stage = f"model {run.rounds + 1}" if run.model else "starts"
+    return RunRow(
+        trace_id=run.trace_id,
+        conversation_id=run.conversation_id,
+        agent=agent,
+        account=account,
+        kind="running" if run.waits_for is None else "waiting",
+        stage=stage,
+        attempts=run.attempts,
+        seconds=run.seconds,
+        tokens=words.characters // _CHARACTERS_A_TOKEN,
+        words=" ".join(words.text.split()),
+    )

@@ -1,0 +1,198 @@
+"""Playground: a conversation with a version of an agent, from the beginning or from any message on."""
+
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Response, get, post
+from litestar.response import Redirect, Stream
+
+from agentchat.administration import admin_accounts, admin_runs
+from agentchat.administration.admin_runs import FORM
+from agentchat.administration.admin_values import Agent, NewMessage
+from agentchat.console.console_services import services_of
+from agentchat.console.frame.access import AnyRequest
+from agentchat.console.frame.acting import admin_of, note_read
+from agentchat.console.frame.event_source import rendered, stream
+from agentchat.console.frame.rendering import page
+from agentchat.console.frame.roles import Role
+from agentchat.console.frame.streamed_run import follow_run
+from agentchat.console.pages.agent_choice import (
+    agent_options,
+    find_agent,
+    newest_versions,
+    number,
+    text,
+)
+from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid, NotFound
+from agentchat.contracts.ids import is_uuid
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.find_run import find_run
+
+
+class PlaygroundThread(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands before the next message: `runs` of a conversation, all or up to the message `fork_at`.
+
+    `again` is the text of the user's message that a fork leaves out, `agent_id` who answered there.
+    """
+
+    conversation: Conversation | None = None
+    runs: tuple[Run, ...] = ()
+    fork_at: str = ""
+    again: str = ""
+    agent_id: str = ""
+
+    @property
+    def active(self) -> Run | None:
+        """The run under way, if it is shown."""
+        return next((run for run in self.runs if run.state == "running"), None)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next message is of this conversation, not of a fork."""
+        own = [run for run in self.runs if not run.inherited]
+        return not self.fork_at and bool(own) and all(run.form == FORM for run in own)
+
+
+@get("/playground", role=Role.OPERATOR)
+async def get_playground(
+    request: AnyRequest,
+    agent: str = "",
+    version: int | None = None,
+    conversation: str = "",
+    fork: str = "",
+) -> Response[Any]:
+    """`fork` is the id of a conversation and of a message in it, with a colon between them."""
+    thread = await _thread(request, conversation, fork)
+    agent = agent or thread.agent_id
+    if not agent:
+        return page(
+            request, "playground.html", title="Playground", agents=await agent_options(request), agent=None
+        )
+    if version is None and thread.goes_on and thread.runs[-1].agent_id == agent:
+        version = thread.runs[-1].agent_version
+    found = await find_agent(request, agent, version)
+    return await _shown(request, found, thread, thread.again)
+
+
+@post("/playground", status_code=200, role=Role.OPERATOR)
+async def post_message(request: AnyRequest) -> Response[Any]:
+    """Send a message to a version of the agent, and show its run."""
+    form = await request.form()
+    found = await find_agent(request, text(form, "agent"), number(form, "version"))
+    conversation, fork = text(form, "conversation"), text(form, "fork")
+    message = text(form, "message")
+    try:
+        if not message.strip():
+            raise Invalid("message", "is blank")
+        source, _, at = fork.partition(":") if fork else (conversation, "", "")
+        new = NewMessage(
+            message=message, version=found.version, conversation_id=source or None, fork_at=at or None
+        )
+        run = await admin_runs.say(admin_of(request), found.id, new)
+    except AdminError as error:
+        thread = await _thread(request, conversation, fork)
+        return await _shown(request, found, thread, message, problem=error)
+    return _to(found.id, found.version, run.conversation_id)
+
+
+@post("/playground/stop", status_code=200, role=Role.OPERATOR)
+async def post_stop(request: AnyRequest) -> Response[Any]:
+    """Cancel the run that is under way; one that has ended meanwhile is just shown."""
+    form = await request.form()
+    conversation = text(form, "conversation")
+    with contextlib.suppress(Conflict):
+        await admin_runs.cancel(admin_of(request), conversation)
+    return _to(text(form, "agent"), number(form, "version"), conversation)
+
+
+@get("/playground/stream", role=Role.OPERATOR)
+async def get_stream(request: AnyRequest, trace: str) -> Stream:
+    """A run as it goes on. Raises NotFound."""
+    services = services_of(request)
+    found = await find_run(services.pool, trace)
+    if found is None:
+        raise NotFound("run", trace[:40])
+
+    await note_read(request, found.conversation_id, found.account_id)
+
+    async def parts() -> AsyncGenerator[str, None]:
+        async for live in follow_run(services.bus, services.pool, trace):
+            shown = {"live": live, "run": live.run, "conversation_id": found.conversation_id}
+            yield rendered(request, "parts/streamed_run.html", **shown)
+
+    return stream(request, parts())
+
+
+def _to(agent_id: str, version: int | None, conversation: str) -> Redirect:
+    asked = {"agent": agent_id, "version": version, "conversation": conversation}
+    return Redirect(
+        f"/playground?{urlencode({name: value for name, value in asked.items() if value})}#end",
+        status_code=303,
+    )
+
+
+async def _thread(request: AnyRequest, conversation: str, fork: str) -> PlaygroundThread:
+    """Raises NotFound, Conflict, Invalid."""
+    source, _, at = fork.partition(":") if fork else (conversation, "", "")
+    if not source:
+        return PlaygroundThread()
+    if not is_uuid(source.lower()):
+        raise NotFound("conversation", source[:40])
+    try:
+        found = await Log(services_of(request).pool).conversation(source.lower())
+    except UnreadableEvent as error:
+        raise Conflict(f"the conversation cannot be read: {error}") from None
+    if found.version == 0:
+        raise NotFound("conversation", source)
+    if found.erased:
+        raise Conflict("the conversation was deleted: nothing of it is left to go on with")
+    if not fork:
+        answered_by = found.runs[-1].agent_id if found.runs else ""
+        return PlaygroundThread(conversation=found, runs=found.runs, agent_id=answered_by)
+    for place, run in enumerate(found.runs):
+        if run.user_message_id == at:
+            return PlaygroundThread(
+                conversation=found,
+                runs=found.runs[:place],
+                fork_at=at,
+                again=run.user_text,
+                agent_id=run.agent_id,
+            )
+        if run.reply is not None and run.reply.id == at:
+            before = found.runs[: place + 1]
+            return PlaygroundThread(conversation=found, runs=before, fork_at=at, agent_id=run.agent_id)
+    raise Invalid("fork", "the conversation has no such message")
+
+
+async def _shown(
+    request: AnyRequest,
+    agent: Agent,
+    thread: PlaygroundThread,
+    message: str,
+    *,
+    problem: AdminError | None = None,
+) -> Response[Any]:
+    if thread.conversation is not None:
+        await note_read(request, thread.conversation.conversation_id, thread.conversation.account_id)
+    account = await admin_accounts.get(admin_of(request), agent.account_id)
+    return page(
+        request,
+        "playground.html",
+        title="Playground",
+        status_code=200 if problem is None else 400,
+        agents=await agent_options(request),
+        agent=agent,
+        account=account,
+        versions=await newest_versions(request, agent.id),
+        thread=thread,
+        message=message,
+        problem=problem,
+    )
+
+
+HANDLERS = (get_playground, post_message, post_stop, get_stream)

@@ -1,0 +1,93 @@
+"""The console's process: opens what the pages need, serves until it is stopped, drains."""
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from agentchat.administration import Admin
+from agentchat.bus.bus import Bus
+from agentchat.console import app
+from agentchat.console.console_services import ConsoleServices
+from agentchat.console.frame.assets import Assets
+from agentchat.console.frame.looks import Looks
+from agentchat.console.frame.rendering import environment
+from agentchat.console.frame.sessions import Sessions
+from agentchat.console.frame.sign_in_limit import SignInLimit
+from agentchat.console.live.badges import Badges
+from agentchat.console.live.monitor import Monitor
+from agentchat.console.live.open_streams import OpenStreams
+from agentchat.console.pages.now.now_view import Boards
+from agentchat.console.pages.now.open_runs import OpenRuns
+from agentchat.console.settings import ConsoleSettings
+from agentchat.knowledge.embedding.configured import embedder_of
+from agentchat.ops.folder import RunFolder
+from agentchat.runtime import postgres, web
+from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.postgres import acting_as
+
+if TYPE_CHECKING:
+    from agentchat.console.frame.oidc import OidcProvider
+
+POSTGRES_CONNECTIONS = 6
+_ACTOR = "console"
+
+
+async def run(
+    settings: ConsoleSettings, name: str, stop: asyncio.Event, run_folder: RunFolder | None = None
+) -> None:
+    """Serve until `stop` is set; requests under way have 3 s. `run_folder` is that of the stack it is of."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "console"))
+    async with contextlib.AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        bus, pool, embedder = await asyncio.gather(
+            enter(Bus.connect(settings.nats_url, name=name, on_lost=stop.set)),
+            enter(postgres.open_pool(settings.database_url, min_size=1, max_size=POSTGRES_CONNECTIONS)),
+            enter(embedder_of(settings)),
+        )
+        assets, badges, monitor = Assets.read(), Badges(pool), Monitor(settings.watched())
+        templates, prices = environment(assets), settings.price_table()
+        stack.callback(asyncio.create_task(monitor.run()).cancel)
+        provider = _provider(settings)
+        services = ConsoleServices(
+            name=name,
+            settings=settings,
+            pool=pool,
+            bus=bus,
+            admin=Admin(
+                pool=pool,
+                sealer=settings.sealer(),
+                actor=_ACTOR,
+                bus=bus,
+                embedder=embedder,
+                model_hosts=settings.model_hosts(),
+                tool_hosts=settings.tool_hosts(),
+            ),
+            assets=assets,
+            templates=templates,
+            badges=badges,
+            boards=Boards(pool, bus, monitor, prices),
+            open_runs=OpenRuns(pool, bus),
+            prices=prices,
+            sessions=Sessions(pool, settings.sealer(), settings, settings.secret_key, provider),
+            sign_in_limit=SignInLimit(),
+            provider=provider,
+            looks=Looks(),
+            streams=OpenStreams(),
+            monitor=monitor,
+            run_folder=run_folder,
+            health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
+        )
+        if settings.health_port is not None:
+            await enter(serve_health(services.health, settings.host, settings.health_port))
+        await web.serve(app.build(services), settings.host, settings.port, stop, grace_s=3.0)
+
+
+def _provider(settings: ConsoleSettings) -> "OidcProvider | None":
+    """Loaded only where one is set: authlib takes memory."""
+    if settings.oidc_issuer is None:
+        return None
+    from agentchat.console.frame.oidc import OidcProvider
+
+    return OidcProvider(settings)

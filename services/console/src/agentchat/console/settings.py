@@ -1,0 +1,85 @@
+"""The console's settings, all from the environment."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agentchat.console.sign_in_settings import SignInSettings
+from agentchat.contracts.webhooks import PORTS
+from agentchat.directory.secrets import Sealer, sealer_of
+from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
+from agentchat.net_guard import Guard
+from agentchat.net_guard.guard import guard_of
+from agentchat.runtime.settings import Setting, SettingsError
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
+    """Port 0 is any free one.
+
+    `prices` is a file of JSON with the prices of models, without which nothing has a cost.
+    `services` are the processes that the health page looks at, each as `name=http://host:port/metrics`.
+    """
+
+    database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
+    nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
+    secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
+    port: Annotated[Port, Setting("AGENTCHAT_CONSOLE_PORT")] = 8085
+    health_port: Annotated[Port | None, Setting("AGENTCHAT_HEALTH_PORT")] = None
+    services: Annotated[tuple[str, ...], Setting("AGENTCHAT_CONSOLE_SERVICES")] = ()
+    model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
+    mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
+    webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    prices: Annotated[str | None, Setting("AGENTCHAT_PRICES")] = None
+    log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
+    otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def check(self) -> None:
+        """What a type does not say. Raises SettingsError."""
+        self.check_sign_in()
+        self.sealer()
+        self.model_hosts()
+        self.tool_hosts()
+        self.webhook_hosts()
+        self.watched()
+        self.price_table()
+
+    def watched(self) -> dict[str, str]:
+        """The addresses of metrics by the names of processes. Raises SettingsError."""
+        found = dict(each.partition("=")[::2] for each in self.services)
+        for name, url in found.items():
+            if not name or urlsplit(url).scheme != "http":
+                raise SettingsError(
+                    f"AGENTCHAT_CONSOLE_SERVICES {name!r}: must be name=http://host:port/metrics"
+                )
+        return found
+
+    def model_hosts(self) -> Guard:
+        """What judges the agents' base URLs. Raises SettingsError."""
+        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
+
+    def tool_hosts(self) -> Guard:
+        """What judges the addresses of the agents' tool servers. Raises SettingsError."""
+        return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
+
+    def webhook_hosts(self) -> Guard:
+        """What judges the addresses of webhook endpoints. Raises SettingsError."""
+        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
+
+    def price_table(self) -> Prices:
+        """What tokens cost. Raises SettingsError."""
+        try:
+            return Prices() if self.prices is None else read_prices(Path(self.prices))
+        except UnreadablePrices as error:
+            raise SettingsError(f"AGENTCHAT_PRICES: {error}") from None
+
+    def sealer(self) -> Sealer:
+        """What seals the secrets of agents. Raises SettingsError."""
+        return sealer_of(self.secret_key, self.previous_secret_keys)

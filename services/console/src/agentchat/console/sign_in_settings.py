@@ -1,0 +1,126 @@
+"""Who may come in: by a provider of OpenID Connect, by the administrator's token, or whoever is here."""
+
+import ipaddress
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agentchat.console.frame.roles import Role
+from agentchat.knowledge.settings import EmbedderSettings
+from agentchat.runtime.settings import Setting, SettingsError
+
+AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
+Hours = Annotated[float, msgspec.Meta(gt=0, le=720)]
+Minutes = Annotated[float, msgspec.Meta(gt=0, le=60)]
+
+_PREFIX = "AGENTCHAT_CONSOLE_OIDC_"
+_ISSUER = f"{_PREFIX}ISSUER"
+
+
+class SignInSettings(EmbedderSettings, frozen=True, kw_only=True):
+    """People sign in for `session_hours`, at `console_url`: where browsers reach it, by https if they are
+    not on this machine.
+
+    With `oidc_issuer` they do so at that provider, which is told `oidc_scopes`. `oidc_role_claim` of its ID
+    token is a value or a list of values, to which `oidc_roles` give roles, each as `value=role`; it is read
+    again every `oidc_role_minutes`. Without it,
+    they sign in with a name and `admin_token`. Without either nobody has to, so it listens on loopback alone.
+    """
+
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
+    console_url: Annotated[str | None, Setting("AGENTCHAT_CONSOLE_URL")] = None
+    session_hours: Annotated[Hours, Setting("AGENTCHAT_CONSOLE_HOURS")] = 8.0
+    oidc_issuer: Annotated[str | None, Setting(_ISSUER)] = None
+    oidc_client_id: Annotated[str | None, Setting(f"{_PREFIX}CLIENT_ID")] = None
+    oidc_client_secret: Annotated[str | None, Setting(f"{_PREFIX}CLIENT_SECRET", secret=True)] = None
+    oidc_role_claim: Annotated[str, Setting(f"{_PREFIX}ROLE_CLAIM")] = "groups"
+    oidc_roles: Annotated[tuple[str, ...], Setting(f"{_PREFIX}ROLES")] = ()
+    oidc_role_minutes: Annotated[Minutes, Setting(f"{_PREFIX}ROLE_MINUTES")] = 5.0
+    oidc_scopes: Annotated[tuple[str, ...], Setting(f"{_PREFIX}SCOPES")] = ("openid", "profile", "email")
+
+    def check_sign_in(self) -> None:
+        """What a type does not say. Raises SettingsError."""
+        self._check_provider()
+        if self.credentials() is not None:
+            _check_url(self.console_url)
+            return
+        if not is_loopback(self.host):
+            raise SettingsError(
+                f"AGENTCHAT_ADMIN_TOKEN and {_ISSUER} are not set, so the console is open to whoever reaches "
+                f"it, and AGENTCHAT_HOST {self.host!r} must be a loopback address"
+            )
+        if self.console_url is not None:
+            raise SettingsError(
+                f"AGENTCHAT_CONSOLE_URL is set, and neither AGENTCHAT_ADMIN_TOKEN nor {_ISSUER} is"
+            )
+
+    def credentials(self) -> str | None:
+        """By what people are let in; None: by nothing. Other ones end all sessions."""
+        if self.oidc_issuer is None:
+            return self.admin_token
+        names = ("oidc_issuer", "oidc_client_id", "oidc_client_secret", "oidc_role_claim", "oidc_roles")
+        return msgspec.json.encode([getattr(self, name) for name in (*names, "oidc_role_minutes")]).decode()
+
+    def roles_by_value(self) -> dict[str, Role]:
+        """Of the values of the claim. Raises SettingsError."""
+        roles = {}
+        for each in self.oidc_roles:
+            value, equals, word = each.rpartition("=")
+            if not equals or not value or word.upper() not in Role.__members__:
+                words = ", ".join(role.word for role in Role)
+                raise SettingsError(f"{_PREFIX}ROLES {each!r}: must be value=role, a role is one of {words}")
+            roles[value.strip()] = Role[word.upper()]
+        return roles
+
+    def _check_provider(self) -> None:
+        needed = {
+            "CLIENT_ID": self.oidc_client_id,
+            "CLIENT_SECRET": self.oidc_client_secret,
+            "ROLES": self.oidc_roles,
+        }
+        for name, value in needed.items():
+            if self.oidc_issuer is None and value:
+                raise SettingsError(f"{_PREFIX}{name} is set, and {_ISSUER} is not")
+            if self.oidc_issuer is not None and not value:
+                raise SettingsError(f"{_PREFIX}{name} is not set, and {_ISSUER} needs it")
+        if self.oidc_issuer is not None and not is_safe(self.oidc_issuer):
+            raise SettingsError(
+                f"{_ISSUER} {self.oidc_issuer!r} must be https://host/path, or http:// of a loopback address"
+            )
+        if "openid" not in self.oidc_scopes:
+            raise SettingsError(f"{_PREFIX}SCOPES must have openid, or there is no ID token")
+        self.roles_by_value()
+
+
+def _check_url(url: str | None) -> None:
+    """Raises SettingsError."""
+    if url is None:
+        raise SettingsError(
+            f"AGENTCHAT_CONSOLE_URL is not set, and AGENTCHAT_ADMIN_TOKEN and {_ISSUER} need it"
+        )
+    if not is_safe(url) or urlsplit(url).path not in ("", "/"):
+        raise SettingsError(
+            f"AGENTCHAT_CONSOLE_URL {url!r} must be https://host, or http:// of a loopback address"
+        )
+
+
+def is_safe(url: str) -> bool:
+    """Whether nobody on the way can read what is sent there."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    is_private = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    return is_private and bool(host) and not parts.query and not parts.fragment and parts.username is None
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

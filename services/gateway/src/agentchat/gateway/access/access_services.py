@@ -1,0 +1,39 @@
+"""What the checks of requests work with, shared by all requests of a gateway."""
+
+import asyncio
+from typing import Literal
+
+import msgspec
+
+from agentchat.directory.agent_names import AgentNames
+from agentchat.directory.caller import Callers
+from agentchat.gateway.access.account_bounds import AccountBounds
+from agentchat.gateway.access.account_figures import FigureCache
+from agentchat.gateway.access.wrong_keys import WrongKeys
+from agentchat.gateway.http.peers import Network
+from agentchat.gateway.http.request_context import Connection
+from agentchat.limits import Limiter
+from agentchat.runtime.postgres import Pool
+
+
+class AccessServices(msgspec.Struct, frozen=True, kw_only=True):
+    """`stream_form` is the form of streams whose request does not choose one. `stop` is set when the process
+    is to end.
+    """
+
+    pool: Pool
+    callers: Callers
+    agent_names: AgentNames
+    wrong_keys: WrongKeys
+    trusted_proxies: tuple[Network, ...]
+    limiter: Limiter
+    figures: FigureCache
+    account_bounds: AccountBounds
+    stream_form: Literal[1, 2]
+    stop: asyncio.Event
+
+
+def access_of(connection: Connection) -> AccessServices:
+    access = connection.app.state.access
+    assert isinstance(access, AccessServices)
+    return access

@@ -1,0 +1,76 @@
+"""Find the caller behind a request's key: X-Api-Key (interface specification, section 3), or a bearer token.
+
+Other protocols have headers of their own for the same keys.
+"""
+
+import re
+
+from litestar.datastructures import Headers
+
+from agentchat.directory.caller import AgentSummary
+from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.http.peers import peer_of
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import Connection, context_of
+from agentchat.runtime import metrics
+
+_PREFIX = "sk-"
+_BEARER = re.compile(r"bearer +([!-~]+)\Z", re.IGNORECASE)
+_MAX_KEY_LENGTH = 256
+
+
+async def authenticate(connection: Connection, key: str, agent_id: str | None = None) -> AgentSummary | None:
+    """Set the connection's `auth`, the Caller; return the agent, if `agent_id` is one of the account's.
+
+    A valid key is never cached.
+
+    Raises:
+        Refusal: 401; 429 for an address that tries many wrong keys.
+        DatabaseUnavailable
+    """
+    access, context = access_of(connection), context_of(connection)
+    wrong_keys, peer = access.wrong_keys, peer_of(connection.scope, access.trusted_proxies)
+    found = await access.callers.resolve(key, agent_id)  # in one query with all that wait
+    if found is None:
+        if (wait := wrong_keys.wait(peer)) is not None:
+            metrics.REFUSED_KEYS.labels(reason="address").inc()
+            raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
+        wrong_keys.was_wrong(peer)
+        metrics.REFUSED_KEYS.labels(reason="wrong").inc()
+        raise Refusal("invalid_api_key")
+    caller, agent = found
+    context.account_id, connection.scope["auth"] = caller.account_id, caller
+    return agent
+
+
+def api_key(headers: Headers) -> str:
+    """Return the key in X-Api-Key. Raises Refusal: 401."""
+    return _single_key(headers.getall("x-api-key", []))
+
+
+def bearer_or_api_key(headers: Headers) -> str:
+    """Return the key as a bearer token, or else in X-Api-Key. Raises Refusal: 401."""
+    return _bearer_or(headers, "x-api-key")
+
+
+def openai_key(headers: Headers) -> str:
+    """Return the key where OpenAI's clients send theirs, or Azure's. Raises Refusal: 401."""
+    return _bearer_or(headers, "api-key")
+
+
+def _bearer_or(headers: Headers, other: str) -> str:
+    values = headers.getall("authorization", [])
+    if not values:
+        return _single_key(headers.getall(other, []))
+    found = _BEARER.match(values[0]) if len(values) == 1 else None
+    if found is None:
+        raise Refusal("invalid_api_key")
+    return _single_key([found[1]])
+
+
+def _single_key(values: list[str]) -> str:
+    if not values or not values[0]:
+        raise Refusal("missing_api_key")
+    if len(values) > 1 or len(values[0]) > _MAX_KEY_LENGTH or not values[0].startswith(_PREFIX):
+        raise Refusal("invalid_api_key")
+    return values[0]

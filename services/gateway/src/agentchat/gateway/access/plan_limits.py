@@ -1,0 +1,121 @@
+"""The plan's limits on requests, and the headers that report them.
+
+Headers: IETF draft-ietf-httpapi-ratelimit-headers-10 (RateLimit-Policy, RateLimit), and Retry-After. One
+policy for each number that the plan has: "minute", "runs" (at once), "month" (tokens), "storage" (bytes).
+"""
+
+from msgspec.structs import replace
+
+from agentchat.contracts.timings import ADMIT_LEASE_SECONDS
+from agentchat.conversations.queries.account_figures import AccountFigures
+from agentchat.directory.caller import Caller
+from agentchat.gateway.access.account_figures import (
+    FigureCache,
+    check_month,
+    check_storage,
+    seconds_to_next_month,
+)
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.http.request_context import RequestContext
+from agentchat.limits import Admission, Limiter
+from agentchat.runtime import metrics
+
+
+class Slot:
+    """A place among the account's concurrent runs. One that was handed over is the orchestrator's to free."""
+
+    def __init__(self, limiter: Limiter, caller: Caller, trace_id: str | None) -> None:
+        self._limiter = limiter
+        self._caller = caller
+        self._trace_id = trace_id
+
+    async def take(self, trace_id: str) -> None:
+        """Have the place for the run of this trace, whatever it was for. Raises Refusal: 429.
+
+        The rate is not asked: the request has had its token.
+        """
+        if self._trace_id != trace_id:
+            await self.give_back()
+            plan = replace(self._caller.plan, requests_per_minute=None)
+            _check(await self._limiter.admit(self._caller.account_id, plan, trace_id))
+            self._trace_id = trace_id
+
+    async def take_write(self) -> None:
+        """Take a token of the account's writes: the request forks a conversation. Raises Refusal: 429."""
+        await check_write_rate(self._limiter, self._caller)
+
+    def hand_over(self) -> None:
+        self._trace_id = None
+
+    async def give_back(self) -> None:
+        if self._trace_id is not None:
+            await self._limiter.release(self._caller.account_id, self._trace_id)
+            self._trace_id = None
+
+
+async def take_slot(
+    context: RequestContext, limiter: Limiter, figures: FigureCache, caller: Caller, *, repeats: bool = False
+) -> Slot:
+    """Take a token of the rate and a place for a run, until the request has been answered or hands it over.
+
+    One that `repeats` an earlier request takes the token alone. A place that nobody frees ends with its
+    lease, within a minute. Raises Refusal: 429 with Retry-After, 403 where the account may store no more.
+    """
+    plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_SECONDS
+    found = await figures.of(caller)
+    admission = await limiter.admit(caller.account_id, plan, context.trace_id, slot_ttl_s=lease)
+    slot = Slot(limiter, caller, context.trace_id if admission.allowed and not repeats else None)
+    context.held.push_async_callback(slot.give_back)
+    context.headers += _headers(caller, admission, found)
+    _check(admission)
+    if not repeats:
+        check_month(caller, found)
+        check_storage(caller, found)
+    return slot
+
+
+async def check_read_rate(limiter: Limiter, caller: Caller) -> None:
+    """Take a token of the account's rate of requests next to the chat endpoints. Raises Refusal: 429."""
+    _check_wait(await limiter.admit_read(caller.account_id, caller.plan))
+
+
+async def check_write_rate(limiter: Limiter, caller: Caller) -> None:
+    """Take a token of the account's writes. Raises Refusal: 429."""
+    _check_wait(await limiter.admit_write(caller.account_id, caller.plan))
+
+
+def _check(admission: Admission) -> None:
+    if not admission.allowed:
+        _check_wait(admission.retry_after_s or 1)
+
+
+def _check_wait(seconds: int | None) -> None:
+    if seconds is not None:
+        metrics.REFUSED_REQUESTS.labels(code="rate_limited").inc()
+        raise Refusal("rate_limited", retry_after=seconds)
+
+
+def _headers(
+    caller: Caller, admission: Admission, figures: AccountFigures | None
+) -> list[tuple[bytes, bytes]]:
+    """Report the plan's numbers; "month" and "storage" have no state while nobody knows it."""
+    plan = caller.plan
+    policies: list[str] = []
+    states: list[str] = []
+    if plan.requests_per_minute is not None:
+        policies.append(f'"minute";q={plan.requests_per_minute};w=60')
+        states.append(f'"minute";r={admission.remaining};t={admission.reset_s}')
+    if plan.concurrent_runs is not None:
+        policies.append(f'"runs";q={plan.concurrent_runs};qu="concurrent-requests"')
+        states.append(f'"runs";r={admission.runs_remaining}')
+    if plan.tokens_per_month is not None:
+        policies.append(f'"month";q={plan.tokens_per_month};qu="tokens"')
+        if figures is not None:
+            left = max(0, plan.tokens_per_month - figures.month_tokens)
+            states.append(f'"month";r={left};t={seconds_to_next_month(caller)}')
+    if plan.storage_bytes is not None:
+        policies.append(f'"storage";q={plan.storage_bytes};qu="bytes"')
+        if figures is not None:
+            states.append(f'"storage";r={max(0, plan.storage_bytes - figures.stored_bytes)}')
+    lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
+    return [(name, ", ".join(items).encode()) for name, items in lines if items]

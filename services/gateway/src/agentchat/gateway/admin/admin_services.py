@@ -1,0 +1,53 @@
+"""The admin API of one gateway, if its token is set."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from agentchat.administration import Admin
+from agentchat.bus.bus import Bus
+from agentchat.gateway.settings import Settings
+from agentchat.knowledge.embedding.configured import embedder_of
+from agentchat.runtime import postgres
+
+ACTOR = "admin-api"
+_CONNECTIONS = 4
+
+
+class AdminAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The token of the admin API, and what its handlers work on."""
+
+    token: bytes
+    admin: Admin
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"AdminAccess(admin={self.admin!r})"
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings, bus: Bus) -> AsyncIterator[AdminAccess | None]:
+    """The admin API, on connections of its own: administration takes none from the chats. None where it is
+    off.
+
+    Raises SettingsError.
+    """
+    if settings.admin_token is None:
+        yield None
+        return
+    sealer = settings.sealer()
+    async with (
+        postgres.open_pool(settings.database_url, min_size=0, max_size=_CONNECTIONS) as pool,
+        embedder_of(settings) as embedder,
+    ):
+        admin = Admin(
+            pool=pool,
+            sealer=sealer,
+            actor=ACTOR,
+            bus=bus,
+            embedder=embedder,
+            model_hosts=settings.model_hosts(),
+            tool_hosts=settings.tool_hosts(),
+        )
+        yield AdminAccess(token=settings.admin_token.encode(), admin=admin)

@@ -1,0 +1,204 @@
+"""The admin API: a handler for each route of the library's table, with the signature that the table says."""
+
+import inspect
+import re
+from types import GenericAlias
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from litestar import HttpMethod, Response, Router
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import BodyKwarg, HeaderParameter, PathParameter, QueryParameter
+
+from agentchat.administration.admin_values import Deletion, Page, PutDocument
+from agentchat.administration.route import Parameter, Route
+from agentchat.administration.routes import ROUTES
+from agentchat.contracts import http
+from agentchat.contracts.admin_errors import NotFound
+from agentchat.gateway.admin.admin_token import admin_of, may_administer
+from agentchat.gateway.http.cursors import decode_cursor, encode_cursor, wrong_cursor
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal, invalid, printable
+
+_ACTOR = re.compile(r"[!-~]{1,100}")
+_Actor = Annotated[
+    str | None,
+    HeaderParameter(
+        name="X-Admin-Actor", description="Who asks, as the audit log is to say it; else admin-api."
+    ),
+]
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_QUERY = "query_"
+"""Before the names of query parameters: Litestar reserves some, such as `query`."""
+
+
+T = TypeVar("T")
+
+
+class AdminPage(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A page of a list."""
+
+    data: tuple[T, ...]
+    next_cursor: str | None
+
+
+class AdminList(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A complete list."""
+
+    data: tuple[T, ...]
+
+
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a request that has nothing to say: none, or an object without members."""
+
+
+def admin_router() -> Router:
+    return Router(
+        "/",
+        route_handlers=[_handler(route) for route in ROUTES],
+        security=[{"admin": list[str]()}],
+        tags=["admin"],
+    )
+
+
+def _handler(route: Route) -> HTTPRouteHandler:
+    """Build the handler of a route. Litestar reads its signature, and describes it by that."""
+
+    async def handle(request: JsonRequest, **given: Any) -> Response[Any]:
+        return await _answer(request, route, given)
+
+    parameters = [
+        inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=JsonRequest)
+    ]
+    if route.method != "GET":
+        kind = route.body or NoBody
+        is_optional = route.body is None or route.optional
+        default = None if is_optional else inspect.Parameter.empty
+        hint: Any = kind | None if is_optional else kind
+        parameters.append(
+            inspect.Parameter("data", _KEYWORD, annotation=Annotated[hint, BodyKwarg()], default=default)
+        )
+    for each in route.path_parameters:
+        hint = Annotated[str, PathParameter(description=each.description)]
+        parameters.append(inspect.Parameter(each.name, _KEYWORD, annotation=hint))
+    parameters += [
+        inspect.Parameter(_QUERY + each.name, _KEYWORD, annotation=_query_hint(each), default=None)
+        for each in route.query
+    ]
+    parameters.append(inspect.Parameter("admin_actor", _KEYWORD, annotation=_Actor, default=None))
+    answer = GenericAlias(Response, (_content(route),))
+    handle.__signature__ = inspect.Signature(parameters, return_annotation=answer)  # type: ignore[attr-defined]
+    handle.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": answer}
+    handle.__doc__ = None
+    names = [part.strip("{}") for part in route.path.split("/") if part]
+    return HTTPRouteHandler(
+        route.address.replace("}", ":str}"),
+        http_method=HttpMethod(route.method),
+        status_code=route.status,
+        operation_id="_".join(["admin", route.method.lower(), *names]),
+        summary=route.summary,
+        responses=_more_successes(route),
+        guards=[may_administer],
+        request_max_body_size=route.max_bytes,
+    )(handle)
+
+
+def _query_hint(each: Parameter) -> Any:
+    kind: Any = {"boolean": bool, "integer": int}.get(each.schema.get("type", "string"), str)
+    bounds = {"ge": 1, "le": each.schema["maximum"]} if kind is int else {}
+    return Annotated[kind | None, QueryParameter(name=each.name, description=each.description, **bounds)]
+
+
+def _content(route: Route) -> Any:
+    match route.many:
+        case "page":
+            return AdminPage[route.gives]  # type: ignore[name-defined]
+        case "all":
+            return AdminList[route.gives]  # type: ignore[name-defined]
+        case "one":
+            return route.gives
+
+
+def _more_successes(route: Route) -> dict[int, ResponseSpec]:
+    if route.method == "DELETE":
+        return {204: ResponseSpec(None, description="Gone.", generate_examples=False)}
+    if route.gives is PutDocument and route.status == 201:
+        return {
+            200: ResponseSpec(PutDocument, description="Replaced, or as it was.", generate_examples=False)
+        }
+    return {}
+
+
+async def _answer(request: JsonRequest, route: Route, given: dict[str, Any]) -> Response[Any]:
+    """Call the route's function. Raises AdminError, Refusal, DatabaseUnavailable, BusUnavailable."""
+    admin = admin_of(request).admin
+    acting = msgspec.structs.replace(admin, actor=_actor(request, admin.actor))
+    path = {each.argument: _part(each, request.path_params[each.name]) for each in route.path_parameters}
+    data = given.get("data")
+    body = {} if route.body is None else {route.body_argument: route.body() if data is None else data}
+    found = await route.call(acting, **_query(request, route, given), **path, **body)
+    status = route.status
+    if isinstance(found, Deletion) and not found.dry_run:
+        return Response(None, status_code=204)
+    if isinstance(found, PutDocument) and found.outcome != "added":
+        status = 200
+    if isinstance(found, Page):
+        cursor = None if found.after is None else encode_cursor(found.after.encode())
+        found = {"data": found.items, "next_cursor": cursor}
+    elif isinstance(found, tuple):
+        found = {"data": found}
+    return Response(found, status_code=status)
+
+
+def _actor(request: JsonRequest, default: str) -> str:
+    """Return who asks, for the audit log: whoever has the token may say so. Raises Refusal."""
+    name = request.headers.get("x-admin-actor")
+    if name is None:
+        return default
+    if not _ACTOR.fullmatch(name):
+        raise invalid("X-Admin-Actor", "This must be at most 100 visible ASCII characters.")
+    return name
+
+
+def _query(request: JsonRequest, route: Route, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what was given. Raises Refusal, 400, for others: a misspelt `dry_run` must not delete."""
+    known = {each.name for each in route.query}
+    unknown = [printable(name) for name in request.query_params if name not in known]
+    if unknown:
+        message = "This parameter is not known here."
+        fields = [http.FieldError(field=name, message=message) for name in dict.fromkeys(unknown)]
+        raise Refusal("invalid_request", f"{unknown[0]}: {message}", fields=fields)
+    values = {each.argument: _checked(each, given[_QUERY + each.name]) for each in route.query}
+    return {argument: value for argument, value in values.items() if value is not None}
+
+
+def _checked(each: Parameter, value: Any) -> Any:
+    if each.required and value is None:
+        raise invalid(each.name, "This parameter is required.")
+    if each.argument == "after" and value is not None:
+        return _position(value)
+    if isinstance(value, str) and (not value or "\x00" in value):
+        raise invalid(each.name, "This must be a text that is not empty and holds no NUL.")
+    return value
+
+
+def _position(cursor: str) -> str | None:
+    if not cursor:
+        return None
+    try:
+        position = decode_cursor(cursor).decode()
+    except UnicodeDecodeError:
+        raise wrong_cursor() from None
+    if not position or "\x00" in position:
+        raise wrong_cursor()
+    return position
+
+
+def _part(each: Parameter, text: str) -> Any:
+    """Read a part of the path. Raises NotFound for a number that is none."""
+    if each.schema["type"] != "integer":
+        return text
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 10):
+        raise NotFound(each.name, text[:20])
+    return int(text)

@@ -1,0 +1,109 @@
+"""What waits for a person: lists from the read model, one approval from the log itself, and decisions.
+
+A list may lag by the projector's second; a single approval never does.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import get, post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg, PathParameter, QueryParameter
+
+from agentchat.administration.admin_approvals import fit
+from agentchat.contracts import http, ids
+from agentchat.contracts.values import ApprovalDecision
+from agentchat.conversations.queries.finding_approvals import list_approvals
+from agentchat.gateway.access.checks import may_act, may_read
+from agentchat.gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.runs.decide_approval import decide, find_owned_approval
+from agentchat.gateway.services import services_of
+
+ApprovalId = Annotated[
+    str,
+    PathParameter(description="The id of an approval of the account.", schema_extra={"format": "uuid"}),
+]
+Status = Literal["pending", ApprovalDecision]
+DecisionData = Annotated[
+    http.DecisionBody,
+    BodyKwarg(
+        examples=[
+            Example(summary="As the model asked", value={"decision": "approved"}),
+            Example(
+                summary="With another input, complete; or with what an elicitation asks for",
+                value={"decision": "approved", "input": {"order_id": "ORD-1001"}},
+            ),
+            Example(
+                summary="Not to be run",
+                value={"decision": "denied", "reason": "It has left the warehouse."},
+            ),
+        ],
+    ),
+]
+
+
+class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of approvals, the newest first."""
+
+    data: tuple[http.Approval, ...]
+    next_cursor: NextCursor
+
+
+@get(
+    "/v1/approvals",
+    operation_id="listApprovals",
+    summary="List the tool calls that a person has to allow, the newest first.",
+    guards=[may_act],
+)
+async def list_of_account(
+    request: JsonRequest,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    status: Annotated[Status | None, QueryParameter(description="Only those of this status.")] = None,
+    conversation_id: Annotated[
+        str | None, QueryParameter(description="Only those of this conversation.")
+    ] = None,
+) -> ApprovalPage:
+    """The list may lag by a moment; one approval never does."""
+    if conversation_id is not None and not ids.is_uuid(conversation_id.lower()):
+        raise invalid("conversation_id", "This must be a UUID.")
+    rows = await list_approvals(
+        services_of(request).pool,
+        request.auth.account_id,
+        status=status,
+        conversation_id=conversation_id and conversation_id.lower(),
+        after=position_of(cursor, str),
+        limit=limit + 1,
+    )
+    data, cursor = first_page(rows, limit, lambda row: row.id)
+    return ApprovalPage(data=data, next_cursor=cursor)
+
+
+@get(
+    "/v1/approvals/{approval_id:str}",
+    operation_id="getApproval",
+    summary="Get one approval.",
+    guards=[may_read],
+)
+async def get_one(request: JsonRequest, approval_id: ApprovalId) -> http.Approval:
+    return (await find_owned_approval(services_of(request).pool, request.auth, approval_id)).approval
+
+
+@post(
+    "/v1/approvals/{approval_id:str}/decision",
+    status_code=200,
+    operation_id="decideApproval",
+    summary="Approve or deny a tool call, or answer what its tool asks.",
+    guards=[may_act],
+)
+async def decide_one(request: JsonRequest, approval_id: ApprovalId, data: DecisionData) -> http.Approval:
+    """The same decision again has the same answer; another is refused.
+
+    After the last decision that a run waits for it continues: its stream by `GET /v1/chat/{trace_id}/events`.
+    """
+    services, decision = services_of(request), fit(data)
+    found = await find_owned_approval(services.pool, request.auth, approval_id)
+    await decide(services, request.auth, found.approval, decision)
+    return (await find_owned_approval(services.pool, request.auth, approval_id)).approval

@@ -1,0 +1,88 @@
+"""Conversations, messages and feedback as callers see them."""
+
+import msgspec
+
+from agentchat.contracts.events import FeedbackGiven, MessageSaved
+from agentchat.contracts.http import Feedback, FeedbackSummary
+from agentchat.contracts.values import Role
+from agentchat.conversations.aggregate.conversation import ForkedFrom
+from agentchat.conversations.projections.conversations_table import TITLE_LENGTH, ConversationRow
+from agentchat.conversations.queries.finding_feedback import ReplyFeedback
+from agentchat.conversations.queries.threads import ThreadSummary
+from agentchat.gateway.http.cursors import NextCursor
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message of a conversation; `token_count` and `feedback` on the assistant's only."""
+
+    id: str
+    conversation_id: str
+    role: Role
+    content: str
+    created_at: str
+    agent_id: str
+    trace_id: str
+    token_count: int | None = None
+    feedback: FeedbackSummary | None = None
+
+
+class ConversationPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of conversations, the newest first."""
+
+    data: tuple[ConversationRow, ...]
+    next_cursor: NextCursor
+
+
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of messages, the oldest first."""
+
+    data: tuple[MessageRow, ...]
+    next_cursor: NextCursor
+
+
+def conversation_row(conversation_id: str, found: ThreadSummary) -> ConversationRow:
+    given = found.described.title if found.described else None
+    return ConversationRow(
+        conversation_id=conversation_id,
+        title=found.first.content[:TITLE_LENGTH] if given is None else given,
+        agent_id=found.last.agent_id,
+        message_count=found.count,
+        created_at=found.started_at,
+        updated_at=found.last.at,
+        metadata=found.described.metadata if found.described else {},
+        forked_from=(
+            ForkedFrom(found.forked.source_id, found.forked.source_version) if found.forked else None
+        ),
+    )
+
+
+def feedback_row(conversation_id: str, given: FeedbackGiven) -> Feedback:
+    return Feedback(
+        message_id=given.message_id,
+        conversation_id=conversation_id,
+        trace_id=given.trace_id,
+        score=given.score,
+        label=given.label,
+        comment=given.comment,
+        on_behalf_of=given.on_behalf_of,
+        by=given.by,
+        at=given.at,
+    )
+
+
+def message_row(conversation_id: str, saved: MessageSaved, found: ReplyFeedback | None = None) -> MessageRow:
+    feedback = None
+    if found is not None:
+        newest = feedback_row(conversation_id, found.newest[0])
+        feedback = FeedbackSummary(count=found.count, mean_score=found.mean_score, newest=newest)
+    return MessageRow(
+        id=saved.message_id,
+        conversation_id=conversation_id,
+        role=saved.role,
+        content=saved.content,
+        created_at=saved.at,
+        agent_id=saved.agent_id,
+        trace_id=saved.trace_id,
+        token_count=saved.token_count,
+        feedback=feedback,
+    )

@@ -1,0 +1,142 @@
+"""PATCH /v1/conversations/{id}: title and metadata, by a JSON Merge Patch (RFC 7396) of these alone."""
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response, patch
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
+
+from agentchat.bus.commands import describe_conversation
+from agentchat.contracts import http
+from agentchat.contracts.messages import DescribeConversation
+from agentchat.contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
+from agentchat.conversations.projections.conversations_table import ConversationRow
+from agentchat.gateway.access.checks import may_write
+from agentchat.gateway.access.idempotency_header import IdempotencyHeader
+from agentchat.gateway.api.conversation_access import (
+    ConversationId,
+    ShownThread,
+    conversation_named,
+    show_conversation,
+)
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal, invalid, printable, storable
+from agentchat.gateway.runs.claim_key import claim_command
+from agentchat.gateway.services import services_of
+
+_TITLE = Meta(min_length=1, max_length=MAX_TITLE)
+_PAIRS = Meta(
+    max_length=2 * MAX_PAIRS,
+    extra_json_schema={"additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE}},
+)
+
+
+class DescriptionChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is set of a conversation; what is left out stays as it is."""
+
+    title: Annotated[
+        Annotated[str, _TITLE] | msgspec.UnsetType | None,
+        Meta(description="Not blank; null: the beginning of the first message again."),
+    ] = msgspec.UNSET
+    metadata: Annotated[
+        Annotated[dict[str, Any], _PAIRS] | msgspec.UnsetType | None,
+        Meta(
+            description=f"Merged with the pairs that are there, which may be {MAX_PAIRS} in all; null as a "
+            "value removes its pair, null as the metadata removes all.",
+        ),
+    ] = msgspec.UNSET
+
+
+DescriptionData = Annotated[
+    DescriptionChanges,
+    BodyKwarg(
+        description="What is left out stays as it is. A field that is not known is refused.",
+        examples=[
+            Example(
+                summary="A title, one pair more, another less",
+                value={
+                    "title": "The parcel of ORD-1001",
+                    "metadata": {"customer": "C-77", "draft": None},
+                },
+            )
+        ],
+    ),
+]
+
+
+@patch(
+    "/v1/conversations/{conversation_id:str}",
+    operation_id="describeConversation",
+    summary="Set the title and the metadata of a conversation.",
+    guards=[may_write],
+)
+async def describe(
+    request: JsonRequest,
+    conversation_id: ConversationId,
+    data: DescriptionData,
+    idempotency_key: IdempotencyHeader = None,  # noqa: ARG001 - read by the guard
+) -> Response[ConversationRow]:
+    """By its Idempotency-Key once, whatever was set since. A run under way continues.
+
+    The answer is the conversation as it then is. 503 where it is unknown whether it was set.
+    """
+    services, context, conversation_id = (
+        services_of(request),
+        request.context,
+        conversation_named(conversation_id),
+    )
+    title, metadata = _checked(data)
+    key = request.state.idempotency_key
+    command = DescribeConversation(
+        trace_id=context.trace_id,
+        account_id=request.auth.account_id,
+        conversation_id=conversation_id,
+        title=title,
+        metadata=metadata,
+        keyed=key.text is not None,
+    )
+    command = await claim_command(services.claims, key, command)
+    context.trace_id = command.trace_id
+    answer = await describe_conversation(services.bus.rpc, command)
+    match answer.outcome:
+        case "too_many_pairs":
+            raise invalid("metadata", f"There may be {MAX_PAIRS} pairs.")
+        case "full":
+            raise Refusal("conversation_full")
+        case "described":
+            return await show_conversation(services.pool, ShownThread(conversation_id, answer.version))
+        case _:
+            raise Refusal("conversation_not_found")
+
+
+def _checked(
+    given: DescriptionChanges,
+) -> tuple[str | msgspec.UnsetType | None, dict[str, str | None] | None]:
+    """Return the title and the metadata as they can be stored. Raises Refusal: 400."""
+    if given.title is msgspec.UNSET and given.metadata is msgspec.UNSET:
+        fields = [
+            http.FieldError(field=name, message="This field or the other is required.")
+            for name in ("title", "metadata")
+        ]
+        raise Refusal("invalid_request", "The body sets nothing.", fields=fields)
+    title = storable(given.title) if isinstance(given.title, str) else given.title
+    if isinstance(title, str) and not title.strip():
+        raise invalid("title", "The title is blank.")
+    if given.metadata is msgspec.UNSET:
+        return title, {}
+    if given.metadata is None:
+        return title, None
+    return title, dict(_checked_pair(name, value) for name, value in given.metadata.items())
+
+
+def _checked_pair(name: str, value: Any) -> tuple[str, str | None]:
+    field, key = f"metadata.{printable(name)}", storable(name)
+    if not 1 <= len(key) <= MAX_KEY:
+        raise invalid(field, f"A key is 1 to {MAX_KEY} characters.")
+    if value is None:
+        return key, None
+    if not isinstance(value, str) or len(value) > MAX_VALUE:
+        raise invalid(field, f"This is null, or a text of {MAX_VALUE} characters at most.")
+    return key, storable(value)

@@ -1,0 +1,107 @@
+"""GET /v1/chat/{trace_id}/events: a stream is joined, read again, or resumed, at any gateway.
+
+An extension next to the specification's POST, whose streams stay without ids (decision 17).
+"""
+
+import asyncio
+from typing import Annotated
+
+from litestar import get
+from litestar.params import HeaderParameter, QueryParameter
+
+from agentchat.contracts import cursors, sse
+from agentchat.contracts.timings import ACCEPT_SECONDS
+from agentchat.contracts.updates import Broken
+from agentchat.conversations.queries.find_run import FoundRun
+from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.checks import may_act, stream_form_of
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.protocols.chat import FORMS, StreamForm
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
+from agentchat.gateway.runs.followed_run import RunFollower
+from agentchat.gateway.runs.owned_run import TraceId, find_owned_run, follow_stored_run, no_such_run
+from agentchat.gateway.runs.start_run import TURN_SECONDS, refusal_of_run
+from agentchat.gateway.services import services_of
+
+LastEventId = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Last-Event-ID",
+        description="The id of the last event that was read; the stream continues after it.",
+    ),
+]
+CursorParameter = Annotated[str | None, QueryParameter(description="The same; the header wins.")]
+
+
+@get(
+    "/v1/chat/{trace_id:str}/events",
+    media_type="text/event-stream",
+    operation_id="chatEvents",
+    summary="Join a stream, read it again, or resume one that broke off.",
+    responses=EVENTS,
+    guards=[may_act],
+)
+async def follow_chat(
+    request: JsonRequest,
+    trace_id: TraceId,
+    stream_form: StreamForm = None,  # noqa: ARG001 - read by `stream_form_of`
+    last_event_id: LastEventId = None,
+    cursor: CursorParameter = None,
+) -> EventStream:
+    """The run's events, each with a line `id:` of its place, from the beginning or from after a cursor.
+
+    For a run of either chat endpoint, at any gateway: under way as they come, then for as long as the
+    conversation exists. An id means the same everywhere and in both forms. What a gateway says of itself
+    (`server_shutdown`) has none. 404 for what is not the account's, is unknown or erased; 410 for a cursor
+    that is no place in this run.
+    """
+    services, caller = services_of(request), request.auth
+    has_form = "x-stream-form" in request.headers
+    if has_form:
+        stream_form_of(request)
+    given = (
+        last_event_id or ""
+    ).strip() or cursor  # a header is from the last connection, a query from the first
+    found = await find_owned_run(services.pool, caller, trace_id)
+    place = cursors.parse_cursor(given, trace_id) if given else None
+    if given and place is None:
+        raise _expired()
+    await request.context.enter(access_of(request).account_bounds.streaming(caller))
+    conversation_id, begun_at = found.conversation_id, found.begun_at
+    run = await follow_stored_run(
+        request, trace_id, conversation_id, begun_at=begun_at, outputs=False, cursor=place
+    )
+    await _wait_until_begun(run, ACCEPT_SECONDS if begun_at else TURN_SECONDS)
+    if run.position.is_lost:
+        raise _expired()
+    form = FORMS[stream_form_of(request, await _form_of_request(request, trace_id, found))]
+    request.context.trace_id = trace_id
+    encoder = sse.Encoder(form, conversation_id, trace_id)
+    take = run.position.take_marked
+    return EventStream(run, lambda: b"".join(entry.data(form, encoder) for entry in take()))
+
+
+async def _form_of_request(request: JsonRequest, trace_id: str, found: FoundRun) -> str | None:
+    """Return the form in which the run was requested; None where that was none of our streams."""
+    if found.form is None:  # it was queued
+        found = await find_owned_run(services_of(request).pool, request.auth, trace_id)
+    return next((number for number, form in FORMS.items() if form == found.form), None)
+
+
+async def _wait_until_begun(run: RunFollower, seconds: float) -> None:
+    """Wait until the user's message is saved. Raises Refusal."""
+    try:
+        async with asyncio.timeout(seconds):
+            while (first := run.position.first) is None:
+                await run.wait()
+    except TimeoutError:
+        raise Refusal("overloaded", "The run cannot be read just now.") from None
+    if isinstance(first, Broken):
+        if first.code == "conversation_not_found":  # erased meanwhile
+            raise no_such_run()
+        raise refusal_of_run(first)
+
+
+def _expired() -> Refusal:
+    return Refusal("cursor_expired", "This is no place in the stream of this run.")

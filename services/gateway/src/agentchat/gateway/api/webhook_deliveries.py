@@ -1,0 +1,104 @@
+"""Deliveries of a webhook endpoint: what became of each, and what is sent again or to try."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.params import JSONBody, PathParameter, QueryParameter
+
+from agentchat.contracts.webhooks import Delivery, DeliveryStatus, EndpointTest
+from agentchat.gateway.access.checks import may_act, may_read
+from agentchat.gateway.api.webhook_endpoints import EndpointId
+from agentchat.gateway.http.cursors import Cursor, Limit, NextCursor, next_cursor, position_of
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.services import services_of
+from agentchat.webhooks import deliveries
+
+TEST_SECONDS = 20.0
+"""A test's answer is waited for so long: longer than an attempt may take."""
+
+_LOOK_SECONDS = 0.1
+
+
+DeliveryId = Annotated[
+    str,
+    PathParameter(
+        description="The `webhook-id` of a delivery, such as msg_0a1b2c3d4e5f60718293a4b5c6d7e8f9."
+    ),
+]
+
+
+class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of deliveries, the newest first."""
+
+    data: tuple[Delivery, ...]
+    next_cursor: NextCursor
+
+
+@get(
+    "/v1/webhook_endpoints/{endpoint_id:str}/deliveries",
+    operation_id="listWebhookDeliveries",
+    summary="List an endpoint's deliveries, the newest first.",
+    guards=[may_read],
+)
+async def list_of_endpoint(
+    request: JsonRequest,
+    endpoint_id: EndpointId,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    status: Annotated[DeliveryStatus | None, QueryParameter(description="Only those of this status.")] = None,
+) -> DeliveryPage:
+    """Each with its attempts, of which the last 20 are kept. Deliveries are kept for 30 days."""
+    pool, before = services_of(request).pool, position_of(cursor, str)
+    rows, more = await deliveries.page(
+        pool, request.auth.account_id, endpoint_id, status=status, before=before, limit=limit
+    )
+    return DeliveryPage(data=tuple(rows), next_cursor=next_cursor(more))
+
+
+@get(
+    "/v1/webhook_endpoints/{endpoint_id:str}/deliveries/{delivery_id:str}",
+    operation_id="getWebhookDelivery",
+    summary="Get one delivery.",
+    guards=[may_act],
+)
+async def get_one(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
+    return await deliveries.get(services_of(request).pool, request.auth.account_id, endpoint_id, delivery_id)
+
+
+@post(
+    "/v1/webhook_endpoints/{endpoint_id:str}/deliveries/{delivery_id:str}/resend",
+    status_code=202,
+    operation_id="resendWebhookDelivery",
+    summary="Send a delivery again, under its own id.",
+    guards=[may_act],
+)
+async def resend(request: JsonRequest, endpoint_id: EndpointId, delivery_id: DeliveryId) -> Delivery:
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    found = await deliveries.get(pool, account_id, endpoint_id, delivery_id)
+    return await deliveries.resend(pool, account_id, found.id)
+
+
+@post(
+    "/v1/webhook_endpoints/{endpoint_id:str}/test",
+    status_code=200,
+    operation_id="testWebhookEndpoint",
+    summary="Send an example, and get the endpoint's answer.",
+    guards=[may_act],
+)
+async def test(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointTest]) -> Delivery:
+    """The delivery, with its first attempt if that came about within 20 seconds.
+
+    Its ids are of nothing that there is. A test that fails is tried again like any other delivery.
+    """
+    pool, account_id, loop = services_of(request).pool, request.auth.account_id, asyncio.get_running_loop()
+    delivery = await deliveries.test(pool, account_id, endpoint_id, data.type)
+    end = loop.time() + TEST_SECONDS
+    while not delivery.attempts and loop.time() < end:
+        await asyncio.sleep(_LOOK_SECONDS)
+        delivery = await deliveries.get(pool, account_id, endpoint_id, delivery.id)
+    return delivery
+
+
+HANDLERS = (list_of_endpoint, get_one, resend, test)

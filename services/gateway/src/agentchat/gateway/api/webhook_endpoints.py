@@ -1,0 +1,130 @@
+"""The webhook endpoints of an account."""
+
+from typing import Annotated
+
+import msgspec
+from litestar import delete, get, patch, post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg, JSONBody, PathParameter
+
+from agentchat.contracts import http
+from agentchat.contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
+from agentchat.directory.secrets import Sealer
+from agentchat.gateway.access.checks import may_act
+from agentchat.gateway.http.cursors import Cursor, Limit, NextCursor, first_page, position_of
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.services import services_of
+from agentchat.net_guard import AddressRefused
+from agentchat.webhooks import endpoints
+from agentchat.webhooks.endpoints import check_url
+
+EndpointId = Annotated[
+    str,
+    PathParameter(description="One of the account's endpoints.", schema_extra={"format": "uuid"}),
+]
+_NEW = {"url": "https://hooks.example.com/agents", "events": ["run.completed", "run.failed"]}
+NewEndpointData = Annotated[
+    NewEndpoint, BodyKwarg(examples=[Example(summary="An endpoint for runs", value=_NEW)])
+]
+
+
+class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of endpoints, in the order in which they were made."""
+
+    data: tuple[Endpoint, ...]
+    next_cursor: NextCursor
+
+
+@post(
+    "/v1/webhook_endpoints",
+    status_code=201,
+    operation_id="createWebhookEndpoint",
+    summary="Create an endpoint, which receives what happens from now on.",
+    guards=[may_act],
+)
+async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
+    """Its secret is shown this once."""
+    await check_address(request, data.url)
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    return await endpoints.create(pool, sealer_of(request), account_id, data)
+
+
+@get(
+    "/v1/webhook_endpoints",
+    operation_id="listWebhookEndpoints",
+    summary="List the endpoints, in the order in which they were made.",
+    guards=[may_act],
+)
+async def list_of_account(request: JsonRequest, limit: Limit = 20, cursor: Cursor = None) -> EndpointPage:
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    rows = await endpoints.page(pool, account_id, after=position_of(cursor, str), limit=limit + 1)
+    data, cursor = first_page(rows, limit, lambda row: row.id)
+    return EndpointPage(data=data, next_cursor=cursor)
+
+
+@get(
+    "/v1/webhook_endpoints/{endpoint_id:str}",
+    operation_id="getWebhookEndpoint",
+    summary="Get one endpoint.",
+    guards=[may_act],
+)
+async def get_one(request: JsonRequest, endpoint_id: EndpointId) -> Endpoint:
+    return await endpoints.get(services_of(request).pool, request.auth.account_id, endpoint_id)
+
+
+@patch(
+    "/v1/webhook_endpoints/{endpoint_id:str}",
+    operation_id="updateWebhookEndpoint",
+    summary="Change an endpoint; disable or enable it.",
+    guards=[may_act],
+)
+async def update(request: JsonRequest, endpoint_id: EndpointId, data: JSONBody[EndpointChanges]) -> Endpoint:
+    """Enabled again, it gets what happened while it was disabled."""
+    if data.url is not msgspec.UNSET:
+        await check_address(request, data.url)
+    return await endpoints.change(services_of(request).pool, request.auth.account_id, endpoint_id, data)
+
+
+@delete(
+    "/v1/webhook_endpoints/{endpoint_id:str}",
+    operation_id="deleteWebhookEndpoint",
+    summary="Delete an endpoint, with its deliveries.",
+    guards=[may_act],
+)
+async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
+    await endpoints.delete(services_of(request).pool, request.auth.account_id, endpoint_id)
+
+
+@post(
+    "/v1/webhook_endpoints/{endpoint_id:str}/rotate_secret",
+    status_code=200,
+    operation_id="rotateWebhookSecret",
+    summary="Give an endpoint a new secret, which is shown this once.",
+    guards=[may_act],
+)
+async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
+    """For a day each delivery is signed with both, so that receivers can be changed meanwhile."""
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    return await endpoints.rotate_secret(pool, sealer_of(request), account_id, endpoint_id)
+
+
+async def check_address(request: JsonRequest, url: str) -> None:
+    """Raises Refusal where the address is none, or may not be called."""
+    try:
+        await check_url(services_of(request).webhooks.guard, url, request.auth.account_id)
+    except AddressRefused as error:
+        reason = f"{error}; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
+        field = http.FieldError(field="url", message=f"This may not be called: {reason}.")
+        raise Refusal("address_refused", f"url: {field.message}", fields=[field]) from None
+
+
+def sealer_of(request: JsonRequest) -> Sealer:
+    """Raises Refusal where this service has no key to seal secrets with."""
+    sealer = services_of(request).webhooks.sealer
+    if sealer is None:
+        raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which webhooks need.")
+    return sealer
+
+
+HANDLERS = (create, list_of_account, get_one, update, remove, rotate)

@@ -1,0 +1,75 @@
+"""Pages of lists: `limit` and `cursor` as typed query parameters, and what a cursor holds."""
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from litestar.params import QueryParameter
+
+from agentchat.gateway.http.refusals import invalid
+
+MAX_LIMIT = 100
+
+Limit = Annotated[
+    int,
+    QueryParameter(
+        ge=1,
+        le=MAX_LIMIT,
+        description="The most that a page holds; one of messages may end before it, by bytes.",
+    ),
+]
+Cursor = Annotated[
+    str | None,
+    QueryParameter(description="The `next_cursor` of the page before; empty or absent for the first page."),
+]
+NextCursor = Annotated[str | None, msgspec.Meta(description="Null on the last page.")]
+
+T = TypeVar("T")
+
+
+def first_page(
+    rows: Sequence[T], limit: int, position: Callable[[T], object]
+) -> tuple[tuple[T, ...], str | None]:
+    """Return the page of rows of which one more than `limit` was read, and the cursor of the page after.
+
+    `position`: That of a row, where the next page continues.
+    """
+    more = position(rows[limit - 1]) if len(rows) > limit else None
+    return tuple(rows[:limit]), next_cursor(more)
+
+
+def next_cursor(position: object) -> str | None:
+    """Return the cursor of the page after `position`; None for None."""
+    return None if position is None else encode_cursor(msgspec.json.encode(position))
+
+
+def position_of(cursor: str | None, kind: Any) -> Any:
+    """Return the position in a cursor that we gave out, as a `kind`; None for the first page.
+
+    Raises Refusal: 400.
+    """
+    if not cursor:
+        return None
+    data = decode_cursor(cursor).replace(b"\\u0000", b"?")  # no position holds NUL
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        raise wrong_cursor() from None
+
+
+def encode_cursor(position: bytes) -> str:
+    """Encode a position so that callers do not read it."""
+    return base64.urlsafe_b64encode(position).rstrip(b"=").decode()
+
+
+def decode_cursor(cursor: str) -> bytes:
+    """Raises Refusal: 400 for what `encode_cursor` cannot have made."""
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise wrong_cursor() from None
+
+
+def wrong_cursor() -> Exception:
+    return invalid("cursor", "This is not a cursor that the service has given out.")

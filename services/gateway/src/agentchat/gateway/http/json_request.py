@@ -1,0 +1,36 @@
+"""Litestar's request with a body that is decoded to the type of the handler's `data`."""
+
+from typing import Any
+
+from litestar import Request
+from litestar.datastructures import State
+
+from agentchat.administration.checked_input import read_json
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.directory.caller import Caller
+from agentchat.gateway.http.refusals import refusal_of
+from agentchat.gateway.http.request_context import RequestContext, context_of
+
+MAX_BODY_BYTES = 1024 * 1024
+
+
+class JsonRequest(Request[Any, Caller, State]):
+    """`auth` is the caller that the guard has found."""
+
+    @property
+    def context(self) -> RequestContext:
+        return context_of(self)
+
+    async def json(self) -> Any:
+        """Decode the body, strictly: Litestar would make dicts of it, and convert texts to numbers.
+
+        Raises Refusal: 400, which names the field.
+        """
+        data, received = self.route_handler.parsed_data_field, await self.body()
+        assert data is not None
+        if not received.strip():
+            raise refusal_of(Invalid("body", "is empty; it must be a JSON object"))
+        try:
+            return read_json(data.annotation, received)
+        except Invalid as error:
+            raise refusal_of(Invalid(error.field or "body", error.reason)) from None

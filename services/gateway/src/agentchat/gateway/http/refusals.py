@@ -1,0 +1,146 @@
+"""Refusals, and how they are worded: application/problem+json (RFC 9457), or the form of another protocol."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from agentchat.contracts import errors, http, wire
+from agentchat.contracts.admin_errors import (
+    AdminError,
+    Conflict,
+    Disallowed,
+    Invalid,
+    NotFound,
+    Unavailable,
+    Use,
+)
+from agentchat.contracts.values import ApprovalNeeded
+
+
+class Refusal(Exception):  # noqa: N818 - an outcome
+    """The request ends with the status of `code`. `detail` says what is wrong with this one request.
+
+    `approvals` are those that its run, or its conversation, waits for.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str | None = None,
+        *,
+        fields: Sequence[http.FieldError] = (),
+        retry_after: int | None = None,
+        headers: dict[str, str] | None = None,
+        approvals: Sequence[ApprovalNeeded] = (),
+    ) -> None:
+        self.row = errors.error(code)
+        super().__init__(self.row.code)
+        self.detail = detail or self.row.advice
+        self.fields = tuple(fields)
+        self.retry_after = retry_after if retry_after is not None else self.row.retry_after
+        self.headers = headers or {}
+        self.approvals = tuple(approvals)
+
+
+class ClientDisconnected(Exception):  # noqa: N818 - an outcome
+    """The client has closed the connection; a run that was published continues."""
+
+
+class RequestIds(msgspec.Struct, frozen=True):
+    """What a refusal may name: the trace of the request, and where the reply of a published one will be."""
+
+    trace_id: str
+    conversation_id: str | None = None
+
+
+class WordedRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal as it goes out. `challenge` goes with a 401 that has none of its own (RFC 9110, 11.6.1)."""
+
+    media_type: str
+    body: bytes
+    challenge: str = 'Bearer realm="agent-chat"'
+    headers: dict[str, str] = {}
+
+
+Words = Callable[[Refusal, RequestIds], WordedRefusal]
+
+
+def problem_words(refusal: Refusal, ids: RequestIds) -> WordedRefusal:
+    """Word a refusal as a problem document."""
+    document = http.problem(refusal.row.code, refusal.detail, ids.trace_id, refusal.fields, refusal.approvals)
+    if refusal.row.code == "server_shutdown":
+        document = msgspec.structs.replace(document, conversation_id=ids.conversation_id)
+    return WordedRefusal(
+        media_type="application/problem+json",
+        body=wire.encode(document),
+        challenge='X-Api-Key realm="agent-chat"',
+    )
+
+
+def headers_of(refusal: Refusal, worded: WordedRefusal) -> dict[str, str]:
+    """Return the headers of the answer, but for those that every answer has."""
+    headers = {"content-type": worded.media_type, **worded.headers, **refusal.headers}
+    if refusal.retry_after is not None:
+        headers["retry-after"] = str(refusal.retry_after)
+    if refusal.row.status == 401:
+        headers.setdefault("www-authenticate", worded.challenge)
+    return headers
+
+
+def invalid(field: str, message: str) -> Refusal:
+    """Build the refusal of one field, parameter or header: 400."""
+    return Refusal(
+        "invalid_request", f"{field}: {message}", fields=[http.FieldError(field=field, message=message)]
+    )
+
+
+def too_large(field: str, max_bytes: int) -> Refusal:
+    """Build the refusal of a text that is too long: 413."""
+    message = f"This is longer than {max_bytes} bytes of UTF-8."
+    fields = [http.FieldError(field=field, message=message)]
+    return Refusal("message_too_large", f"{field}: {message}", fields=fields)
+
+
+def check_size(field: str, text: str, max_bytes: int) -> None:
+    """Raise Refusal, 413, where `text` has more than `max_bytes` of UTF-8."""
+    if len(text) * 4 > max_bytes and len(text.encode()) > max_bytes:
+        raise too_large(field, max_bytes)
+
+
+def storable(text: str) -> str:
+    """Replace NUL, which Postgres cannot hold."""
+    return text.replace("\x00", "\ufffd")
+
+
+def printable(name: str) -> str:
+    """Return a caller's own name for a field as it can be sent back: short, and with a UTF-8 form."""
+    return name[:100].encode("utf-8", "replace").decode()
+
+
+def refusal_of(error: AdminError) -> Refusal:
+    """Translate an error of a library."""
+    match error:
+        case NotFound():
+            return Refusal("not_found", f"There is {error}.")
+        case Conflict():
+            return Refusal("conflict", _sentence(error.reason), fields=[_use(use) for use in error.uses])
+        case Invalid():
+            name = "cursor" if error.field == "after" else error.field  # libraries page by `after`
+            field = http.FieldError(field=printable(name), message=error.reason)
+            return Refusal("invalid_request", f"{error}.", fields=[field] if error.field else [])
+        case Disallowed():
+            return Refusal(error.code)
+        case Unavailable():
+            return Refusal("overloaded", _sentence(str(error)))
+        case _:
+            raise error
+
+
+def _use(use: Use) -> http.FieldError:
+    names = f": {', '.join(use.names)}" if use.names else ""
+    more = ", ..." if use.names and use.count > len(use.names) else ""
+    return http.FieldError(field=use.kind.replace(" ", "_"), message=f"{use.count}{names}{more}")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."

@@ -1,0 +1,147 @@
+"""What every request has next to Litestar's own: a trace, headers of its answer, and what it holds.
+
+`TraceMiddleware` is around the application: Litestar's own middleware does not see its 404 and 405.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, TypeVar
+
+from litestar.connection import ASGIConnection
+from litestar.enums import ScopeType
+from litestar.response.base import ASGIResponse
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from opentelemetry.trace import Span, Status, StatusCode
+
+from agentchat.gateway.http.refusals import Refusal, RequestIds, Words, headers_of
+from agentchat.runtime import logs, metrics, telemetry
+
+T = TypeVar("T")
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+_QUIET = ("/healthz", "/readyz")
+_MAX_PATH = 256
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+
+
+class RequestContext:
+    """One request's trace, caller and answer.
+
+    `headers` go out with the answer, whatever it becomes. `conversation_id` is set once a run is requested.
+    What is entered with `enter` is held until the request has been answered, or is about to be refused:
+    Litestar closes its dependencies before it answers.
+    """
+
+    __slots__ = ("_send", "account_id", "conversation_id", "headers", "held", "status", "trace_id", "words")
+
+    def __init__(self, trace_id: str, send: Send, words: Words) -> None:
+        self.trace_id = trace_id
+        self.words = words
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.account_id: str | None = None
+        self.conversation_id: str | None = None
+        self.status: int | None = None
+        self.held = AsyncExitStack()
+        self._send = send
+
+    async def enter(self, context: AbstractAsyncContextManager[T]) -> T:
+        return await self.held.enter_async_context(context)
+
+    def add_header(self, name: str, value: str) -> None:
+        self.headers.append((name.encode(), value.encode()))
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the application, with the headers of this request."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if self.status >= 400:
+                await self.held.aclose()
+            trace = (b"x-trace-id", self.trace_id.encode())
+            message["headers"] = [*message["headers"], *self.headers, trace]
+        await self._send(message)
+
+    def word(self, refusal: Refusal) -> tuple[bytes, dict[str, str]]:
+        """Return the body and the headers of a refusal at this request's address."""
+        worded = self.words(refusal, RequestIds(self.trace_id, self.conversation_id))
+        return worded.body, headers_of(refusal, worded)
+
+
+def context_of(connection: Connection) -> RequestContext:
+    context = connection.scope["state"]["context"]
+    assert isinstance(context, RequestContext)
+    return context
+
+
+class TraceMiddleware:
+    """A trace for every request, X-Trace-Id on every answer, one log line for every exchange.
+
+    `words_at` gives the form that refusals have at a path.
+    """
+
+    def __init__(self, app: ASGIApp, words_at: Callable[[str], Words]) -> None:
+        self.app = app
+        self._words_at = words_at
+        self._log = logs.get_logger("gateway").bind()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await self.app(scope, receive, send)
+            return
+        method, path = scope["method"], _shortened(scope["path"])
+        attributes = {"http.request.method": method, "url.path": path}
+        with telemetry.new_trace(method, _trace_context(scope), attributes) as span:
+            began = time.perf_counter()
+            context = RequestContext(telemetry.trace_id_of(span), send, self._words_at(scope["path"]))
+            scope["state"] = {**scope.get("state", {}), "context": context}
+            with logs.bound(trace_id=context.trace_id):
+                await self._pass(scope, receive, context)
+                self._report(scope, context, span, time.perf_counter() - began)
+
+    async def _pass(self, scope: HTTPScope, receive: Receive, context: RequestContext) -> None:
+        try:
+            async with context.held:
+                await self.app(scope, receive, context.send)
+        except asyncio.CancelledError:  # this process stops, and the request's time for that is over
+            self._log.warning("request_cut_off")
+            if context.status is None:
+                body, headers = context.word(Refusal("server_shutdown"))
+                await ASGIResponse(body=body, headers=headers, status_code=503)(scope, receive, context.send)
+        except Exception:  # noqa: BLE001 - after the answer began: the server drops the connection
+            self._log.exception("request_failed")
+
+    def _report(self, scope: HTTPScope, context: RequestContext, span: Span, seconds: float) -> None:
+        status, route, is_quiet = context.status, scope.get("path_template"), scope["path"] in _QUIET
+        if span.is_recording():
+            span.update_name(f"{scope['method']} {route}" if route else scope["method"])
+            span.set_attributes({"http.route": route or "", "http.response.status_code": status or 0})
+            if status is None or status >= 500:
+                span.set_status(Status(StatusCode.ERROR))
+        if not is_quiet:
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            metrics.REQUESTS.labels(method=method, status=f"{(status or 500) // 100}xx").observe(seconds)
+        log = self._log.debug if is_quiet else self._log.info
+        fields = {"account_id": context.account_id} if context.account_id else {}
+        log(
+            "request",
+            method=scope["method"],
+            path=_shortened(scope["path"]),
+            status=status,
+            ms=round(seconds * 1000, 1),
+            **fields,
+        )
+
+
+def _shortened(path: str) -> str:
+    """Return the path as logs and spans have it: its length is the caller's choice."""
+    return path if len(path) <= _MAX_PATH else path[:_MAX_PATH] + "…"
+
+
+def _trace_context(scope: HTTPScope) -> dict[str, str]:
+    """Return the caller's own trace context, which becomes a link."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in (b"traceparent", b"tracestate")
+    }

@@ -1,0 +1,223 @@
+"""The description of the API by Litestar: a document at /openapi.json, a page to try calls out at /docs.
+
+The page is Swagger UI, whose files come in the package offapi and are served from here: a browser that shows
+it asks no other host for anything.
+"""
+
+import asyncio
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router, get
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.openapi.spec import Components, Reference, SecurityScheme, Tag
+
+from agentchat.contracts import http, wire
+from agentchat.contracts.examples import AGENT, TRACE
+from agentchat.contracts.webhooks import EVENT_TYPES, WEBHOOKS
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal, RequestIds, Words, problem_words
+from agentchat.gateway.protocols.chat import STREAM_EVENTS
+from agentchat.gateway.protocols.handlers import words_at
+from agentchat.gateway.protocols.openai.openai_refusals import openai_words
+from agentchat.gateway.protocols.openai.wire import OpenAIError
+from agentchat.gateway.services import services_of
+from agentchat.runtime.listening import is_loopback
+
+PAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""With these a browser runs our own files alone, fetches nothing from elsewhere, and has no other site's page
+include them: a script of ours holds the demo's key.
+"""
+
+_ABOUT = """\
+Send a message to an agent, get its reply as one JSON document or as a stream of events, and read
+conversations back.
+
+Every answer carries X-Trace-Id. Every refusal is a problem document (RFC 9457), whose `code` is the same as
+that of a stream's `error` event. No CORS header is ever sent, since a key does not belong in a browser."""
+
+_TAGS = {
+    "chat": "Ask an agent, and cancel what was asked.",
+    "conversations": "Read conversations back, and delete them.",
+    "messages": "Feedback on replies.",
+    "approvals": "Tool calls that a person has to allow, and what is decided.",
+    "webhooks": "Where an account receives what happens (Standard Webhooks 1.0.0).",
+    "service": "What needs no key.",
+    "openai": "Agents as models, for clients of OpenAI's API.",
+    "ai-sdk": "Agents for the AI SDK's `useChat`.",
+    "ag-ui": "Agents for clients of AG-UI.",
+    "admin": "For operators: served where AGENTCHAT_ADMIN_TOKEN is set, to who sends that token.",
+}
+_SCHEMES: dict[str, SecurityScheme | Reference] = {
+    "key": SecurityScheme(
+        type="apiKey",
+        name="X-Api-Key",
+        security_scheme_in="header",
+        description="The account's key, `sk-ac-` and 43 characters. No other scheme counts.",
+    ),
+    "bearer": SecurityScheme(
+        type="http", scheme="bearer", description="The account's key, for other protocols."
+    ),
+    "admin": SecurityScheme(type="http", scheme="bearer", description="The token in AGENTCHAT_ADMIN_TOKEN."),
+}
+_REFUSALS = {
+    400: "The request is wrong: `errors` names the fields.",
+    401: "No valid key.",
+    403: "Not in the plan, or not allowed.",
+    404: "There is no such resource.",
+    409: "It conflicts with the state of the resource.",
+    413: "Too large.",
+    415: "Not JSON.",
+    429: "A limit of the plan; Retry-After says when to try again.",
+    500: "A fault of the service.",
+    503: "Temporarily unavailable; Retry-After says when to try again.",
+}
+"""Of all operations, in the form of their address."""
+
+_PAGE = b"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Agent Chat Service</title>
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<link rel="icon" href="data:,"><link rel="stylesheet" href="/docs/swagger-ui.css"></head>
+<body><div id="swagger-ui"></div><noscript>See <a href="/openapi.json">openapi.json</a>.</noscript>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script></body></html>
+"""
+_START = """\
+const key = %s;
+const ui = SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  displayRequestDuration: true,
+  tryItOutEnabled: true,
+  validatorUrl: null,
+  onComplete: () => {
+    if (key) {
+      ui.preauthorizeApiKey("key", key);
+      ui.preauthorizeApiKey("bearer", key);
+    }
+  },
+});
+"""
+
+
+class _SwaggerPage(OpenAPIRenderPlugin):
+    """Swagger UI without a script in the page, so that a Content-Security-Policy can forbid these."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
+        return _PAGE
+
+
+def _packaged_file(name: str, file: str, media_type: str) -> Any:
+    @get(f"/{name}", media_type=media_type, cache_control=None)
+    async def packaged_file() -> Response[bytes]:
+        headers = {"content-type": media_type, "cache-control": "max-age=3600"}
+        return Response(_packaged(file), headers=headers)
+
+    return packaged_file
+
+
+@get("/start.js")
+async def start_script(request: JsonRequest) -> Response[bytes]:
+    """Fill in the demo's key, for a browser on the same machine."""
+    demo = services_of(request).demo if is_loopback(request.headers.get("host", "")) else None
+    script = _START % wire.encode(demo and demo.key).decode()
+    headers = {"content-type": "text/javascript; charset=utf-8", "cache-control": "no-store"}
+    return Response(script.encode(), headers=headers)
+
+
+def openapi_config() -> OpenAPIConfig:
+    """Build the configuration: its router is the application's own."""
+    router = Router(
+        "/docs",
+        route_handlers=[
+            start_script,
+            _packaged_file("swagger-ui.css", "swagger_style.css", "text/css"),
+            _packaged_file("swagger-ui-bundle.js", "swagger_bundle.js", "text/javascript"),
+        ],
+        response_headers=PAGE_HEADERS,
+        include_in_schema=False,
+    )
+    return OpenAPIConfig(
+        title="Agent Chat Service",
+        version="1",
+        description=_ABOUT,
+        path="/docs",
+        openapi_router=router,
+        render_plugins=[_SwaggerPage(path="/")],
+        use_handler_docstrings=True,
+        components=Components(security_schemes=_SCHEMES),
+        tags=[Tag(name=name, description=description) for name, description in _TAGS.items()],
+    )
+
+
+@get("/openapi.json", operation_id="get_openapi", summary="Get this document.", tags=["service"])
+async def get_openapi(request: JsonRequest) -> Response[bytes]:
+    demo = services_of(request).demo
+    document = await asyncio.to_thread(document_of, request.app, demo.agent_id if demo else None)
+    headers = {
+        name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
+    }
+    return Response(document, headers={**headers, "content-type": "application/json"})
+
+
+@cache
+def document_of(app: Any, agent_id: str | None) -> bytes:
+    """Encode the document, once: it takes longer than a start. `agent_id` is for the examples."""
+    document = app.openapi_schema.to_schema()
+    _, schemas = msgspec.json.schema_components(
+        [http.Problem, OpenAIError, *STREAM_EVENTS, *WEBHOOKS.values()],
+        ref_template="#/components/schemas/{name}",
+    )
+    document["components"]["schemas"] |= schemas
+    for path, operations in document["paths"].items():
+        content = _refusal_content(path)
+        for operation in operations.values():
+            for status, description in _REFUSALS.items():
+                operation["responses"][str(status)] = {"description": description, "content": content}
+    for schema in document["components"]["schemas"].values():
+        for member in schema.get("properties", {}).values():
+            if not isinstance(member.get("default"), str | int | float | None):
+                del member["default"]  # generators of clients refuse what is no scalar
+    document["webhooks"] = {event_type: {"post": _webhook(event_type)} for event_type in EVENT_TYPES}
+    text = wire.encode(document).decode()
+    return (text if agent_id is None else text.replace(AGENT, agent_id)).encode()
+
+
+def _refusal_content(path: str) -> dict[str, Any]:
+    """Describe the refusals at a path by the form that they have there."""
+    worded = words_at(path)(Refusal("internal_error"), RequestIds(TRACE))
+    if worded.media_type == "text/plain":
+        return {"text/plain": {"schema": {"type": "string"}}}
+    names: dict[Words, str] = {openai_words: "OpenAIError", problem_words: "Problem"}
+    name = names.get(words_at(path))
+    schema = {"type": "object"} if name is None else {"$ref": f"#/components/schemas/{name}"}
+    return {worded.media_type: {"schema": schema}}
+
+
+def _webhook(event_type: str) -> dict[str, Any]:
+    kind = WEBHOOKS[event_type.partition(".")[0]]
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {
+        "summary": kind.__doc__,
+        "tags": ["webhooks"],
+        "security": [],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {"2XX": {"description": "It was received. Whatever else comes, it is sent again."}},
+    }
+
+
+@cache
+def _packaged(name: str) -> bytes:
+    """Read a file of offapi, which is not imported: it would read all its files."""
+    return Path(str(distribution("offapi").locate_file(f"offapi/{name}"))).read_bytes()

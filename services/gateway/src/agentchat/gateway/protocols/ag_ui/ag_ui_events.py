@@ -1,0 +1,159 @@
+"""Updates as events of AG-UI. Pure.
+
+Each round that says or calls something is a message of the assistant; what its tools returned follows it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from agentchat.contracts import errors, ids, updates
+from agentchat.contracts import wire as json
+from agentchat.contracts.values import ApprovalNeeded, Elicitation
+from agentchat.gateway.http.refusals import Refusal, RequestIds, WordedRefusal
+
+ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["approved"],
+    "properties": {
+        "approved": {"type": "boolean"},
+        "editedArgs": {"type": "object", "description": "In the place of the agent's, complete."},
+        "reason": {"type": "string", "description": "Of a refusal, for the agent."},
+    },
+}
+"""The answer to an interrupt (JSON Schema)."""
+
+
+def answer_to(asks: Elicitation) -> dict[str, Any]:
+    """The answer to a tool that asks (JSON Schema)."""
+    properties: dict[str, Any] = {"approved": {"type": "boolean"}}
+    if asks.requested_schema is not None:
+        properties["input"] = asks.requested_schema
+    return {"type": "object", "required": ["approved"], "properties": properties}
+
+
+class AgUiEvents:
+    """The stream of one run. It ends with RUN_FINISHED or RUN_ERROR, and nothing is open at the first.
+
+    `is_1_0`: the client knows the outcome of a run that was cancelled, and interrupts that expire.
+    """
+
+    def __init__(
+        self, thread_id: str, run_id: str, trace_id: str, conversation_id: str, *, is_1_0: bool
+    ) -> None:
+        self._thread_id = thread_id
+        self._run_id = run_id
+        self._ids = {"traceId": trace_id, "conversationId": conversation_id}
+        self._is_1_0 = is_1_0
+        self._reply_id = self._message_id = ids.reply_id(trace_id)
+        self._text_is_open = False
+
+    def encode(self, new: Iterable[updates.Update]) -> bytes:
+        """The bytes of these updates, whose tools' returns have their outputs."""
+        return b"".join(self._bytes(update) for update in new)
+
+    def _bytes(self, update: updates.Update) -> bytes:
+        match update:
+            case updates.Text():
+                return self._begin_text() + self._of_message("TEXT_MESSAGE_CONTENT", delta=update.text)
+            case updates.Started():
+                started = _event("RUN_STARTED", threadId=self._thread_id, runId=self._run_id)
+                return started + _event("CUSTOM", name="run", value=self._ids)
+            case updates.RetrievedSources():
+                return _event("CUSTOM", name="sources", value=update.sources)
+            case updates.ToolStarted():
+                return self._end_text() + self._called(update)
+            case updates.ToolEnded():
+                return _event(
+                    "TOOL_CALL_RESULT",
+                    messageId=f"result-{update.call_id}",
+                    toolCallId=update.call_id,
+                    content=update.output or "null",
+                    role="tool",
+                )
+            case updates.NextRound():
+                before = self._end_text()
+                self._message_id = f"{self._reply_id}-{update.number}"
+                return before
+            case updates.Finished():
+                return self._end_text() + self._finished(update)
+            case updates.Broken(code="cancelled") if self._is_1_0:
+                return self._end_text() + self._run_finished(outcome={"type": "cancelled"})
+            case updates.Broken(code="approval_required"):
+                interrupts = [
+                    self._interrupt(approval, call_id)
+                    for approval, call_id in zip(update.approvals, update.calls, strict=True)
+                ]
+                outcome = {"type": "interrupt", "interrupts": interrupts}
+                return self._end_text() + self._run_finished(outcome=outcome)
+            case updates.Broken():  # a code that the table does not hold must not reach a caller
+                row = errors.error(update.code)
+                return _event("RUN_ERROR", message=update.message or row.title, code=row.code)
+
+    def _of_message(self, kind: str, **fields: object) -> bytes:
+        return _event(kind, messageId=self._message_id, **fields)
+
+    def _begin_text(self) -> bytes:
+        if self._text_is_open:
+            return b""
+        self._text_is_open = True
+        return self._of_message("TEXT_MESSAGE_START", role="assistant")
+
+    def _end_text(self) -> bytes:
+        if not self._text_is_open:
+            return b""
+        self._text_is_open = False
+        return self._of_message("TEXT_MESSAGE_END")
+
+    def _called(self, call: updates.ToolStarted) -> bytes:
+        started = _event(
+            "TOOL_CALL_START",
+            toolCallId=call.call_id,
+            toolCallName=call.name,
+            parentMessageId=self._message_id,
+        )
+        arguments = json.encode(call.input).decode()
+        given = _event("TOOL_CALL_ARGS", toolCallId=call.call_id, delta=arguments)
+        return started + given + _event("TOOL_CALL_END", toolCallId=call.call_id)
+
+    def _finished(self, finished: updates.Finished) -> bytes:
+        """Cached tokens are input tokens."""
+        total, output = finished.message.token_count, finished.usage.output_tokens
+        usage = {"inputTokens": total - output, "outputTokens": output, "totalTokens": total}
+        cut = {} if finished.cut is None else {"result": {"cut": finished.cut}}
+        return self._run_finished(usage=[usage], **cut)
+
+    def _run_finished(self, **fields: object) -> bytes:
+        return _event("RUN_FINISHED", threadId=self._thread_id, runId=self._run_id, **fields)
+
+    def _interrupt(self, approval: ApprovalNeeded, call_id: str) -> dict[str, Any]:
+        """Describe a tool call that a person has to allow, or whose tool asks them.
+
+        0.0.59 takes no answer, nor any other run of the thread, once `expiresAt` is over: it is not sent.
+        """
+        asks = approval.elicitation
+        interrupt: dict[str, Any] = {
+            "id": approval.id,
+            "reason": "tool_call" if asks is None else "input_required",
+            "toolCallId": call_id,
+            "message": f"The agent asks to run {approval.tool}." if asks is None else asks.message,
+            "responseSchema": ANSWER if asks is None else answer_to(asks),
+        }
+        if self._is_1_0 and approval.expires_at is not None:
+            interrupt["expiresAt"] = approval.expires_at
+        if asks is not None and asks.url is not None:
+            interrupt["metadata"] = {"url": asks.url}
+        return interrupt
+
+
+def _event(kind: str, **fields: object) -> bytes:
+    """Encode an event (@ag-ui/core 1.0.0 and 0.0.59).
+
+    The older client stops at a type that it does not know, and at an optional field that is null.
+    """
+    return json.encode_sse({"type": kind, **fields})
+
+
+def ag_ui_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+    """Word a refusal as RUN_ERROR."""
+    error = {"type": "RUN_ERROR", "message": refusal.detail, "code": refusal.row.code}
+    return WordedRefusal(media_type="application/json", body=json.encode(error))

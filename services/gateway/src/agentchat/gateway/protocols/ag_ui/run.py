@@ -1,0 +1,223 @@
+"""POST /ag-ui/v1/agents/{agent}: the thread is sent (AG-UI's RunAgentInput), the events of a run come."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
+from msgspec.structs import replace
+
+from agentchat.contracts.http import DecisionBody
+from agentchat.conversations.queries import shown_history
+from agentchat.gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
+from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
+from agentchat.gateway.protocols.client_history import (
+    MAX_NAME,
+    ClientHistory,
+    MessageBuilder,
+    check_name,
+    place_in_conversation,
+)
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
+from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.run_request import RunRequest, Verdict, ViewKind, verdict_of
+
+_NAME = Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_NAME})
+_ROLES = ["system", "developer", "user", "assistant", "tool", "activity", "reasoning"]
+
+
+class AgUiPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a message's content."""
+
+    type: str
+    text: str = ""
+
+
+class AgUiMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the client keeps it. The content of an activity is an object, which nobody reads."""
+
+    role: Annotated[str, Meta(extra_json_schema={"enum": _ROLES})]
+    content: str | tuple[AgUiPart, ...] | dict[str, msgspec.Raw] | None = None
+
+
+class AgUiContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the application has the agent know."""
+
+    description: str
+    value: str
+
+
+class InterruptAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a person says of a tool call, or, with an `input`, to what its tool asks for."""
+
+    approved: bool
+    edited_args: Annotated[
+        dict[str, Any] | None, Meta(description="In the place of the agent's, complete.")
+    ] = None
+    input: Annotated[dict[str, Any] | None, Meta(description="What a tool has asked for.")] = None
+    reason: Annotated[str | None, Meta(description="Of a refusal, for the agent.")] = None
+
+
+class ResumeEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An interrupt of the thread that is answered: `resolved`, with a payload, or `cancelled`."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: InterruptAnswer | None = None
+
+
+class RunAgentInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A run of a thread: the fields that count."""
+
+    thread_id: Annotated[str, Meta(description="Your own name for the conversation."), _NAME]
+    run_id: Annotated[str, Meta(description="As an Idempotency-Key: one run for one id."), _NAME]
+    messages: Annotated[
+        tuple[AgUiMessage, ...],
+        Meta(
+            description="The thread; the last message is the user's. Texts only.",
+            extra_json_schema={"minItems": 1},
+        ),
+    ]
+    context: tuple[AgUiContext, ...] = ()
+    protocol_version: str | None = None
+    resume: Annotated[
+        tuple[ResumeEntry, ...] | None,
+        Meta(description="Answers to all that the thread waits for; then no new message."),
+    ] = None
+
+
+RunData = Annotated[
+    RunAgentInput,
+    BodyKwarg(
+        description="AG-UI's RunAgentInput. Fields that are not named here are passed over.",
+        examples=[
+            Example(
+                summary="A question",
+                value={
+                    "threadId": "thread-7",
+                    "runId": "run-1",
+                    "messages": [{"id": "m1", "role": "user", "content": "Where is order ORD-1001?"}],
+                    "tools": [],
+                    "context": [],
+                    "state": {},
+                    "forwardedProps": {},
+                },
+            )
+        ],
+    ),
+]
+
+
+def check_run_id(run_id: str) -> None:
+    """Raises Refusal: 400."""
+    if not run_id.strip() or len(run_id) > MAX_NAME:
+        raise invalid("runId", f"This has 1 to {MAX_NAME} characters, and not only blanks.")
+
+
+def history_of(body: RunAgentInput, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+    """Read what the client shows; `max_bytes` bounds a message. Raises Refusal: 400, 413."""
+    texts = MessageBuilder()
+    for index, message in enumerate(body.messages):
+        _read(message, f"messages[{index}]", texts)
+    for each in body.context:
+        texts.system(f"{each.description}: {each.value}")
+    return texts.history("messages", max_bytes)
+
+
+def verdicts_of(body: RunAgentInput) -> tuple[Verdict, ...]:
+    """What was decided, of what the thread waits for. Raises Refusal: 400."""
+    if body.resume and body.messages and body.messages[-1].role == "user":
+        raise invalid("resume", "First answer what the thread waits for, in a run of its own.")
+    return tuple(_verdict(entry, f"resume[{index}]") for index, entry in enumerate(body.resume or ()))
+
+
+def _verdict(entry: ResumeEntry, place: str) -> Verdict:
+    """What is cancelled was not answered: the call is not run."""
+    if entry.status == "cancelled":
+        return Verdict(
+            approval_id=entry.interrupt_id, body=DecisionBody(decision="denied"), is_dismissal=True
+        )
+    if entry.payload is None:
+        raise invalid(f"{place}.payload", "What is resolved has a payload: approved is true or false.")
+    answer = entry.payload
+    given = answer.input if answer.edited_args is None else answer.edited_args
+    return verdict_of(entry.interrupt_id, approved=answer.approved, given=given, reason=answer.reason)
+
+
+def _read(message: AgUiMessage, place: str, texts: MessageBuilder) -> None:
+    """What our tools did is in the conversation, or, of another one, is left out."""
+    match message.role:
+        case "system" | "developer":
+            texts.system(_text_of(message, place))
+        case "user":
+            texts.user(_text_of(message, place))
+        case "assistant":
+            texts.assistant(_text_of(message, place))
+        case "tool":
+            texts.assistant("")
+        case "activity" | "reasoning":
+            pass
+        case _:
+            raise invalid(f"{place}.role", "This is no role of AG-UI.")
+
+
+def _text_of(message: AgUiMessage, place: str) -> str:
+    match message.content:
+        case None:
+            return ""
+        case str() as text:
+            return text
+        case tuple() as parts if all(part.type == "text" for part in parts):
+            return "\n".join(part.text for part in parts)
+        case _:
+            raise invalid(f"{place}.content", "Only text can be read here.")
+
+
+async def _run_request(request: JsonRequest, body: RunAgentInput) -> RunRequest:
+    """Build what the body asks for. Under the thread's id its conversation is the one whose texts are shown.
+
+    One `runId` is one run. What is resumed is the run that waits, whatever is shown. Raises Refusal,
+    DatabaseUnavailable.
+    """
+    account_id, agent_id = request.auth.account_id, admitted_of(request).agent_id
+    check_run_id(body.run_id)
+    thread_id = check_name("threadId", body.thread_id)
+    verdicts = verdicts_of(body)
+    run_request = RunRequest(form="ag_ui", agent_id=agent_id, view=ViewKind(outputs=True))
+    if body.resume:
+        return replace(run_request, verdicts=verdicts, decides_all=True)
+    shown = history_of(body, max_message_bytes(request))
+    hash_of = partial(shown_history.hash_of, account_id, agent_id, thread_id)
+    key = f"\nag-ui\n{thread_id}\n{body.run_id}"  # no key of a header has a line break
+    return await place_in_conversation(request, replace(run_request, key=key), shown, thread_id, hash_of)
+
+
+@post(
+    "/ag-ui/v1/agents/{agent:str}",
+    status_code=200,
+    media_type="text/event-stream",
+    operation_id="runAgent",
+    summary="Send a thread, get its next messages as AG-UI's events.",
+    responses=EVENTS,
+    guards=[may_chat_with_agent],
+)
+async def run_agent(
+    request: JsonRequest,
+    agent: AgentName,  # noqa: ARG001 - read by the guard
+    data: RunData,
+) -> EventStream:
+    """For AG-UI's HttpAgent. The message is saved when the answer begins; the last event is `RUN_FINISHED` or
+    `RUN_ERROR`. See docs/integrate/ag-ui.md for what is ignored and what is refused.
+    """
+    started = await start_or_resume_run(request, await _run_request(request, data))
+    claim, run = started.claim, started.run
+    request.context.add_header("x-conversation-id", claim.conversation_id)
+    thread_id, is_1_0 = check_name("threadId", data.thread_id), data.protocol_version is not None
+    events = AgUiEvents(thread_id, data.run_id, claim.trace_id, claim.conversation_id, is_1_0=is_1_0)
+    return EventStream(run, lambda: events.encode(run.take()))

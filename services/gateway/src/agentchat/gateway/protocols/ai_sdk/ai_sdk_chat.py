@@ -1,0 +1,201 @@
+"""POST /ai-sdk/v1/agents/{agent}/chat: a chat of `useChat` is sent, its next message comes as chunks."""
+
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from litestar import post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
+from msgspec.structs import replace
+
+from agentchat.conversations.queries import shown_history
+from agentchat.gateway.access.checks import AgentName, admitted_of, may_chat_with_agent
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
+from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, max_message_bytes
+from agentchat.gateway.protocols.client_history import (
+    MAX_NAME,
+    ClientHistory,
+    MessageBuilder,
+    check_name,
+    place_in_conversation,
+)
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
+from agentchat.gateway.runs.resume_run import start_or_resume_run
+from agentchat.gateway.runs.run_request import Reason, RunRequest, Verdict, ViewKind, verdict_of
+
+Inputs = dict[str, dict[str, Any]]
+
+_TRIGGERS = ("submit-message", "regenerate-message")
+
+
+class GivenApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person was asked about a tool call, and the answer."""
+
+    id: str = ""
+    approved: bool | None = None
+    reason: Reason = None
+
+
+class AiSdkPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a message. Of all types but `text` and `file`, what it says is not for the model."""
+
+    type: str
+    text: str = ""
+    state: str | None = None
+    approval: GivenApproval | None = None
+
+    def verdict(self, inputs: Inputs) -> Verdict | None:
+        """The decision about the tool call, which has not been sent on yet."""
+        given = self.approval
+        if self.state != "approval-responded" or given is None or given.approved is None:
+            return None
+        found = inputs.get(given.id)
+        return verdict_of(given.id, approved=given.approved, given=found, reason=given.reason)
+
+
+class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the client keeps it."""
+
+    role: Annotated[str, Meta(extra_json_schema={"enum": ["system", "user", "assistant"]})]
+    parts: tuple[AiSdkPart, ...]
+
+
+class UiChat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A chat: the fields that count. All others are the application's own, and passed over."""
+
+    messages: Annotated[
+        tuple[UiMessage, ...],
+        Meta(
+            description="The chat; the last message is the user's, texts only, or the agent's with what a "
+            "person says of its tool calls.",
+            extra_json_schema={"minItems": 1},
+        ),
+    ]
+    id: Annotated[
+        str | None,
+        Meta(
+            description="The chat's. Without it each request is a conversation of its own.",
+            extra_json_schema={"minLength": 1, "maxLength": MAX_NAME},
+        ),
+    ] = None
+    trigger: Annotated[str | None, Meta(extra_json_schema={"enum": [*_TRIGGERS, None]})] = None
+    approval_inputs: Annotated[
+        Inputs | None,
+        Meta(description="By the ids of approvals: what their tools ask for, or are run with."),
+    ] = None
+
+
+ChatData = Annotated[
+    UiChat,
+    BodyKwarg(
+        description="As `useChat` sends it. Fields that are not named here are passed over.",
+        examples=[
+            Example(
+                summary="A question",
+                value={
+                    "id": "chat-7",
+                    "trigger": "submit-message",
+                    "messages": [
+                        {
+                            "id": "m1",
+                            "role": "user",
+                            "parts": [{"type": "text", "text": "Where is my order ORD-1001?"}],
+                        }
+                    ],
+                },
+            )
+        ],
+    ),
+]
+
+
+def name_of(body: UiChat) -> str | None:
+    """What the client calls the chat, if anything. Raises Refusal: 400, also for the trigger."""
+    if body.trigger not in (None, *_TRIGGERS):
+        raise invalid("trigger", "This must be submit-message or regenerate-message.")
+    return None if body.id is None else check_name("id", body.id)
+
+
+def history_of(body: UiChat, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+    """Read what the client shows; `max_bytes` bounds a message. Raises Refusal: 400, 413."""
+    texts = MessageBuilder()
+    for index, message in enumerate(body.messages):
+        _read(message, f"messages[{index}]", texts)
+    return texts.history("messages", max_bytes)
+
+
+def verdicts_of(body: UiChat) -> tuple[Verdict, ...]:
+    """Those that the last message waits for."""
+    if not body.messages or body.messages[-1].role != "assistant":
+        return ()
+    inputs, parts = body.approval_inputs or {}, body.messages[-1].parts
+    return tuple(verdict for part in parts if (verdict := part.verdict(inputs)) is not None)
+
+
+def _read(message: UiMessage, place: str, texts: MessageBuilder) -> None:
+    """What our tools did is in the conversation, or, of another one, is left out."""
+    if any(part.type == "file" for part in message.parts):
+        raise invalid(f"{place}.parts", "Only text can be read here, not files.")
+    said = [part.text for part in message.parts if part.type == "text"]
+    match message.role:
+        case "system":
+            texts.system("\n".join(said))
+        case "user":
+            texts.user("\n".join(said))
+        case "assistant":
+            texts.assistant("".join(said))
+        case _:
+            raise invalid(f"{place}.role", "This must be system, user or assistant.")
+
+
+async def _run_request(request: JsonRequest, body: UiChat) -> RunRequest:
+    """Build what the body asks for.
+
+    Under the chat's id its conversation is the one whose texts are those shown; without one, none is.
+    Decisions in the last message are about a run that waits, whatever else is shown.
+
+    Raises Refusal, DatabaseUnavailable.
+    """
+    account_id, agent_id = request.auth.account_id, admitted_of(request).agent_id
+    name, verdicts = name_of(body), verdicts_of(body)
+    run_request = RunRequest(form="ai_sdk", agent_id=agent_id, view=ViewKind(outputs=True))
+    if verdicts:
+        return replace(run_request, verdicts=verdicts)
+    shown = history_of(body, max_message_bytes(request))
+    if name is None:
+        return await place_in_conversation(request, replace(run_request, unlisted=True), shown, None, None)
+    hash_of = partial(shown_history.named_hash_of, account_id, agent_id, name)
+    return await place_in_conversation(request, run_request, shown, name, hash_of)
+
+
+def add_stream_headers(request: JsonRequest, conversation_id: str) -> None:
+    request.context.add_header("x-vercel-ai-ui-message-stream", "v1")
+    request.context.add_header("x-conversation-id", conversation_id)
+
+
+@post(
+    "/ai-sdk/v1/agents/{agent:str}/chat",
+    status_code=200,
+    media_type="text/event-stream",
+    operation_id="chatWithUi",
+    summary="Send a chat, get its next message as a UI message stream.",
+    responses=EVENTS,
+    guards=[may_chat_with_agent],
+)
+async def chat_with_ui(
+    request: JsonRequest,
+    agent: AgentName,  # noqa: ARG001 - read by the guard
+    data: ChatData,
+) -> EventStream:
+    """For `useChat`. The message is saved when the answer begins; the last chunk is `[DONE]`, after `finish`,
+    or an `error`. See docs/integrate/ai-sdk.md for what is ignored and what is refused.
+    """
+    started = await start_or_resume_run(request, await _run_request(request, data))
+    claim, run = started.claim, started.run
+    add_stream_headers(request, claim.conversation_id)
+    chunks = AiSdkChunks(claim.trace_id, claim.conversation_id, started.after_pause)
+    return EventStream(run, lambda: chunks.encode(run.take()))

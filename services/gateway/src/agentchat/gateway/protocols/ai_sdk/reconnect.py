@@ -1,0 +1,57 @@
+"""GET /ai-sdk/v1/agents/{agent}/chat/{chat_id}/stream: the reply under way, from its beginning."""
+
+from typing import Annotated
+
+from litestar import Response, get
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import PathParameter
+
+from agentchat.conversations.queries import shown_history
+from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.checks import AgentName, may_follow_agent
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.protocols.ai_sdk.ai_sdk_chat import add_stream_headers
+from agentchat.gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
+from agentchat.gateway.protocols.client_history import check_name
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
+from agentchat.gateway.runs.owned_run import find_owned_run, follow_stored_run
+from agentchat.gateway.services import services_of
+
+ChatId = Annotated[str, PathParameter(description="The `id` that the chat was sent with.")]
+
+
+@get(
+    "/ai-sdk/v1/agents/{agent:str}/chat/{chat_id:str}/stream",
+    media_type="text/event-stream",
+    operation_id="reconnectToUiStream",
+    summary="Continue with the reply under way.",
+    responses={
+        **EVENTS,
+        204: ResponseSpec(None, description="No reply of this chat is under way.", generate_examples=False),
+    },
+    guards=[may_follow_agent],
+)
+async def reconnect(
+    request: JsonRequest,
+    agent: AgentName,  # noqa: ARG001 - read by the guard
+    chat_id: ChatId,
+) -> Response[None]:
+    """At any gateway, from the beginning of the reply: the client begins its message again.
+
+    204 where no run is under way: the client has what has ended, or asks its own backend for it.
+    """
+    services, caller, name = services_of(request), request.auth, check_name("chat_id", chat_id)
+    agent_id = request.state.agent_id
+    trace_id = await shown_history.newest_run(services.pool, caller.account_id, agent_id, name)
+    if trace_id is None:
+        return Response(None, status_code=204)
+    found = await find_owned_run(services.pool, caller, trace_id)
+    conversation_id, begun_at = found.conversation_id, found.begun_at
+    if begun_at is None or not await services.log.is_under_way(conversation_id, trace_id):
+        return Response(None, status_code=204)
+    await request.context.enter(access_of(request).account_bounds.streaming(caller))
+    run = await follow_stored_run(request, trace_id, conversation_id, begun_at=begun_at)
+    request.context.trace_id = trace_id
+    add_stream_headers(request, conversation_id)
+    chunks = AiSdkChunks(trace_id, conversation_id)
+    return EventStream(run, lambda: chunks.encode(run.take()))

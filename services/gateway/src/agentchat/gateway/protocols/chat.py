@@ -1,0 +1,134 @@
+"""Our own API (interface specification): X-Api-Key, X-Agent-Id, a body with one message; the reply as
+JSON or as server-sent events in the form that X-Stream-Form chooses.
+"""
+
+from typing import Annotated, Literal
+
+from litestar import post
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg, HeaderParameter
+
+from agentchat.contracts import http, ids, sse
+from agentchat.contracts.examples import CONVERSATION
+from agentchat.contracts.values import Form
+from agentchat.gateway.access.checks import admitted_of, may_chat, stream_form_of
+from agentchat.gateway.access.idempotency_header import IdempotencyHeader
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal, check_size, invalid, storable
+from agentchat.gateway.runs.event_stream import EVENTS, EventStream
+from agentchat.gateway.runs.run_request import RunRequest, ViewKind
+from agentchat.gateway.runs.start_run import start_run
+from agentchat.gateway.runs.wait_for_reply import wait_for_reply
+
+MAX_MESSAGE_BYTES = 256 * 1024
+MAX_PROMPT_BYTES = 64 * 1024
+
+FORMS: dict[str, sse.Form] = {"1": "form1", "2": "form2"}
+"""By the value of X-Stream-Form."""
+
+STREAM_EVENTS = (
+    *(http.MetaEvent, http.StartEvent, http.SourcesEvent, http.DeltaEvent, http.ToolCallEvent),
+    *(http.DoneEvent, http.MessageDoneEvent, http.ErrorEvent),
+)
+"""Of both forms."""
+
+AgentId = Annotated[
+    str,
+    HeaderParameter(name="X-Agent-Id", description="The agent to invoke: one of the account's, by its id."),
+]
+StreamForm = Annotated[
+    Literal["1", "2"] | None,
+    HeaderParameter(
+        name="X-Stream-Form",
+        description="The form of the stream's events, 2 on some plans only; without it the deployment's.",
+    ),
+]
+ChatData = Annotated[
+    http.ChatBody,
+    BodyKwarg(
+        description="At most 1 MiB. A field that is not known is refused.",
+        examples=[
+            Example(summary="A new conversation", value={"message": "Where is my order ORD-1001?"}),
+            Example(
+                summary="The next message of one",
+                value={"message": "And the other one?", "conversation_id": CONVERSATION},
+            ),
+        ],
+    ),
+]
+
+
+@post(
+    "/v1/chat",
+    status_code=200,
+    operation_id="chat",
+    summary="Send a message, get the reply as JSON.",
+    guards=[may_chat],
+)
+async def chat(
+    request: JsonRequest,
+    data: ChatData,
+    agent_id: AgentId,  # noqa: ARG001 - read by the guard
+    idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
+) -> http.ChatReply:
+    started = await start_run(request, _run_request(request, data, "json"))
+    finished, _ = await wait_for_reply(request, started.run)
+    return http.ChatReply(
+        conversation_id=started.claim.conversation_id,
+        message=finished.message,
+        tool_calls=finished.tool_calls or None,
+    )
+
+
+@post(
+    "/v1/chat/stream",
+    status_code=200,
+    media_type="text/event-stream",
+    operation_id="streamChat",
+    summary="Send a message, get the reply as server-sent events.",
+    responses=EVENTS,
+    guards=[may_chat],
+    opt={"streams": True},
+)
+async def stream_chat(
+    request: JsonRequest,
+    data: ChatData,
+    agent_id: AgentId,  # noqa: ARG001 - read by the guard
+    stream_form: StreamForm = None,  # noqa: ARG001
+    idempotency_key: IdempotencyHeader = None,  # noqa: ARG001
+) -> EventStream:
+    """Form 1 has the events meta, sources (where retrieval ran), delta, done, error. Form 2 has start, delta,
+    tool_call, done (with the saved message and the calls' outputs), error.
+
+    The message is saved when the answer begins. The contents of the `delta` events, joined, are the reply;
+    the last event is one `done` or one `error`.
+    """
+    form = FORMS[stream_form_of(request)]
+    started = await start_run(request, _run_request(request, data, form))
+    encoder = sse.Encoder(form, started.claim.conversation_id, started.claim.trace_id)
+    return EventStream(started.run, lambda: encoder.encode(started.run.take()))
+
+
+def _run_request(request: JsonRequest, body: http.ChatBody, form: Form) -> RunRequest:
+    """Build what the body asks of the agent in the headers. Raises Refusal: 400, 413, 404."""
+    message, prompt = storable(body.message), body.prompt and storable(body.prompt)
+    if not message.strip():
+        raise invalid("message", "The message is blank.")
+    check_size("message", message, max_message_bytes(request))
+    check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
+    conversation_id = None if body.conversation_id is None else body.conversation_id.lower()
+    if conversation_id is not None and not ids.is_uuid(conversation_id):
+        raise Refusal("conversation_not_found")
+    return RunRequest(
+        form=form,
+        agent_id=admitted_of(request).agent_id,
+        message=message,
+        view=ViewKind(streaming=form != "json", calls_at_end=form != "form1"),
+        conversation_id=conversation_id,
+        prompt=prompt,
+    )
+
+
+def max_message_bytes(request: JsonRequest) -> int:
+    """Return the bound of a message: ours, or the plan's where that is smaller."""
+    return min(MAX_MESSAGE_BYTES, request.auth.plan.max_message_bytes or MAX_MESSAGE_BYTES)

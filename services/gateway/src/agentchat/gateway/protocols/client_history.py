@@ -1,0 +1,146 @@
+"""What a client shows who owns the conversation: its texts, the last one new; and which conversation that is.
+
+By the caller's own key for the conversation together with what is shown (decision 35).
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.contracts import ids
+from agentchat.contracts.values import Role, ShownMessage
+from agentchat.conversations.queries import shown_history
+from agentchat.conversations.queries.shown_history import Continued, Digests, digests_of, place_of
+from agentchat.conversations.queries.threads import Thread, find_thread
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import check_size, invalid, storable
+from agentchat.gateway.protocols.chat import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
+from agentchat.gateway.runs.run_request import Fork, RunRequest
+from agentchat.gateway.services import services_of
+from agentchat.runtime.postgres import Pool
+
+_NO_NAME = re.compile(r"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
+MAX_NAME = 255
+
+
+class ClientHistory(msgspec.Struct, frozen=True):
+    """A conversation as a client sends it, its last message new; `instructions` follow the agent's prompt."""
+
+    instructions: str | None
+    messages: tuple[ShownMessage, ...]
+    digests: Digests
+
+    @property
+    def message(self) -> str:
+        return self.messages[-1].content
+
+    @property
+    def history(self) -> tuple[ShownMessage, ...]:
+        return self.messages[:-1]
+
+
+class MessageBuilder:
+    """Collects the texts of a client's messages. Consecutive ones of the assistant are joined."""
+
+    def __init__(self) -> None:
+        self._instructions: list[str] = []
+        self._messages: list[tuple[Role, list[str]]] = []
+        self._last: Role | None = None
+
+    def system(self, text: str) -> None:
+        """Of a system message, or what counts as one."""
+        self._instructions.append(text)
+
+    def user(self, text: str) -> None:
+        """Of the user."""
+        self._last = "user"
+        self._messages.append(("user", [text]))
+
+    def assistant(self, text: str) -> None:
+        """Of the assistant; "" where it did something else."""
+        self._last = "assistant"
+        if self._messages and self._messages[-1][0] == "assistant":
+            self._messages[-1][1].append(text)
+        elif text:
+            self._messages.append(("assistant", [text]))
+
+    def history(self, field: str, max_bytes: int = MAX_MESSAGE_BYTES) -> ClientHistory:
+        """Return all of it; `max_bytes` bounds a message of the user. Raises Refusal, which names `field`."""
+        if self._last != "user":
+            raise invalid(field, "The last message must be the user's.")
+        messages = tuple(ShownMessage(role, storable("".join(texts))) for role, texts in self._messages)
+        if not messages[-1].content.strip():
+            raise invalid(field, "The last message is blank.")
+        for each in messages:
+            check_size(field, each.content, max_bytes if each.role == "user" else MAX_MESSAGE_BYTES)
+        instructions = storable("\n\n".join(filter(None, self._instructions)))
+        check_size(field, instructions, MAX_PROMPT_BYTES)
+        return ClientHistory(instructions or None, messages, digests_of(messages))
+
+
+def check_name(field: str, name: str) -> str:
+    """The caller's own name for a conversation. Raises Refusal: 400.
+
+    What a client sends for a name that it did not have would be one conversation for all.
+    """
+    if not name.strip() or len(name) > MAX_NAME:
+        raise invalid(field, f"This has 1 to {MAX_NAME} characters, and not only blanks.")
+    if _NO_NAME.match(name):
+        raise invalid(field, f"`{name}` looks like a missing value; send a real conversation name.")
+    return storable(name)
+
+
+async def place_in_conversation(
+    request: JsonRequest,
+    requested: RunRequest,
+    shown: ClientHistory,
+    key: str | None,
+    hash_of: Callable[[str], str] | None,
+) -> RunRequest:
+    """`requested` with what is shown: to go on with the conversation that ends so, or with a fork of one that
+    has gone on since, where there is one; else in a new one.
+
+    `key` is the caller's own name for it, or the id that we gave it; without one it is new. `hash_of` gives
+    what is stored of a digest of texts. Raises DatabaseUnavailable, UnreadableEvent.
+    """
+    requested = replace(
+        requested,
+        message=shown.message,
+        history=shown.history,
+        instructions=shown.instructions,
+        shown_sha256=hash_of and hash_of(shown.digests.messages),
+    )
+    if key is None or hash_of is None:
+        return requested
+    pool = services_of(request).pool
+    thread = await _thread(pool, request.auth.account_id, key)
+    if thread is not None:
+        if not shown.history:
+            return replace(requested, conversation_id=thread.conversation_id)
+        if continued := await place_of(pool, thread, shown.history):
+            return _going_on(requested, continued)
+    before, reply = shown.digests.before, shown.digests.reply
+    if before is None:
+        return requested
+    continued = await shown_history.find_continued(pool, hash_of(before), reply, shown.message)
+    return requested if continued is None else _going_on(requested, continued)
+
+
+def _going_on(requested: RunRequest, continued: Continued) -> RunRequest:
+    if continued.has_gone_on and continued.reply_id is not None:
+        place = Fork(source_id=continued.conversation_id, at=continued.reply_id, trace_id=continued.trace_id)
+        return replace(requested, fork=place)
+    return replace(requested, conversation_id=continued.conversation_id, after=continued.reply_id, history=())
+
+
+async def _thread(pool: Pool, account_id: str, key: str) -> Thread | None:
+    """The account's conversation of this id; None for any other name."""
+    conversation_id = key.lower()
+    if not ids.may_be_conversation(conversation_id):
+        return None
+    thread = await find_thread(pool, conversation_id)
+    if thread is None or thread.account_id != account_id:
+        return None
+    return thread

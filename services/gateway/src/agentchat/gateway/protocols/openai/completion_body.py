@@ -1,0 +1,205 @@
+"""The body of a chat completion: what decides the run, and what would be wrong to pass over.
+
+Calls of tools that ran elsewhere, and what these returned, are sent to the model as text: it needs to know
+of them, and cannot call those tools itself.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
+
+from agentchat.contracts import wire
+from agentchat.contracts.examples import AGENT
+from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.protocols.client_history import MessageBuilder
+from agentchat.gateway.protocols.openai.structured import CompletionFormat
+
+_INSTRUCTING = ("system", "developer")
+_OF_TOOLS = ("tool", "function")
+_TEXTS = ("text", "input_text", "output_text")
+
+
+class OpenAiPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a message's content."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+
+
+class OpenAiFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that an assistant elsewhere called. `arguments` are JSON as text; `input` is a custom tool's."""
+
+    name: str = ""
+    arguments: Any = None
+    input: Any = None
+
+
+class OpenAiToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One of an assistant's `tool_calls`."""
+
+    id: str = ""
+    function: OpenAiFunction | None = None
+    custom: OpenAiFunction | None = None
+
+
+class OpenAiMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as clients send it."""
+
+    role: Annotated[
+        str,
+        msgspec.Meta(
+            extra_json_schema={"enum": ["system", "developer", "user", "assistant", "tool", "function"]}
+        ),
+    ]
+    content: str | tuple[OpenAiPart, ...] | None = None
+    name: str | None = None
+    tool_calls: tuple[OpenAiToolCall, ...] | None = None
+    function_call: OpenAiFunction | None = None
+    tool_call_id: str | None = None
+
+
+def messages_of(given: Sequence[OpenAiMessage], field: str) -> MessageBuilder:
+    """Read the instructions and the messages, the user's new one last. Raises Refusal: 400, of `field`."""
+    _check_last(given, field)
+    read = _Reading()
+    for index, message in enumerate(given):
+        read.add(message, f"{field}[{index}]")
+    return read.messages
+
+
+def _check_last(given: Sequence[OpenAiMessage], field: str) -> None:
+    messages = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
+    if not messages or given[messages[-1]].role not in ("user", *_OF_TOOLS):
+        raise invalid(field, "The last message must be the user's.")
+    if given[messages[-1]].role in _OF_TOOLS:
+        wrong = "The last message must be the user's: agents run their own tools, and wait for nobody else's."
+        raise invalid(f"{field}[{messages[-1]}].role", wrong)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.messages = MessageBuilder()
+        self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
+
+    def add(self, message: OpenAiMessage, place: str) -> None:
+        text = _text_of(message, place)
+        match message.role:
+            case "system" | "developer":
+                self.messages.system(text)
+            case "user":
+                self.messages.user(text)
+            case "assistant":
+                self.messages.assistant("\n".join(filter(None, (text, *self._calls(message)))))
+            case "tool" | "function":
+                name = self._called.get(message.tool_call_id or "") or message.name or "?"
+                self.messages.user(f"[Tool result {name}: {text}]")
+            case _:
+                known = "This must be system, developer, user, assistant or tool."
+                raise invalid(f"{place}.role", known)
+
+    def _calls(self, message: OpenAiMessage) -> list[str]:
+        calls = list(message.tool_calls or ())
+        if message.function_call is not None:
+            calls.append(OpenAiToolCall(function=message.function_call))
+        texts = []
+        for call in calls:
+            called = call.function or call.custom or OpenAiFunction()
+            self._called[call.id] = called.name
+            given = called.arguments if called.input is None else called.input
+            text = given if isinstance(given, str) else wire.encode(given).decode()
+            texts.append(f"[Tool call {called.name}: {text}]")
+        return texts
+
+
+def _text_of(message: OpenAiMessage, place: str) -> str:
+    if not isinstance(message.content, tuple):
+        return message.content or ""
+    texts = []
+    for part in message.content:
+        if part.type not in (*_TEXTS, "refusal"):
+            raise invalid(f"{place}.content", f"Only text can be read here, not {part.type[:40]}.")
+        texts.append((part.refusal if part.type == "refusal" else part.text) or "")
+    return "\n".join(texts)
+
+
+NULL = {"type": "null"}
+PASSED_OVER = "As OpenAI's. Fields that are not named here are passed over."
+
+
+def one_of(*values: object) -> Meta:
+    """In OpenAPI: one of these, or null. What else comes is refused by `check_fit`, in words of its own."""
+    return Meta(extra_json_schema={"enum": [*values, None]})
+
+
+ModelName = Annotated[str, Meta(description="The agent's id, or a name that it alone has.")]
+ToolChoice = Annotated[Any, one_of("auto", "none")]
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`include_usage`: one more chunk has the tokens."""
+
+    include_usage: bool | None = None
+
+
+class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for a chat completion: the fields that count."""
+
+    model: ModelName
+    messages: Annotated[
+        tuple[OpenAiMessage, ...],
+        Meta(
+            description="The conversation; the last message is the user's. Texts only.",
+            extra_json_schema={"minItems": 1},
+        ),
+    ]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int | None, one_of(1)] = None
+    logprobs: Annotated[bool | None, Meta(extra_json_schema={"anyOf": [{"const": False}, NULL]})] = None
+    top_logprobs: Annotated[int | None, one_of(0)] = None
+    tool_choice: ToolChoice = None
+    function_call: ToolChoice = None
+    modalities: Annotated[
+        tuple[str, ...] | None, Meta(extra_json_schema={"maxItems": 1, "items": {"enum": ["text"]}})
+    ] = None
+    response_format: CompletionFormat | None = None
+
+
+CompletionData = Annotated[
+    ChatCompletion,
+    BodyKwarg(
+        description=PASSED_OVER,
+        examples=[
+            Example(
+                summary="A question",
+                value={
+                    "model": AGENT,
+                    "messages": [{"role": "user", "content": "Where is my order ORD-1001?"}],
+                },
+            )
+        ],
+    ),
+]
+
+
+def check_fit(body: ChatCompletion) -> None:
+    """Raises Refusal: 400 for what the caller would miss in the answer."""
+    if body.n not in (None, 1):
+        raise invalid("n", "`n` must be 1.")
+    if body.logprobs or body.top_logprobs:
+        raise invalid("logprobs", "Log probabilities are not available.")
+    check_tool_choice("tool_choice", body.tool_choice)
+    check_tool_choice("function_call", body.function_call)
+    if body.modalities not in (None, (), ("text",)):
+        raise invalid("modalities", "An agent answers in text.")
+
+
+def check_tool_choice(name: str, value: Any) -> None:
+    """Raises Refusal: 400."""
+    if value not in (None, "auto", "none"):
+        raise invalid(name, "An agent chooses among its own tools: this can be auto or none.")

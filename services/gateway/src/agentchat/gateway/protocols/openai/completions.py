@@ -1,0 +1,102 @@
+"""POST /openai/v1/chat/completions: a conversation is sent, its next message comes, at once or in chunks."""
+
+from datetime import datetime
+from functools import partial
+from typing import Annotated
+
+from litestar import Response, post
+from litestar.params import HeaderParameter
+
+from agentchat.conversations.queries import shown_history
+from agentchat.gateway.access.checks import may_chat_as_openai
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import storable
+from agentchat.gateway.protocols.chat import max_message_bytes
+from agentchat.gateway.protocols.client_history import place_in_conversation
+from agentchat.gateway.protocols.openai import wire
+from agentchat.gateway.protocols.openai.completion_answers import CompletionChunks, completion_of
+from agentchat.gateway.protocols.openai.completion_body import (
+    ChatCompletion,
+    CompletionData,
+    check_fit,
+    messages_of,
+)
+from agentchat.gateway.protocols.openai.openai_headers import (
+    agent_of_model,
+    conversation_key_of,
+    is_open_webui_task,
+)
+from agentchat.gateway.protocols.openai.structured import schema_of, wanted_by
+from agentchat.gateway.runs.event_stream import EventStream
+from agentchat.gateway.runs.run_request import RunRequest, ViewKind
+from agentchat.gateway.runs.start_run import start_run
+from agentchat.gateway.runs.wait_for_reply import wait_for_reply
+from agentchat.gateway.services import services_of
+
+ConversationKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name="X-Conversation-Id",
+        description="Your own name for the conversation. Under it the history that you send finds what the "
+        "agent did in it; without it each request is a conversation of its own.",
+    ),
+]
+
+
+@post(
+    "/openai/v1/chat/completions",
+    status_code=200,
+    operation_id="complete",
+    summary="Send a conversation, get its next message.",
+    guards=[may_chat_as_openai],
+)
+async def complete(
+    request: JsonRequest,
+    data: CompletionData,
+    conversation_key: ConversationKey = None,  # noqa: ARG001 - read by `conversation_key_of`
+) -> Response[wire.Completion]:
+    """As chunks where `stream` is true, of which the last is `[DONE]`, or an error.
+
+    See docs/integrate/openai.md for what is ignored and what is refused.
+    """
+    model = storable(request.path_params.get("deployment") or data.model)
+    started = await start_run(request, await _run_request(request, data, model))
+    claim, run = started.claim, started.run
+    request.context.add_header("x-conversation-id", claim.conversation_id)
+    completion_id = f"chatcmpl-{claim.trace_id}"
+    created = int(datetime.fromisoformat(claim.now).timestamp())
+    if data.stream:
+        include_usage = data.stream_options is not None and bool(data.stream_options.include_usage)
+        chunks = CompletionChunks(completion_id, model, created, include_usage=include_usage)
+        return EventStream(run, lambda: chunks.encode(run.take()))
+    finished, updates = await wait_for_reply(request, run)
+    return Response(completion_of(finished, updates, completion_id, model, created))
+
+
+complete_in_azure = [
+    post(path, status_code=200, guards=[may_chat_as_openai], include_in_schema=False)(complete.fn)
+    for path in ("/openai/deployments/{deployment:str}/chat/completions", "/openai/chat/completions")
+]
+"""The same at the addresses of AzureOpenAI(azure_endpoint=…): a deployment is an agent."""
+
+
+async def _run_request(request: JsonRequest, body: ChatCompletion, model: str) -> RunRequest:
+    """Build what the body and the headers ask for. Raises Refusal, DatabaseUnavailable."""
+    pool, account_id = services_of(request).pool, request.auth.account_id
+    check_fit(body)
+    shown = messages_of(body.messages, "messages").history("messages", max_message_bytes(request))
+    wanted = wanted_by(body.response_format, "response_format")
+    is_task = is_open_webui_task(request.headers, shown)
+    key = None if is_task else conversation_key_of(request.headers)
+    agent_id = await agent_of_model(request, model)
+    run_request = RunRequest(
+        form="openai",
+        agent_id=agent_id,
+        model=model,
+        view=ViewKind(streaming=bool(body.stream), calls_at_end=False),
+        unlisted=key is None,
+        is_task=is_task,
+        output_schema=await schema_of(pool, account_id, agent_id, wanted),
+    )
+    hash_of = partial(shown_history.hash_of, account_id, agent_id, key or "")
+    return await place_in_conversation(request, run_request, shown, key, hash_of)

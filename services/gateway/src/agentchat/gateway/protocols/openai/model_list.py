@@ -1,0 +1,50 @@
+"""GET /openai/v1/models and /openai/v1/models/{model}: the account's agents, as OpenAI lists models."""
+
+from typing import Annotated
+
+from litestar import get
+from litestar.params import PathParameter
+
+from agentchat.directory.agent_names import NamedAgent, agent_of, named_agents
+from agentchat.gateway.access.checks import may_read_as_openai
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.protocols.openai.wire import Model, ModelList
+from agentchat.gateway.services import services_of
+
+ModelName = Annotated[str, PathParameter(description="The agent's id, or a name that it alone has.")]
+
+
+@get(
+    "/openai/v1/models",
+    operation_id="listModels",
+    summary="List the account's agents.",
+    guards=[may_read_as_openai],
+)
+async def list_models(request: JsonRequest) -> ModelList:
+    agents = await named_agents(services_of(request).pool, request.auth.account_id)
+    return ModelList(data=tuple(map(_model, agents)))
+
+
+@get(
+    "/openai/v1/models/{model:str}",
+    operation_id="getModel",
+    summary="Get one of them.",
+    guards=[may_read_as_openai],
+)
+async def get_model(request: JsonRequest, model: ModelName) -> Model:
+    agents = await named_agents(services_of(request).pool, request.auth.account_id)
+    agent = agent_of(agents, model)
+    if agent is None:
+        raise Refusal("agent_not_found")
+    return _model(agent)
+
+
+def _model(agent: NamedAgent) -> Model:
+    return Model(id=agent.called, created=agent.created, name=agent.name)
+
+
+models_in_azure = (
+    get("/openai/models", guards=[may_read_as_openai], include_in_schema=False)(list_models.fn),
+    get("/openai/models/{model:str}", guards=[may_read_as_openai], include_in_schema=False)(get_model.fn),
+)

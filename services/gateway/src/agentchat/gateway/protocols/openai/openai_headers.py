@@ -1,0 +1,47 @@
+"""What OpenAI's clients say outside the body: the agent as a model, the conversation, tasks of Open WebUI."""
+
+import re
+
+from litestar.datastructures import Headers
+
+from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.protocols.client_history import ClientHistory, check_name
+
+_CONVERSATION_HEADERS = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
+_KEY = re.compile(r"[!-~]{1,255}\Z")
+_TASK_HEADER = "X-OpenWebUI-Task"
+# The templates of Open WebUI 0.12 (`config.py`) begin and end alike: for titles, tags, follow-ups, queries.
+_TASK_BEGIN, _TASK_END = "### Task:", "</chat_history>"
+
+
+async def agent_of_model(request: JsonRequest, model: str) -> str:
+    """Return the id of the agent that `model` names. Raises Refusal: 404; DatabaseUnavailable."""
+    agent_id = await access_of(request).agent_names.called(request.auth.account_id, model)
+    if agent_id is None:
+        raise Refusal("agent_not_found")
+    return agent_id
+
+
+def conversation_key_of(headers: Headers) -> str | None:
+    """Return the caller's own name for the conversation; None without one. Raises Refusal: 400."""
+    for name in _CONVERSATION_HEADERS:
+        value = headers.get(name)
+        if value is not None:
+            if not _KEY.match(value):
+                raise invalid(name, "This header has 1 to 255 characters of visible ASCII.")
+            return check_name(name, value)
+    return None
+
+
+def is_open_webui_task(headers: Headers, shown: ClientHistory) -> bool:
+    """Return True if the client asks about a conversation, and not in one.
+
+    By the header X-OpenWebUI-Task; without it by the form of the prompt: a person who writes such a message
+    gets an answer without tools, which is harmless.
+    """
+    if _TASK_HEADER in headers:
+        return bool(headers[_TASK_HEADER].strip())
+    text = shown.message.strip()
+    return not shown.history and text.startswith(_TASK_BEGIN) and text.endswith(_TASK_END)

@@ -1,0 +1,78 @@
+"""Refusals in OpenAI's shape: `{"error": {message, type, param, code}}`.
+
+Its SDKs try 408, 409, 429 and 5xx again, twice, unless `x-should-retry: false` says that it is of no use.
+"""
+
+import msgspec
+
+from agentchat.contracts import errors, wire
+from agentchat.contracts.values import ApprovalNeeded
+from agentchat.gateway.http.refusals import Refusal, RequestIds, WordedRefusal
+from agentchat.gateway.protocols.openai.wire import ErrorObject, OpenAIError
+
+# Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
+# run whose model calls were paid for, and which the orchestrator tried again where that helps
+# (`provider_error`, `output_invalid`); the rest wait for something that no retry brings.
+RETRYABLE = frozenset(
+    {
+        *("conversation_busy", "rate_limited", "overloaded", "server_shutdown", "internal_error"),
+        *("provider_overloaded", "provider_timeout", "generation_interrupted"),
+    }
+)
+# Clients branch on these words of OpenAI's; all other codes are our own.
+_CODES = {
+    "agent_not_found": "model_not_found",
+    "context_too_long": "context_length_exceeded",
+    "quota_exceeded": "insufficient_quota",
+    "rate_limited": "rate_limit_exceeded",
+}
+# Where the table's own advice is of our API: its headers, fields and ways.
+_ADVICE = {
+    "missing_api_key": "Send the account's key as Authorization: Bearer.",
+    "agent_not_found": "No agent has this id, or alone has this name: see GET /openai/v1/models.",
+    "conversation_not_found": "The conversation was deleted just now: send the request again.",
+    "approval_pending": "Decide about the tool call by GET /v1/approvals, then send the request again.",
+    "invalid_request": "Fix the field named in `param`.",
+    "context_too_long": "Show less of the conversation.",
+    "internal_error": "Try again; name the answer's X-Trace-Id when you ask.",
+}
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def openai_words(refusal: Refusal, _: RequestIds) -> WordedRefusal:
+    """Word a refusal as OpenAI does."""
+    param = refusal.fields[0].field if refusal.fields else None
+    if refusal.row.code == "agent_not_found":
+        param = "model"
+    has_own_detail = refusal.detail != refusal.row.advice
+    message = refusal.detail if has_own_detail else _ADVICE.get(refusal.row.code, refusal.detail)
+    return WordedRefusal(
+        media_type="application/json",
+        body=wire.encode(OpenAIError(error=_problem(refusal.row, message, param, refusal.approvals))),
+        headers={"x-should-retry": "false"} if _is_final(refusal.row) else {},
+    )
+
+
+def event(code: str, message: str, approvals: tuple[ApprovalNeeded, ...] = ()) -> OpenAIError:
+    """Build the last event of a stream that failed. The code must be one of the table of errors."""
+    row = errors.error(code)
+    return OpenAIError(error=_problem(row, message or row.title, None, approvals))
+
+
+def _is_final(row: errors.Code) -> bool:
+    """Whether the SDKs would try again what no other try changes."""
+    return (row.status in (408, 409, 429) or row.status >= 500) and row.code not in RETRYABLE
+
+
+def _problem(
+    row: errors.Code, message: str, param: str | None, approvals: tuple[ApprovalNeeded, ...]
+) -> ErrorObject:
+    kind = _TYPES.get(row.status, "invalid_request_error" if row.status < 500 else "server_error")
+    kind = "insufficient_quota" if row.code == "quota_exceeded" else kind
+    return ErrorObject(
+        message=message,
+        type=kind,
+        param=param,
+        code=_CODES.get(row.code, row.code),
+        approvals=approvals or msgspec.UNSET,
+    )

@@ -1,0 +1,128 @@
+"""The input of a response as messages of a chat completion, which say the same."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from agentchat.contracts import wire
+from agentchat.contracts.http import DecisionBody
+from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.protocols.openai.completion_body import (
+    OpenAiFunction,
+    OpenAiMessage,
+    OpenAiPart,
+    OpenAiToolCall,
+)
+from agentchat.gateway.runs.run_request import Reason, Verdict
+
+_ANSWER = "mcp_approval_response"
+_OURS = (
+    *("mcp_call", "mcp_list_tools", "mcp_approval_request", _ANSWER),
+    *("reasoning", "compaction"),
+)
+_REFERENCE = "item_reference"
+_MESSAGE_ID = re.compile(r"msg_([0-9a-f]{32}(?:_[1-9][0-9]{0,8}(?:_[1-9][0-9]?)?)?)_[1-9][0-9]{0,8}\Z")
+_CALL_ID = re.compile(r"mcpr?_[!-~]{1,255}\Z")
+
+
+class InputItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A message, something that a tool of the client's did, or what a person says of one of ours."""
+
+    type: str = "message"
+    id: str | None = None
+    role: str = ""
+    content: str | tuple[OpenAiPart, ...] | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: Any = None
+    output: Any = None
+    approval_request_id: str | None = None
+    approve: bool | None = None
+    reason: Reason = None
+    input: Any = None
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """An earlier reply that is named by the id of its message: what comes after it is new.
+
+    `response` is the id of the response that has it, `field` where it stands in the body.
+    """
+
+    response: str
+    field: str
+
+
+def split_at_reference(
+    given: str | tuple[InputItem, ...],
+) -> tuple[Reference | None, int, str | tuple[InputItem, ...]]:
+    """The last reply that is named by its id, the place after it, and what comes after it.
+
+    Clients name earlier items so where responses are stored. The conversation has what was before. Raises
+    Refusal: 400 for an id that is none of ours.
+    """
+    if isinstance(given, str):
+        return None, 0, given
+    found: Reference | None = None
+    end = 0
+    for index, item in enumerate(given):
+        if item.type == _REFERENCE:
+            field, end = f"input[{index}].id", index + 1
+            message = _MESSAGE_ID.match(item.id or "")
+            if message is not None:
+                found = Reference(f"resp_{message[1]}", field)
+            elif not _CALL_ID.match(item.id or ""):
+                raise no_such_item(field)
+    if end and found is None:
+        raise no_such_item(f"input[{end - 1}].id")
+    return found, end, given[end:]
+
+
+def no_such_item(field: str) -> Refusal:
+    return invalid(field, "There is no such item: only items of this account's responses can be named.")
+
+
+def verdicts_of(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
+    """What persons say, where that is what is new: the last of the items. Raises Refusal."""
+    items = () if isinstance(given, str) else given
+    new = [index for index, item in enumerate(items) if item.type != _ANSWER][-1:]
+    first = new[0] + 1 if new else 0
+    return tuple(_verdict(item, f"input[{index}]") for index, item in enumerate(items[first:], start=first))
+
+
+def _verdict(item: InputItem, place: str) -> Verdict:
+    if item.approve is None:
+        raise invalid(f"{place}.approve", "This must be true or false.")
+    if not isinstance(item.input, dict | None):
+        raise invalid(f"{place}.input", "This must be an object.")
+    decision = DecisionBody(
+        decision="approved" if item.approve else "denied", input=item.input, reason=item.reason or None
+    )
+    return Verdict(approval_id=item.approval_request_id or "", body=decision)
+
+
+def as_messages(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[OpenAiMessage, ...]:
+    """Return the items as messages, in order; they begin in the body at place `first`. Raises Refusal."""
+    if isinstance(given, str):
+        return (OpenAiMessage(role="user", content=given),)
+    read = (_message(item, f"input[{index}]") for index, item in enumerate(given, start=first))
+    return tuple(message for message in read if message is not None)
+
+
+def _message(item: InputItem, place: str) -> OpenAiMessage | None:
+    """None for what is not to be read: items of ours, whose conversation has them."""
+    match item.type:
+        case "message":
+            return OpenAiMessage(role=item.role, content=item.content)
+        case "function_call":
+            call = OpenAiToolCall(
+                id=item.call_id, function=OpenAiFunction(name=item.name, arguments=item.arguments)
+            )
+            return OpenAiMessage(role="assistant", tool_calls=(call,))
+        case "function_call_output":
+            output = item.output if isinstance(item.output, str) else wire.encode(item.output).decode()
+            return OpenAiMessage(role="tool", tool_call_id=item.call_id, content=output)
+        case _ if item.type in _OURS:
+            return None
+        case _:
+            raise invalid(f"{place}.type", f"Items of type {item.type[:40]} cannot be read here.")

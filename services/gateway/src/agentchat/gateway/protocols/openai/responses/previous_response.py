@@ -1,0 +1,163 @@
+"""Where a response goes on: after another one, in a conversation, or where what is shown says.
+
+Ids of responses are traces, those of conversations our own, each in OpenAI's form.
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from agentchat.contracts.values import ShownMessage
+from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.queries.find_run import FoundRun
+from agentchat.directory.caller import Caller
+from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.http.json_request import MAX_BODY_BYTES, JsonRequest
+from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
+from agentchat.gateway.runs.owned_run import find_owned_run
+from agentchat.gateway.runs.run_request import Fork
+from agentchat.gateway.services import services_of
+from agentchat.runtime.postgres import Pool
+
+_PAGE = 200
+_RESPONSE = re.compile(r"resp_([0-9a-f]{32})(?:_([1-9][0-9]{0,8})(?:_([1-9][0-9]?))?)?\Z")
+_CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})\Z")
+
+
+class ConversationPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """As the fields of `RunRequest` that say where. With a `fork` or a `history` a new conversation
+    begins.
+    """
+
+    conversation_id: str | None = None
+    after: str | None = None
+    fork: Fork | None = None
+    history: tuple[ShownMessage, ...] = ()
+
+
+class Named(msgspec.Struct, frozen=True):
+    """What the id of a response says: a run, or the part of it after one of its pauses."""
+
+    trace_id: str
+    pause: PausePoint | None
+
+
+def response_id(trace_id: str, pause: PausePoint | None = None) -> str:
+    """The id of a run's response, or of the part after one of its pauses."""
+    if pause is None:
+        return f"resp_{trace_id}"
+    return f"resp_{trace_id}_{pause.round}" + (f"_{pause.number}" if pause.number else "")
+
+
+def named_by(given: str) -> Named | None:
+    """What an id says; None for what is no id of ours."""
+    found = _RESPONSE.match(given)
+    if found is None:
+        return None
+    return Named(found[1], None if found[2] is None else PausePoint(int(found[2]), int(found[3] or 0)))
+
+
+def shown_id(conversation_id: str) -> str:
+    return f"conv_{conversation_id.replace('-', '')}"
+
+
+async def find_response(pool: Pool, caller: Caller, given: str) -> tuple[Named, FoundRun]:
+    """Find a response, and its run or queued request. Raises Refusal: 404; DatabaseUnavailable."""
+    named = named_by(given)
+    if named is None:
+        raise no_such_response()
+    try:
+        return named, await find_owned_run(pool, caller, named.trace_id)
+    except Refusal:
+        raise no_such_response() from None
+
+
+def no_such_response() -> Refusal:
+    return Refusal("not_found", "There is no such response.")
+
+
+def after_pause_of(run: Run, named: Named) -> AfterPause | None:
+    """What a response has of a run, None where that is all. Raises Refusal: 404 where there was no wait."""
+    if named.pause is None:
+        return None
+    waited = (
+        PausePoint(each.number, approval.wait)
+        for each in run.rounds
+        for call in each.calls
+        for approval in call.approvals
+    )
+    if named.pause not in waited:
+        raise no_such_response()
+    return AfterPause(run, named.pause)
+
+
+def in_conversation(given: str) -> ConversationPlace:
+    """Raises Refusal: 400 for what is no id of ours. Whose it is, and whether it is, the run finds out."""
+    found = _CONVERSATION.match(given)
+    if found is None:
+        raise invalid("conversation", "This is the id of a conversation, as a response has it.")
+    return ConversationPlace(conversation_id="-".join(found.groups()))
+
+
+async def place_after(request: JsonRequest, previous: str, unknown: Refusal) -> ConversationPlace:
+    """After a response: in its conversation, or in a fork of it where that has gone on since.
+
+    After one without a reply it would be half a run: then a new one begins with the texts.
+
+    Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
+    """
+    services, caller = services_of(request), request.auth
+    try:
+        named, found = await find_response(services.pool, caller, previous)
+    except Refusal:
+        raise unknown from None
+    if found.begun_at is None:
+        raise Refusal("conversation_busy")
+    async with access_of(request).account_bounds.reading(caller):
+        since = await _folded(services.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
+        run, *later = since.runs
+        if run.state == "running" and not run.pending:
+            raise Refusal("conversation_busy")
+        if not later:
+            after = None if run.reply is None else run.reply.id
+            return ConversationPlace(conversation_id=found.conversation_id, after=after)
+        if run.reply is not None:
+            place = Fork(source_id=found.conversation_id, at=run.reply.id, trace_id=run.trace_id)
+            return ConversationPlace(fork=place)
+        complete = await _folded(services.log, found, 0, lambda read: _has_ended(read, named.trace_id))
+        return ConversationPlace(history=_until(complete, named.trace_id))
+
+
+async def _folded(
+    log: Log, found: FoundRun, after_version: int, is_enough: Callable[[Conversation], bool]
+) -> Conversation:
+    """A conversation from after a version on, page by page, so that others are served between."""
+    conversation = Conversation(conversation_id=found.conversation_id)
+    while True:
+        page = await log.events(found.conversation_id, after_version, after_version + _PAGE)
+        conversation = evolve_all(conversation, page)
+        if len(page) < _PAGE or is_enough(conversation):
+            return conversation
+        after_version += _PAGE
+
+
+def _has_ended(conversation: Conversation, trace_id: str) -> bool:
+    run = conversation.run(trace_id)
+    return run is not None and run.state != "running"
+
+
+def _until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
+    """The messages until the end of a run. Raises Refusal: 413."""
+    messages = [*conversation.seed]
+    for run in conversation.runs:
+        text = run.text if run.reply is None else run.reply.content
+        if text:
+            messages += (ShownMessage("user", run.user_text), ShownMessage("assistant", text))
+        if run.trace_id == trace_id:
+            break
+    if sum(len(each.content) for each in messages) > MAX_BODY_BYTES:
+        raise Refusal("message_too_large", "The conversation is too long to begin another one with it.")
+    return tuple(messages)

@@ -1,0 +1,99 @@
+"""The body of a response: what decides the run, and what would be wrong to pass over."""
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar.openapi.spec import Example
+from litestar.params import BodyKwarg
+from msgspec import Meta
+
+from agentchat.contracts.examples import AGENT
+from agentchat.gateway.http.refusals import invalid
+from agentchat.gateway.protocols.client_history import ClientHistory
+from agentchat.gateway.protocols.openai.completion_body import (
+    NULL,
+    PASSED_OVER,
+    ModelName,
+    ToolChoice,
+    check_tool_choice,
+    messages_of,
+    one_of,
+)
+from agentchat.gateway.protocols.openai.responses.items import InputItem, as_messages
+from agentchat.gateway.protocols.openai.structured import TextFormat
+
+
+class NamedConversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation, by its id."""
+
+    id: str
+
+
+class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the text is to be."""
+
+    format: TextFormat | None = None
+
+
+class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for a response: the fields that count."""
+
+    model: ModelName
+    input: Annotated[
+        str | Annotated[tuple[InputItem, ...], Meta(extra_json_schema={"minItems": 1})],
+        Meta(
+            description="The user's message, or items of which the last is that, or what a person says of a "
+            "tool call. Texts only.",
+        ),
+    ]
+    instructions: str | None = None
+    conversation: str | NamedConversation | None = None
+    previous_response_id: str | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    background: bool | None = None
+    tool_choice: ToolChoice = None
+    top_logprobs: Annotated[int | None, one_of(0)] = None
+    text: TextOptions | None = None
+    prompt: Annotated[Any, Meta(extra_json_schema=NULL)] = None
+
+
+ResponseData = Annotated[
+    CreateResponse,
+    BodyKwarg(
+        description=PASSED_OVER,
+        examples=[
+            Example(
+                summary="A question",
+                value={"model": AGENT, "input": "Where is my order ORD-1001?"},
+            )
+        ],
+    ),
+]
+
+
+def history_of(
+    body: CreateResponse, new: str | tuple[InputItem, ...], first: int, max_message_bytes: int
+) -> ClientHistory:
+    """Read what the client shows: the items `new`, which begin in the body at place `first`.
+
+    Raises Refusal: 400, 413.
+    """
+    messages = messages_of(as_messages(new, first), "input")
+    messages.system(body.instructions or "")
+    shown = messages.history("input", max_message_bytes)
+    goes_on = first or body.conversation is not None or body.previous_response_id is not None
+    if goes_on and any(each.role == "assistant" for each in shown.history):
+        raise invalid("input", "To go on with a conversation, send only what is new.")
+    return shown
+
+
+def check_fit(body: CreateResponse) -> None:
+    """Raises Refusal: 400 for what the caller would miss in the answer."""
+    check_tool_choice("tool_choice", body.tool_choice)
+    if body.top_logprobs:
+        raise invalid("top_logprobs", "Log probabilities are not available.")
+    if body.prompt is not None:
+        raise invalid("prompt", "There are no stored prompts here: an agent has its own.")
+    if body.conversation is not None and body.previous_response_id is not None:
+        raise invalid("previous_response_id", "Send either `conversation` or `previous_response_id`.")

@@ -1,0 +1,278 @@
+"""Updates as the items of a response, and as events. Pure.
+
+The number of an event is a place in the canonical stream, whatever pieces its text came in: each code point
+counts one, and each other event. So a client that continues after a number gets the rest, at any gateway.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.contracts import updates
+from agentchat.contracts import wire as json
+from agentchat.contracts.values import Cut, Source
+from agentchat.gateway.protocols.openai import openai_refusals
+from agentchat.gateway.protocols.openai.citations import Citation, citations, marked
+from agentchat.gateway.protocols.openai.responses import wire
+from agentchat.gateway.runs.after_pause import AfterPause
+
+_CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
+_BEFORE_ALL = -1
+_AFTER_ALL = 2**62
+
+I = TypeVar("I", bound=wire.Item)  # noqa: E741 - an item
+
+
+class ResponseOutput:
+    """The run so far, as a response; after the event of the number `after` as a stream.
+
+    With `after_pause` the calls were sent in the response before it.
+    """
+
+    def __init__(
+        self, begun: wire.Response, after: int = _BEFORE_ALL, after_pause: AfterPause | None = None
+    ) -> None:
+        self.response = begun
+        self._after_pause = after_pause
+        self._after = after
+        self._number = _BEFORE_ALL
+        self._round = 1
+        self._sources: tuple[Source, ...] = ()
+        self._cites_all = True  # the first text has all sources, those after it only what they cite
+        self._message: int | None = None  # the place of the message that is open
+        self._message_id = ""
+        self._text: list[str] = []
+        self._calls: dict[str, int] = {}
+
+    def encode(self, new: Iterable[updates.Update]) -> bytes:
+        """The events of these updates, whose tools' returns have their outputs."""
+        return b"".join(self._bytes(update) for update in new)
+
+    @property
+    def so_far(self) -> wire.Response:
+        """The response with the text that is under way. No events may be encoded after this."""
+        self._end_message("in_progress")
+        return self.response
+
+    def _bytes(self, update: updates.Update) -> bytes:
+        match update:
+            case updates.Text():
+                return self._say(update.text)
+            case updates.Started():
+                started = self.response
+                return self._send("response.created", response=started) + self._send(
+                    "response.in_progress", response=started
+                )
+            case updates.RetrievedSources():
+                self._sources = update.sources
+                return b""
+            case updates.ToolStarted():
+                return self._end_message() + self._call(update)
+            case updates.ToolEnded():
+                return self._return(update)
+            case updates.NextRound():
+                before = self._end_message()
+                self._round = update.number
+                return before
+            case updates.Finished():
+                return self._end_message() + self._finish(update)
+            case updates.Broken(code="approval_required"):
+                return self._end_message() + self._wait(update)
+            case updates.Broken(local=True):
+                return self._break_off(update)
+            case updates.Broken():
+                return self._fail(update)
+
+    def _send(self, kind: str, **fields: object) -> bytes:
+        self._number += 1
+        return b"" if self._number <= self._after else _event(kind, self._number, fields)
+
+    def _say(self, text: str) -> bytes:
+        begun = self._begin_message() if self._message is None else b""
+        assert self._message is not None
+        self._text.append(text)
+        before, self._number = self._number, self._number + len(text)
+        if self._number <= self._after:
+            return begun
+        new = text[self._after - before :] if self._after > before else text
+        return begun + _event(
+            "response.output_text.delta", self._number, {**self._place(), "delta": new, "logprobs": ()}
+        )
+
+    def _place(self) -> dict[str, object]:
+        return {"output_index": self._message, "item_id": self._message_id, "content_index": 0}
+
+    def _begin_message(self) -> bytes:
+        self._message, self._text = len(self.response.output), []
+        self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
+        item = self._put(wire.MessageItem(id=self._message_id, status="in_progress"))
+        data = self._send("response.output_item.added", output_index=self._message, item=item)
+        data += self._send("response.content_part.added", **self._place(), part=wire.OutputText(text=""))
+        if self._cites_all:  # they had these places here once: a number is the same place at every release
+            self._number += len(self._sources)
+        return data
+
+    def _end_message(self, status: str = "completed") -> bytes:
+        if self._message is None:
+            return b""
+        place, index = self._place(), self._message
+        text = "".join(self._text)
+        found = (citations if self._cites_all else marked)(text, self._sources)
+        part = wire.OutputText(text=text, annotations=tuple(map(_cited, found)))
+        self._message, self._cites_all = None, False
+        item = self._change(index, wire.MessageItem, status=status, content=(part,))
+        if status != "completed":
+            return b""
+        data = b""
+        for number, annotation in enumerate(part.annotations):
+            note = {**place, "annotation_index": number, "annotation": annotation}
+            data += self._send("response.output_text.annotation.added", **note)
+        data += self._send("response.output_text.done", **place, text=part.text, logprobs=())
+        data += self._send("response.content_part.done", **place, part=part)
+        return data + self._send("response.output_item.done", output_index=index, item=item)
+
+    def _call(self, call: updates.ToolStarted, approval_id: str | None = None) -> bytes:
+        index = self._calls[call.call_id] = len(self.response.output)
+        arguments = json.encode(call.input).decode()
+        begun = wire.McpCall(
+            id=f"mcp_{call.call_id}",
+            status="in_progress",
+            name=call.name,
+            arguments="",
+            approval_request_id=approval_id,
+        )
+        place = {"output_index": index, "item_id": begun.id}
+        self._put(replace(begun, arguments=arguments))
+        data = self._send("response.output_item.added", output_index=index, item=begun)
+        data += self._send("response.mcp_call.in_progress", **place)
+        return data + self._send("response.mcp_call_arguments.done", **place, arguments=arguments)
+
+    def _return(self, returned: updates.ToolEnded) -> bytes:
+        begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
+        index, output = self._calls[returned.call_id], returned.output or "null"
+        place = {"output_index": index, "item_id": f"mcp_{returned.call_id}"}
+        if returned.is_error:
+            error = wire.CallError(content=({"type": "text", "text": _text_of(output)},))
+            item = self._change(index, wire.McpCall, status="failed", error=error)
+            data = self._send("response.mcp_call.failed", **place)
+        else:
+            item = self._change(index, wire.McpCall, status="completed", output=output)
+            data = self._send("response.mcp_call.completed", **place)
+        return begun + data + self._send("response.output_item.done", output_index=index, item=item)
+
+    def _allowed(self, call_id: str) -> bytes:
+        """A call that has waited, with what it was run with."""
+        assert self._after_pause is not None
+        call = self._after_pause.calls[call_id]
+        return self._call(
+            updates.ToolStarted(call_id, call.name, call.ran_input), self._after_pause.approval_of(call_id)
+        )
+
+    def _wait(self, waits: updates.Broken) -> bytes:
+        """The response is over, and another one goes on.
+
+        That one counts on from the place where the wait began: these numbers are those of its events too.
+        """
+        data = b""
+        for call_id in waits.calls:
+            if (index := self._calls.get(call_id)) is not None:
+                item = self._change(index, wire.McpCall, status="incomplete")
+                data += self._send("response.output_item.done", output_index=index, item=item)
+        for approval in waits.approvals:
+            arguments = json.encode(approval.input).decode()
+            asked = wire.McpApprovalRequest(
+                id=approval.id,
+                name=approval.tool or "",
+                arguments=arguments,
+                elicitation=approval.elicitation or msgspec.UNSET,
+            )
+            place = {"output_index": len(self.response.output), "item": self._put(asked)}
+            data += self._send("response.output_item.added", **place) + self._send(
+                "response.output_item.done", **place
+            )
+        self.response = replace(self.response, status="completed")
+        return data + self._send("response.completed", response=self.response)
+
+    def _finish(self, finished: updates.Finished) -> bytes:
+        usage = _usage(finished)
+        if finished.cut is None:
+            self.response = replace(self.response, status="completed", usage=usage)
+            return self._send("response.completed", response=self.response)
+        details = wire.Incomplete(reason=_CUT[finished.cut])
+        self.response = replace(self.response, status="incomplete", usage=usage, incomplete_details=details)
+        return self._send("response.incomplete", response=self.response)
+
+    def _fail(self, broken: updates.Broken) -> bytes:
+        """What is open stays so: nothing of it is complete."""
+        self._end_message("incomplete")
+        for index in self._calls.values():
+            call = self.response.output[index]
+            if isinstance(call, wire.McpCall) and call.status == "in_progress":
+                self._change(index, wire.McpCall, status="incomplete")
+        error = openai_refusals.event(broken.code, broken.message).error
+        self.response = replace(
+            self.response,
+            status="cancelled" if broken.code == "cancelled" else "failed",
+            error=wire.ResponseError(message=error.message, service_code=broken.code),
+        )
+        return self._send("response.failed", response=self.response)
+
+    def _break_off(self, broken: updates.Broken) -> bytes:
+        """End this stream alone: the run continues. The number is no place in the run's, so nothing is lost.
+
+        SDKs raise what has an `error`.
+        """
+        error = openai_refusals.event(broken.code, broken.message).error
+        fields = {"message": error.message, "code": error.code or "server_error", "param": None}
+        return _event("error", max(self._number, self._after, 0), {**fields, "error": error})
+
+    def _put(self, item: I) -> I:
+        self.response = replace(self.response, output=(*self.response.output, item))
+        return item
+
+    def _change(self, index: int, kind: type[I], **changes: object) -> I:
+        before = self.response.output
+        item = before[index]
+        assert isinstance(item, kind)
+        changed = replace(item, **changes)
+        after: tuple[wire.Item, ...] = (*before[:index], changed, *before[index + 1 :])
+        self.response = replace(self.response, output=after)
+        return changed
+
+
+def response_of(
+    begun: wire.Response, new: Iterable[updates.Update], after_pause: AfterPause | None = None
+) -> wire.Response:
+    """The response that has begun, as these updates have made it."""
+    output = ResponseOutput(begun, _AFTER_ALL, after_pause)
+    output.encode(new)
+    return output.so_far
+
+
+def _event(kind: str, number: int, fields: dict[str, object]) -> bytes:
+    event = {"type": kind, "sequence_number": number, **fields}
+    return b"event: " + kind.encode() + b"\n" + json.encode_sse(event)
+
+
+def _cited(citation: Citation) -> wire.CitedUrl:
+    source, start, end = citation
+    return wire.CitedUrl(url=source.url, title=source.title, start_index=start, end_index=end)
+
+
+def _text_of(output: str) -> str:
+    value = msgspec.json.decode(output)
+    return value if isinstance(value, str) else output
+
+
+def _usage(finished: updates.Finished) -> wire.ResponseUsage:
+    total, usage = finished.message.token_count, finished.usage
+    return wire.ResponseUsage(
+        input_tokens=total - usage.output_tokens,
+        input_tokens_details=wire.InputDetails(
+            cached_tokens=usage.cache_read_tokens, cache_write_tokens=usage.cache_creation_tokens
+        ),
+        output_tokens=usage.output_tokens,
+        total_tokens=total,
+    )

@@ -1,0 +1,123 @@
+"""Structured output: what `response_format`, or `text.format`, asks of the reply, and what the agent allows.
+
+A schema is checked by the rules for agents' own. The reply is checked by the worker, `strict` or not.
+"""
+
+import asyncio
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from agentchat.contracts import wire
+from agentchat.contracts.admin_errors import Invalid
+from agentchat.directory.agents import load_agent
+from agentchat.directory.output_schema import check_output_schema
+from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.runtime.postgres import Pool
+
+MAX_BYTES = 16 * 1024
+"""Of a request's schema: it is stored with the run, and may have to stand in the prompt."""
+
+_ANY_OBJECT = {"type": "object"}
+_NOT_ALLOWED = "The agent has allow_request_schema off: it gives JSON of its own output_schema only."
+
+
+_TYPE = Meta(extra_json_schema={"enum": ["text", "json_object", "json_schema"]})
+
+
+class RequestedSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A JSON Schema that the reply is to fit."""
+
+    name: str
+    schema: Annotated[dict[str, Any], Meta(description="Draft 2020-12, an object at its root, up to 16 KiB.")]
+    strict: bool | None = None
+
+
+class CompletionFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reply is to be, of Chat Completions: with the type json_schema there is one."""
+
+    type: Annotated[str, _TYPE] = "text"
+    json_schema: RequestedSchema | None = None
+
+
+class TextFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """What the text is to be, of Responses: with the type json_schema there are a name and a schema."""
+
+    type: Annotated[str, _TYPE] = "text"
+    name: str | None = None
+    schema: Annotated[dict[str, Any] | None, Meta(description="As that of a chat completion.")] = None
+    strict: bool | None = None
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A reply in JSON, by `schema`, at `field` of the request; None: any object."""
+
+    field: str
+    schema: dict[str, Any] | None = None
+
+
+def wanted_by(given: CompletionFormat | TextFormat | None, field: str) -> Wanted | None:
+    """None for text. Raises Refusal: 400."""
+    match given:
+        case None | CompletionFormat(type="text") | TextFormat(type="text"):
+            return None
+        case CompletionFormat(type="json_object") | TextFormat(type="json_object"):
+            return Wanted(field)
+        case CompletionFormat(type="json_schema", json_schema=None):
+            raise invalid(f"{field}.json_schema", "This must be an object with a name and a schema.")
+        case CompletionFormat(type="json_schema", json_schema=RequestedSchema(schema=schema)):
+            return Wanted(f"{field}.json_schema.schema", _undated(schema))
+        case TextFormat(type="json_schema", name=None):
+            raise invalid(f"{field}.name", "A schema has a name.")
+        case TextFormat(type="json_schema", schema=None):
+            raise invalid(f"{field}.schema", "This must be a JSON Schema.")
+        case TextFormat(type="json_schema", schema=schema):
+            return Wanted(f"{field}.schema", _undated(schema))
+    raise invalid(field, "Its type must be text, json_object or json_schema.")
+
+
+async def schema_of(
+    pool: Pool, account_id: str, agent_id: str, wanted: Wanted | None
+) -> dict[str, Any] | None:
+    """The schema that the reply must fit; None where that is as the agent is set.
+
+    Raises Refusal: 400 for a schema that is none, or that the agent does not allow; DatabaseUnavailable.
+    """
+    if wanted is None:
+        return None
+    agent = await load_agent(pool, account_id, agent_id)
+    if agent is None:
+        raise Refusal("agent_not_found")
+    if agent.output_type == "json" and wanted.schema in (None, _undated(agent.output_schema)):
+        return None
+    if not agent.allow_request_schema:
+        raise invalid(wanted.field, _NOT_ALLOWED)
+    if wanted.schema is None:
+        return _ANY_OBJECT
+    encoded = wire.encode(wanted.schema)
+    if len(encoded) > MAX_BYTES:
+        raise invalid(wanted.field, f"This is larger than {MAX_BYTES // 1024} KiB.")
+    problem = await asyncio.to_thread(_problem_of, encoded)  # up to 0.1 s for one of the largest
+    if problem is not None:
+        path, reason = problem
+        raise invalid(wanted.field + path, f"This {reason}.")
+    return wanted.schema
+
+
+def _undated(schema: dict[str, Any] | None) -> dict[str, Any]:
+    """Clients name older drafts, such as zod draft-07; what they use of them means the same in 2020-12."""
+    return {name: value for name, value in (schema or {}).items() if name != "$schema"}
+
+
+@lru_cache(maxsize=256)
+def _problem_of(schema: bytes) -> tuple[str, str] | None:
+    """Where in the schema something is wrong, and what. Cached: a client sends one schema again and again."""
+    if b"\\u0000" in schema:
+        return "", "holds NUL"
+    try:
+        check_output_schema(msgspec.json.decode(schema))
+    except Invalid as error:
+        return error.field.removeprefix("output_schema"), error.reason
+    return None

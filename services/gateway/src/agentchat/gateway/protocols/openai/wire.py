@@ -1,0 +1,121 @@
+"""What OpenAI's Chat Completions API has on the wire, as far as we send it (openai 3.54, its own types)."""
+
+import msgspec
+
+from agentchat.contracts.values import ApprovalNeeded
+
+
+class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no answer. `param` names the field that is wrong, `code` is to be branched on.
+
+    `approvals`, which is no field of OpenAI's: the tool calls that a person has to decide about.
+    """
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+    approvals: tuple[ApprovalNeeded, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class OpenAIError(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of every refusal, and the last event of a stream that failed."""
+
+    error: ErrorObject
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent. `id` goes into `model`; `created` is in Unix seconds; `name` is for people."""
+
+    id: str
+    object: str = "model"
+    created: int
+    owned_by: str = "agent-chat"
+    name: str
+
+
+class ModelList(msgspec.Struct, frozen=True, kw_only=True):
+    """The account's agents."""
+
+    object: str = "list"
+    data: tuple[Model, ...]
+
+
+class UrlCitation(msgspec.Struct, frozen=True, kw_only=True):
+    """A source, and its mark in the text, in code points; 0 to 0 where it is not cited."""
+
+    url: str
+    title: str
+    start_index: int = 0
+    end_index: int = 0
+
+
+class Annotation(msgspec.Struct, frozen=True, kw_only=True):
+    """A source that retrieval found."""
+
+    type: str = "url_citation"
+    url_citation: UrlCitation
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Of all model calls of the run."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class CompletionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The complete reply."""
+
+    role: str
+    content: str
+    refusal: None = None
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The one answer."""
+
+    index: int = 0
+    message: CompletionReply
+    logprobs: None = None
+    finish_reason: str = "stop"
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply as a document."""
+
+    id: str
+    object: str = "chat.completion"
+    created: int
+    model: str
+    choices: tuple[Choice, ...]
+    usage: Tokens
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is new of the reply."""
+
+    role: str | None = None
+    content: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+
+
+class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The one answer, piece by piece."""
+
+    index: int = 0
+    delta: Delta
+    finish_reason: str | None = None
+
+
+class CompletionChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of a stream. `usage` is only in the last of those that were asked for it."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: tuple[ChunkChoice, ...]
+    usage: Tokens | None = None

@@ -1,0 +1,58 @@
+"""What of a run comes after one of its pauses, for a reader who has what is before it. Pure."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from agentchat.contracts.updates import NextRound, RetrievedSources, Text, ToolEnded, ToolStarted, Update
+from agentchat.conversations.aggregate.conversation import Run
+
+
+class PausePoint(NamedTuple):
+    """A pause of a run: in which round, and how many pauses that round had before."""
+
+    round: int
+    number: int = 0
+
+
+class AfterPause:
+    """Passes on what comes after a pause, of a run's updates from its beginning.
+
+    `calls`: those that a person was asked about in that pause, or later in that round, by their ids, as they
+    were then decided.
+    """
+
+    def __init__(self, run: Run, wait: PausePoint) -> None:
+        had = [each for each in run.rounds if each.number <= wait.round]
+        self.wait = wait
+        self.calls = {
+            call.call_id: call
+            for call in had[-1].calls
+            if any(approval.wait >= wait.number for approval in call.approvals)
+        }
+        self._had = {call.call_id for each in had for call in each.calls}
+        self._text = sum(len(each.text) for each in had)
+
+    def approval_of(self, call_id: str) -> str | None:
+        """The id of the first approval that was requested for one of `calls`."""
+        asked = (each.id for each in self.calls[call_id].approvals if each.wait >= self.wait.number)
+        return next(asked, None)
+
+    def rest(self, updates: Iterable[Update]) -> list[Update]:
+        """What of these comes after it."""
+        return [rest for update in updates if (rest := self._rest(update)) is not None]
+
+    def _rest(self, update: Update) -> Update | None:
+        match update:
+            case Text():
+                text, self._text = update.text[self._text :], max(0, self._text - len(update.text))
+                return Text(text) if text else None
+            case RetrievedSources():
+                return None
+            case ToolStarted() if update.call_id in self._had:
+                return None
+            case ToolEnded() if update.call_id in self._had - self.calls.keys():
+                return None
+            case NextRound() if update.number <= self.wait.round:
+                return None
+            case _:
+                return update

@@ -1,0 +1,126 @@
+"""Claim the key of a request, so that one run answers all requests with it, at any gateway (decision 9)."""
+
+import contextlib
+import hashlib
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from agentchat.contracts import wire
+from agentchat.contracts.messages import ChatRequested, DescribeConversation, ForkConversation
+from agentchat.contracts.timings import ACCEPT_SECONDS, COMMAND_SECONDS
+from agentchat.conversations.claims import idempotency
+from agentchat.conversations.claims.idempotency import Claim, KeyConflict
+from agentchat.conversations.claims.table import Claims
+from agentchat.gateway.access.idempotency_header import IdempotencyKey
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool
+
+C = TypeVar("C", DescribeConversation, ForkConversation)
+
+
+async def claim_run(claims: Claims, key: IdempotencyKey, request: ChatRequested) -> Claim:
+    """Claim the key for a request, or find what it stands for. A request without a key has its own claim.
+
+    Raises Refusal: 409 where the key stands for another request; DatabaseUnavailable.
+    """
+    if key.text is None:
+        return unkeyed_claim(
+            request.account_id, request.trace_id, request.conversation_id, request.requested_at
+        )
+    return await _claim(
+        claims,
+        account_id=request.account_id,
+        key=key.text,
+        request_hash=_hash_of(request),
+        trace_id=request.trace_id,
+        conversation_id=request.conversation_id,
+        seconds=ACCEPT_SECONDS,
+    )
+
+
+def unkeyed_claim(
+    account_id: str, trace_id: str, conversation_id: str, now: str, *, mine: bool = True
+) -> Claim:
+    """Build the claim of a run that is under no key."""
+    return Claim(
+        account_id=account_id,
+        key_hash="",
+        trace_id=trace_id,
+        conversation_id=conversation_id,
+        publication=1,
+        mine=mine,
+        seconds=0.0,
+        now=now,
+    )
+
+
+async def claim_command(claims: Claims, key: IdempotencyKey, command: C) -> C:
+    """Return the command as the first request with this key gave it: with its trace and what it begins.
+
+    By these it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, DatabaseUnavailable.
+    """
+    if key.text is None:
+        return command
+    hashed = replace(command, trace_id="")
+    if isinstance(hashed, ForkConversation):
+        hashed = replace(hashed, conversation_id="")
+    claim = await _claim(
+        claims,
+        account_id=command.account_id,
+        key=key.text,
+        request_hash=hashlib.sha256(wire.encode_canonical(hashed)).digest(),
+        trace_id=command.trace_id,
+        conversation_id=command.conversation_id,
+        seconds=COMMAND_SECONDS,
+    )
+    return replace(command, trace_id=claim.trace_id, conversation_id=claim.conversation_id)
+
+
+async def extend_claim(pool: Pool, claim: Claim, seconds: float) -> None:
+    """Leave a queued request so many seconds more. If this fails, the claim expires."""
+    if claim.key_hash:
+        with contextlib.suppress(DatabaseUnavailable):
+            await idempotency.extend(pool, claim, seconds)
+
+
+async def give_up_claim(pool: Pool, claim: Claim, *, refused: bool) -> None:
+    """Free the key of a request that was not accepted; `refused`: by a worker. If this fails, it expires."""
+    if claim.key_hash:
+        with contextlib.suppress(DatabaseUnavailable):
+            await idempotency.give_up(pool, claim, refused=refused)
+
+
+async def _claim(
+    claims: Claims,
+    *,
+    account_id: str,
+    key: str,
+    request_hash: bytes,
+    trace_id: str,
+    conversation_id: str,
+    seconds: float,
+) -> Claim:
+    try:
+        return await idempotency.claim_key(
+            claims,
+            account_id=account_id,
+            key=key,
+            request_hash=request_hash,
+            trace_id=trace_id,
+            conversation_id=conversation_id,
+            seconds=seconds,
+        )
+    except KeyConflict:
+        raise Refusal("idempotency_conflict") from None
+
+
+def _hash_of(request: ChatRequested) -> bytes:
+    """Hash what the caller wants, whatever the endpoint, the form, and the way the JSON was written."""
+    if request.shown_sha256 is not None:  # all of it; in which conversation is found by it
+        shown = (request.shown_sha256, request.instructions)
+        schema = () if request.output_schema is None else (request.output_schema,)
+        return hashlib.sha256(wire.encode((*shown, *schema))).digest()
+    thread = None if request.new_conversation else request.conversation_id
+    fields = (request.agent_id, request.message, thread, request.prompt)
+    return hashlib.sha256(wire.encode(fields)).digest()

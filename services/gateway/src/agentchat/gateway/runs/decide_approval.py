@@ -1,0 +1,54 @@
+"""Decide about a tool call as the holder of a key of its account, whatever a body says."""
+
+from agentchat.administration.admin_approvals import fit
+from agentchat.administration.checked_input import checked
+from agentchat.bus.commands import decide_approval
+from agentchat.contracts import http, ids
+from agentchat.contracts.messages import DecideApproval
+from agentchat.contracts.values import Decider
+from agentchat.conversations.queries.finding_approvals import FoundApproval, find_approval
+from agentchat.directory.caller import Caller
+from agentchat.gateway.http.refusals import Refusal, invalid
+from agentchat.gateway.services import GatewayServices
+from agentchat.runtime import failpoints
+from agentchat.runtime.postgres import Pool
+
+
+async def find_owned_approval(pool: Pool, caller: Caller, approval_id: str) -> FoundApproval:
+    """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
+    approval_id = approval_id.lower()
+    found = await find_approval(pool, approval_id) if ids.is_uuid(approval_id) else None
+    if found is None or found.account_id != caller.account_id:
+        raise Refusal("not_found", "There is no such approval.")
+    return found
+
+
+async def decide(
+    services: GatewayServices, caller: Caller, approval: http.Approval, body: http.DecisionBody
+) -> None:
+    """Record the decision, unless there is one. Raises Refusal, BusUnavailable."""
+    failpoints.reach("gateway-before-decision")
+    answer = await decide_approval(
+        services.bus.rpc,
+        DecideApproval(
+            trace_id=approval.trace_id,
+            account_id=caller.account_id,
+            conversation_id=approval.conversation_id,
+            approval_id=approval.id,
+            decision=body.decision,
+            by=Decider(kind="account", id=caller.key_id),
+            on_behalf_of=body.on_behalf_of,
+            input=body.input,
+            reason=body.reason,
+        ),
+    )
+    failpoints.reach("gateway-decided")
+    if answer.code == "invalid_request":
+        raise invalid("input", answer.detail or "It does not fit the tool.")
+    if answer.code is not None:
+        raise Refusal(answer.code, answer.detail)
+
+
+def storable(body: http.DecisionBody) -> http.DecisionBody:
+    """Return the decision as it can be stored. Raises Invalid."""
+    return fit(checked(body))

@@ -1,0 +1,142 @@
+"""The updates of a run that were sent so far, so that each is sent once, and their order. Pure."""
+
+import hashlib
+from collections.abc import Iterable
+
+from agentchat.contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    RetrievedSources,
+    Started,
+    Text,
+    ToolEnded,
+    ToolStarted,
+    Update,
+)
+
+
+class TextProgress:
+    """The text so far, as its length in code points and its SHA-256: the text itself is not kept."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._digest = hashlib.sha256()
+
+    def add(self, text: str) -> None:
+        self.length += len(text)
+        self._digest.update(text.encode())
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def begins(self, text: str) -> bool:
+        """Return True if `text` begins with the text so far."""
+        beginning = text[: self.length]
+        if len(beginning) < self.length:
+            return False
+        return hashlib.sha256(beginning.encode()).hexdigest() == self.sha256
+
+
+class SentUpdates:
+    """What was sent of a run. With `needs_outputs` the end of a tool call is sent with its output alone.
+
+    `owed`: calls that have returned, whose end is sent once their output is known.
+    """
+
+    def __init__(self, *, needs_outputs: bool) -> None:
+        self.started = False
+        self.text = TextProgress()
+        self.round = 1
+        self.owed: set[str] = set()
+        self._needs_outputs = needs_outputs
+        self._has_sources = False
+        self._called: set[str] = set()
+        self._ended: set[str] = set()
+
+    def add(self, update: Update) -> bool:
+        """Note an update. Return False for one that was sent, or that cannot be sent."""
+        match update:
+            case Text():
+                self.text.add(update.text)
+            case Started():
+                is_new, self.started = not self.started, True
+                return is_new
+            case RetrievedSources():
+                is_new = not self._has_sources and self.text.length == 0
+                self._has_sources = self._has_sources or is_new
+                return is_new
+            case NextRound():
+                is_new, self.round = update.number > self.round, max(update.number, self.round)
+                return is_new
+            case ToolStarted():
+                is_new = update.call_id not in self._called
+                self._called.add(update.call_id)
+                return is_new
+            case ToolEnded():
+                return self._end_call(update)
+            case _:
+                pass
+        return True
+
+    def _end_call(self, update: ToolEnded) -> bool:
+        if update.call_id in self._ended or update.call_id not in self._called:
+            return False
+        if update.output is None and self._needs_outputs:
+            self.owed.add(update.call_id)
+            return False
+        self._ended.add(update.call_id)
+        self.owed.discard(update.call_id)
+        return True
+
+
+class CallOrder:
+    """Puts updates into the order of the canonical stream.
+
+    In a live run outputs come late, out of the log, and in the order in which tools returned. What a round's
+    tools returned follows in the order of its calls, and all else waits after it.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, ToolEnded | None] = {}
+        self._held: list[Update] = []
+
+    def add(self, updates: Iterable[Update]) -> list[Update]:
+        """Those that are due now, of these and of the held ones."""
+        due: list[Update] = []
+        for update in updates:
+            self._add(update, due)
+        return due
+
+    def _add(self, update: Update, due: list[Update]) -> None:
+        match update:
+            case ToolEnded() if update.call_id in self._open:
+                self._open[update.call_id] = update
+                self._release(due)
+            case Finished() | Broken():
+                self._end(due)
+                due.append(update)
+            case ToolStarted() if not self._held:
+                self._open[update.call_id] = None
+                due.append(update)
+            case _ if self._open:
+                self._held.append(update)
+            case _:
+                due.append(update)
+
+    def _release(self, due: list[Update]) -> None:
+        while self._open and (returned := next(iter(self._open.values()))) is not None:
+            del self._open[returned.call_id]
+            due.append(returned)
+        if not self._open and self._held:
+            held, self._held = self._held, []
+            due += self.add(held)
+
+    def _end(self, due: list[Update]) -> None:
+        """Calls that will not return delay nothing."""
+        while self._open:
+            due += (returned for returned in self._open.values() if returned is not None)
+            self._open.clear()
+            held, self._held = self._held, []
+            due += self.add(held)

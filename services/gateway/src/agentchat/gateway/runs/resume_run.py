@@ -1,0 +1,95 @@
+"""Continue a run that waits for a person: decisions about its calls come by the protocol that requested it.
+
+A repeated decision is safe: the run is then sent again from after its wait, whatever its state.
+"""
+
+from agentchat.conversations.aggregate.approvals import needed
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.queries.find_run import load_run
+from agentchat.gateway.access.access_services import access_of
+from agentchat.gateway.access.checks import admitted_of
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import Refusal
+from agentchat.gateway.runs.after_pause import AfterPause, PausePoint
+from agentchat.gateway.runs.claim_key import unkeyed_claim
+from agentchat.gateway.runs.decide_approval import decide, find_owned_approval, storable
+from agentchat.gateway.runs.owned_run import follow_stored_run
+from agentchat.gateway.runs.run_request import RunRequest
+from agentchat.gateway.runs.start_run import StartedRun, check_begun, start_run
+from agentchat.gateway.services import services_of
+from agentchat.runtime.postgres import Pool
+
+_MAX_DECISIONS = 64
+_TOO_LATE = ("approval_expired", "approval_decided")
+
+
+async def start_or_resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
+    """Start a run, or resume the one that the request decides about. Raises as `start_run`."""
+    if run_request.verdicts:
+        return await resume_run(request, run_request)
+    return await start_run(request, run_request)
+
+
+async def resume_run(request: JsonRequest, run_request: RunRequest) -> StartedRun:
+    """Record the decisions, then follow the resumed run.
+
+    Its place among the account's runs is for the worker to take.
+
+    Raises Refusal, BusUnavailable, DatabaseUnavailable, UnreadableEvent.
+    """
+    caller, bounds = request.auth, access_of(request).account_bounds
+    await admitted_of(request).slot.give_back()
+    async with bounds.reading(caller):
+        conversation_id, run = await _decide_all(request, run_request)
+    pause = max(_pause_of(run, verdict.approval_id) for verdict in run_request.verdicts)
+    after_pause = AfterPause(run, pause)
+    await request.context.enter(bounds.streaming(caller))
+    follower = await follow_stored_run(request, run.trace_id, conversation_id, after_pause=after_pause)
+    request.context.trace_id = run.trace_id
+    while not check_begun(follower):
+        await follower.wait()
+    claim = unkeyed_claim(caller.account_id, run.trace_id, conversation_id, caller.now, mine=False)
+    return StartedRun(claim, follower, after_pause)
+
+
+async def _decide_all(request: JsonRequest, run_request: RunRequest) -> tuple[str, Run]:
+    """Return the run with its conversation, once every decision is recorded. Raises as `resume_run`."""
+    services, caller, verdicts = services_of(request), request.auth, run_request.verdicts
+    if len(verdicts) > _MAX_DECISIONS:
+        raise Refusal("invalid_request", f"Send at most {_MAX_DECISIONS} decisions at once.")
+    found = [
+        (await find_owned_approval(services.pool, caller, verdict.approval_id)).approval
+        for verdict in verdicts
+    ]
+    if len({approval.trace_id for approval in found}) > 1:
+        raise Refusal("invalid_request", "These decisions are of several runs.")
+    if any(approval.agent_id != run_request.agent_id for approval in found):
+        raise Refusal("not_found", "There is no such approval of this agent.")
+    if run_request.decides_all:
+        _, run = await _load(services.pool, found[0].trace_id)
+        if missing := {approval.id for approval in needed(run)} - {approval.id for approval in found}:
+            raise Refusal("invalid_request", f"The run also waits for {', '.join(missing)}.")
+    for verdict, approval in zip(verdicts, found, strict=True):
+        try:
+            await decide(services, caller, approval, storable(verdict.body))
+        except Refusal as refusal:
+            if not (verdict.is_dismissal and refusal.row.code in _TOO_LATE):
+                raise
+    return await _load(services.pool, found[0].trace_id)
+
+
+async def _load(pool: Pool, trace_id: str) -> tuple[str, Run]:
+    loaded = await load_run(pool, trace_id)
+    if loaded is None:  # erased meanwhile
+        raise Refusal("not_found", "There is no such approval.")
+    return loaded
+
+
+def _pause_of(run: Run, approval_id: str) -> PausePoint:
+    return next(
+        PausePoint(each.number, approval.wait)
+        for each in run.rounds
+        for call in each.calls
+        for approval in call.approvals
+        if approval.id == approval_id.lower()
+    )

@@ -1,0 +1,201 @@
+"""The updates of a run in their order: a queue for one reader, or a history with places for many. Pure."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from agentchat.contracts import sse, updates
+from agentchat.contracts.cursors import BEGUN, ENDED, SOURCED, Cursor, digest_of, shortened
+from agentchat.gateway.runs.progress import TextProgress
+
+EXPIRED = updates.Broken("cursor_expired", "The reply was begun again after this cursor.", local=True)
+_NOTHING = Cursor(stage=0, calls=0, length=0, digest=digest_of(""))
+_WAITING_UPDATES = 256
+_WAITING_CHARACTERS = 64 * 1024
+
+
+class UpdateQueue:
+    """What waits for the only reader of a run, bounded by joining pieces of text. What it takes is dropped.
+
+    `ended`: the last update was added.
+    """
+
+    __slots__ = ("_characters", "_joining", "_waiting", "ended")
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._waiting: list[updates.Update] = []
+        self._joining: list[str] = []  # text after the last of these, which is text
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, new: Iterable[updates.Update]) -> None:
+        for update in new:
+            if isinstance(update, updates.Text):
+                self._characters += len(update.text)
+                if self._is_full() and isinstance(self._waiting[-1], updates.Text):
+                    self._joining.append(update.text)
+                    continue
+            elif isinstance(update, updates.Finished | updates.Broken):
+                self.ended = True
+            self._join()
+            self._waiting.append(update)
+
+    def take(self) -> list[updates.Update]:
+        self._join()
+        taken, self._waiting = self._waiting, []
+        self._characters = 0
+        return taken
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) > 1 and (
+            len(self._waiting) >= _WAITING_UPDATES or self._characters >= _WAITING_CHARACTERS
+        )
+
+    def _join(self) -> None:
+        """Join what was held back all at once: piece by piece is quadratic."""
+        if self._joining and isinstance(last := self._waiting[-1], updates.Text):
+            self._waiting[-1] = updates.Text("".join((last.text, *self._joining)))
+            self._joining.clear()
+
+
+class MarkedUpdate:
+    """An update, and the place of a reader who has it and all before; None for what is `local`."""
+
+    __slots__ = ("_data", "cursor", "update")
+
+    def __init__(self, update: updates.Update, cursor: Cursor | None) -> None:
+        self.update = update
+        self.cursor = cursor
+        self._data: dict[sse.Form, bytes] = {}
+
+    def data(self, form: sse.Form, encoder: sse.Encoder) -> bytes:
+        """Its bytes in a form, encoded once for all readers."""
+        if form not in self._data:
+            self._data[form] = encoder.encode_marked(self.update, self.cursor)
+        return self._data[form]
+
+
+class UpdateHistory:
+    """All updates of a run from its beginning, for any number of readers, who may come late or be slow."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.entries: list[MarkedUpdate] = []
+        self.cursor = _NOTHING
+        self._progress = TextProgress()
+
+    @property
+    def text(self) -> str:
+        """The reply as far as it is here."""
+        return "".join(entry.update.text for entry in self.entries if isinstance(entry.update, updates.Text))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it ended for a reason of this gateway: another reader may get more."""
+        return bool(self.entries) and self.entries[-1].cursor is None
+
+    def add(self, new: Iterable[updates.Update]) -> None:
+        for update in new:
+            self.ended = isinstance(update, updates.Finished | updates.Broken)
+            self.entries.append(MarkedUpdate(update, self._place_after(update)))
+
+    def _place_after(self, update: updates.Update) -> Cursor | None:
+        match update:
+            case updates.Started():
+                self.cursor = replace(self.cursor, stage=BEGUN)
+            case updates.RetrievedSources():
+                self.cursor = replace(self.cursor, stage=SOURCED)
+            case updates.Text():
+                self._progress.add(update.text)
+                length, digest = self._progress.length, shortened(self._progress.sha256)
+                self.cursor = replace(self.cursor, length=length, digest=digest)
+            case updates.ToolStarted():
+                self.cursor = replace(self.cursor, calls=self.cursor.calls + 1)
+            case updates.ToolEnded() | updates.NextRound():
+                pass
+            case updates.Broken() if update.local:
+                return None
+            case _:
+                self.cursor = replace(self.cursor, stage=ENDED)
+        return self.cursor
+
+
+class ReadPosition:
+    """One reader's place: from the beginning, or from after the cursor that it came back with."""
+
+    def __init__(self, history: UpdateHistory, cursor: Cursor | None = None) -> None:
+        self._history = history
+        self._cursor = cursor
+        self._checked = cursor is None
+        self._is_lost = False
+        self._next = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the cursor is no place in this history, as far as is known by now."""
+        cursor, history = self._cursor, self._history
+        if cursor is None or self._checked or self._is_lost or history.is_local:
+            return self._is_lost
+        if not cursor.is_within(history.cursor):
+            self._is_lost = history.ended
+        else:
+            self._checked = cursor == history.cursor if cursor.stage == ENDED else cursor.fits(history.text)
+            self._is_lost = not self._checked
+        return self._is_lost
+
+    @property
+    def first(self) -> updates.Update | None:
+        """The run's first update, whether it was taken or not; None before there is one."""
+        return self._history.entries[0].update if self._history.entries else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether what can be taken now is the last."""
+        return self._history.ended or self.is_lost
+
+    def take(self) -> list[updates.Update]:
+        return [entry.update for entry in self.take_marked()]
+
+    def take_marked(self) -> list[MarkedUpdate]:
+        """The same with their places; nothing before the run has come to the cursor."""
+        if self.is_lost:
+            if self._checked:
+                return []
+            self._checked = True
+            return [MarkedUpdate(EXPIRED, None)]
+        if not self._checked and not self._history.ended:
+            return []
+        new = self._history.entries[self._next :]
+        self._next += len(new)
+        if self._cursor is None:
+            return new
+        return [rest for entry in new if (rest := _after(self._cursor, entry)) is not None]
+
+
+def _after(cursor: Cursor, entry: MarkedUpdate) -> MarkedUpdate | None:
+    """What of an update a reader with `cursor` does not have; None for nothing."""
+    update, after = entry.update, entry.cursor
+    if after is None:
+        return entry
+    match update:
+        case updates.Started():
+            is_known = True
+        case updates.RetrievedSources():
+            is_known = cursor.stage >= SOURCED or cursor.length > 0 or cursor.calls > 0
+        case updates.Text():
+            is_known = after.length <= cursor.length
+            if not is_known and after.length - len(update.text) < cursor.length:
+                update = updates.Text(update.text[cursor.length - after.length :])
+        case updates.ToolStarted():
+            is_known = after.calls <= cursor.calls
+        case updates.ToolEnded() | updates.NextRound():
+            is_known = after.is_within(cursor)
+        case _:
+            is_known = cursor.stage == ENDED
+    if is_known:
+        return None
+    after = after.joined(cursor)
+    return entry if after == entry.cursor and update is entry.update else MarkedUpdate(update, after)

@@ -1,0 +1,378 @@
+"""The live view of one run: frames in, updates for a reader out. Pure.
+
+Frames may be late, doubled, from a stopped worker, or missing. What is missing is requested (`wants_repair`);
+what is nowhere any more is taken from the saved message: late, never wrong (docs/change/design.md 5).
+"""
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.contracts import frames
+from agentchat.contracts.updates import (
+    CANCELLED,
+    INTERRUPTED,
+    Broken,
+    Finished,
+    NextRound,
+    RetrievedSources,
+    Started,
+    Text,
+    ToolEnded,
+    ToolStarted,
+    Update,
+)
+from agentchat.contracts.values import Cut, Message, ToolCall, Usage
+from agentchat.conversations.aggregate import approvals
+from agentchat.conversations.aggregate.canonical_stream import replayed, returned_calls
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.gateway.runs.progress import SentUpdates
+from agentchat.gateway.runs.run_request import STREAM, ViewKind
+
+_HELD_FRAMES = 20_000
+_GONE = Broken("conversation_not_found", "There is no such conversation.")
+
+
+class Phase(enum.Enum):
+    """Where the run is.
+
+    QUEUED: the request waits for its conversation. REFUSED: a worker has ended it before its start, and it
+    never begins. PAUSED: its attempt has ended to wait for a person. ENDED: the last update was sent.
+    """
+
+    NEW = enum.auto()
+    QUEUED = enum.auto()
+    RUNNING = enum.auto()
+    PAUSED = enum.auto()
+    REFUSED = enum.auto()
+    ENDED = enum.auto()
+
+
+class FramePosition(msgspec.Struct):
+    """Where a view is in the frames of a run's attempts.
+
+    held: Frames of the attempt after a gap, by their numbers.
+    placed_attempt: The attempt whose offsets count: its beginning is known.
+    misses_text: Text was missed, and what follows it waits in `later` until the log, the offset of a later
+        piece, or the saved message shows where it belongs.
+    """
+
+    attempt: int = 0
+    next_seq: int = 1
+    held: dict[int, frames.Frame] = {}
+    placed_attempt: int = 1
+    misses_text: bool = False
+    later: list[frames.Delta] = []
+
+    def begin_attempt(self, attempt: int) -> None:
+        self.attempt, self.next_seq = attempt, 1
+        self.held.clear()
+        self.later.clear()
+
+    def is_after(self, other: "FramePosition") -> bool:
+        return (self.attempt, self.next_seq) > (other.attempt, other.next_seq)
+
+    def held_after(self, other: "FramePosition") -> dict[int, frames.Frame]:
+        """Return the held frames that continue another position."""
+        if self.attempt != other.attempt:
+            return {}
+        return {seq: frame for seq, frame in self.held.items() if seq >= other.next_seq}
+
+
+class View:
+    """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log has the rest.
+
+    A view that is not `streaming` gives the end and no Text, so that no text can be wrong. With `outputs` a
+    ToolEnded has its output, which only the log has. With `calls_at_end` Finished has all calls with their
+    outputs, for which the end waits. `publication`: how often the request was published by now; what became
+    of earlier ones does not count.
+    """
+
+    def __init__(self, kind: ViewKind = STREAM, *, publication: int = 1) -> None:
+        self.phase = Phase.NEW
+        self.at = FramePosition()
+        self.wants_repair = False
+        self.wants_log = False
+        self.awaits_calls = False
+        """The run has completed; the end waits for its calls."""
+        self._kind = kind
+        self._publication = publication
+        self._sent = SentUpdates(needs_outputs=kind.outputs)
+        self._calls: tuple[ToolCall, ...] = ()  # that have returned, as the log has them
+        self._new: list[Update] = []
+
+    @property
+    def started(self) -> bool:
+        return self._sent.started
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in (Phase.REFUSED, Phase.ENDED)
+
+    @property
+    def misses_text(self) -> bool:
+        return self.at.misses_text
+
+    def feed(self, frame: frames.Frame) -> list[Update]:
+        """Return the updates that one more frame brings."""
+        if self.ended or (frame.seq and frame.attempt < self.at.attempt):
+            return []
+        match frame:
+            case frames.Delta() if not frame.seq:
+                self._take_repeated(frame)
+            case frames.Completed() | frames.Failed():
+                self._start()
+                self._apply(frame)
+            case frames.Paused() if not frame.seq:
+                self._apply(frame)
+            case frames.Queued() | frames.Refused():
+                self._take_before_start(frame)
+            case _ if frame.seq:
+                self._take_numbered(frame)
+        return self._take_new()
+
+    def feed_all(self, found: Iterable[frames.Frame]) -> list[Update]:
+        """Return the updates of the frames that TRACES keeps of the trace, from its first one on.
+
+        What is missing even there is lost: the view continues without it.
+        """
+        self.wants_repair = False
+        if self.ended:
+            return []
+        known = View(self._kind._replace(outputs=False), publication=self._publication)
+        stream = [update for frame in found for update in known.feed(frame)]
+        stream += known.skip_gap()
+        if self._sent.text.begins("".join(update.text for update in stream if isinstance(update, Text))):
+            self._merge(stream)
+            self._continue_after(known)
+        return self.skip_gap()
+
+    def feed_log(self, run: Run | None) -> list[Update]:
+        """Return the updates that the log brings: the acceptance, text that was missed, the run's end.
+
+        A run has begun in the log before anybody gets its frames. If it is not there, the log has lost it.
+        """
+        if self.ended:
+            return []
+        if run is None:
+            if self.started:
+                self._end(INTERRUPTED)
+            return self._take_new()
+        follows = self._sent.text.begins(run.text)
+        is_over = run.state != "running" or bool(run.pending)
+        self._calls = returned_calls(run)
+        self._merge(replayed(run), texts=follows and (is_over or self.misses_text))
+        if run.pending:
+            self._end(approvals.wait_of(run) if follows else INTERRUPTED)
+        elif self.misses_text and follows:
+            self._place_later()
+        self.wants_log = (self.awaits_calls or bool(self._sent.owed)) and not self.ended
+        return self._take_new()
+
+    def feed_erased(self) -> list[Update]:
+        """Return the end of a run whose conversation was erased: what ran in it was cancelled before."""
+        return self.interrupt(CANCELLED if self.started else _GONE)
+
+    def interrupt(self, last: Broken) -> list[Update]:
+        """End the view with this update, whatever becomes of the run."""
+        if not self.ended:
+            self._end(last)
+        return self._take_new()
+
+    def skip_gap(self) -> list[Update]:
+        """Continue with the frames after a gap that nothing fills."""
+        if self.at.held and not self.ended:
+            self.at.misses_text = True
+            self.wants_log = True
+            self._apply_held()
+        return self._take_new()
+
+    def _take_new(self) -> list[Update]:
+        new, self._new = self._new, []
+        return new
+
+    def _take_before_start(self, frame: frames.Queued | frames.Refused) -> None:
+        """Take what becomes of the request, unless it is about an earlier publication of it."""
+        if self.started or 0 < frame.attempt < self._publication:
+            return
+        if isinstance(frame, frames.Queued):
+            self.phase = Phase.QUEUED
+        else:
+            self._end(Broken(frame.code, frame.message, approvals=frame.approvals))
+            self.phase = Phase.REFUSED
+
+    def _take_numbered(self, frame: frames.Frame) -> None:
+        at = self.at
+        if frame.attempt > at.attempt:
+            at.begin_attempt(frame.attempt)
+            if self.phase is Phase.PAUSED:
+                self.phase = Phase.RUNNING
+        if frame.seq > at.next_seq and self._kind.streaming:
+            if len(at.held) < _HELD_FRAMES:
+                at.held[frame.seq] = frame
+            self.wants_repair = True
+        elif frame.seq >= at.next_seq:
+            self._apply_in_turn(frame)
+            self._release_held()
+
+    def _take_repeated(self, frame: frames.Delta) -> None:
+        """Take text that was sent before: it fills a gap that is within it.
+
+        Only a gap within the text of a round, since before it sources and calls may be missing too.
+        """
+        at, length = self.at, self._sent.text.length
+        is_in_gap = length > 0 and (bool(at.held) or at.misses_text)
+        is_placed = frame.attempt == at.placed_attempt and frame.round == self._sent.round
+        if is_in_gap and is_placed and self._kind.streaming and frame.offset <= length:
+            self._place(frame)
+            self.wants_repair = False
+            self._apply_held()
+            self._place_later()
+
+    def _release_held(self) -> None:
+        while self.at.held and not self.ended and (held := self.at.held.pop(self.at.next_seq, None)):
+            self._apply_in_turn(held)
+
+    def _apply_held(self) -> None:
+        """Apply all held frames, whatever is missing between them."""
+        held, self.at.held = self.at.held, {}
+        for seq in sorted(held):
+            if not self.ended:
+                self._apply_in_turn(held[seq])
+
+    def _apply_in_turn(self, frame: frames.Frame) -> None:
+        self.at.next_seq = frame.seq + 1
+        self._start()
+        self._apply(frame)
+
+    def _apply(self, frame: frames.Frame) -> None:
+        match frame:
+            case frames.Delta():
+                self._place(frame)
+            case frames.Resumed():
+                self._resume(frame)
+            case frames.SourcesFound():
+                self._send(RetrievedSources(frame.sources))
+            case frames.ToolCalled():
+                self._send(NextRound(frame.round))
+                self._send(ToolStarted(frame.call_id, frame.name, frame.input))
+            case frames.ToolReturned():
+                self._send(ToolEnded(frame.call_id, frame.is_error))
+                self.wants_log = self.wants_log or bool(self._sent.owed)
+            case frames.Completed():
+                self._complete(frame)
+            case frames.Paused():
+                self.phase = Phase.PAUSED
+                self.wants_log = True
+            case frames.Failed():
+                self._end(Broken(frame.code, frame.message))
+            case _:
+                pass
+
+    def _merge(self, stream: Iterable[Update], *, texts: bool = True) -> None:
+        """Send what is new of a run's updates from its beginning, whose text begins with what was sent.
+
+        Without `texts` only what is no text; a round after text that is still missing then begins with that.
+        """
+        length = 0
+        for update in stream:
+            match update:
+                case Text():
+                    if texts:
+                        self._add_text(update.text[max(0, self._sent.text.length - length) :])
+                    length += len(update.text)
+                case NextRound() if self._kind.streaming and self._sent.text.length != length:
+                    pass  # it began, or will, with its text
+                case Started():
+                    self._start()
+                case Finished():
+                    self._finish(update.message, update.usage, update.cut)
+                case Broken():
+                    self._end(update)
+                case _:
+                    self._send(update)
+        self.wants_log = self.wants_log or bool(self._sent.owed)
+
+    def _continue_after(self, known: "View") -> None:
+        """Continue from where another view of the run is, whose updates were merged."""
+        if self.ended:
+            if known.phase is Phase.REFUSED:
+                self.phase = Phase.REFUSED
+            return
+        if known.started or not self.started:
+            self.phase = known.phase
+        if known.awaits_calls:
+            self.awaits_calls = self.wants_log = True
+        if known.at.is_after(self.at):
+            self.at = replace(known.at, held=self.at.held_after(known.at))
+            self.wants_log = self.wants_log or known.wants_log
+        self._release_held()
+
+    def _start(self) -> None:
+        if not self.started:
+            self.phase = Phase.RUNNING
+            self._send(Started())
+
+    def _send(self, update: Update) -> None:
+        if self._sent.add(update):
+            self._new.append(update)
+
+    def _add_text(self, text: str) -> None:
+        if text and self._kind.streaming:
+            self._send(Text(text))
+
+    def _place(self, frame: frames.Delta) -> None:
+        """Add what is new of a piece, unless text before it was missed."""
+        length = self._sent.text.length
+        if not self._kind.streaming or frame.attempt != self.at.placed_attempt:
+            return
+        if frame.offset > length:
+            self.wants_log = self.wants_log or not self.at.misses_text
+            self.at.misses_text = True
+            if len(self.at.later) < _HELD_FRAMES:
+                self.at.later.append(frame)
+            return
+        self.at.misses_text = False
+        if text := frame.text[length - frame.offset :]:
+            self._send(NextRound(frame.round))
+            self._send(Text(text))
+
+    def _place_later(self) -> None:
+        later, self.at.later = self.at.later, []
+        for frame in later:
+            self._place(frame)
+
+    def _resume(self, frame: frames.Resumed) -> None:
+        """Another worker continues after `frame.offset`: that must be where this view is."""
+        if not self._kind.streaming:
+            return
+        text = self._sent.text
+        self.at.placed_attempt = frame.attempt
+        if frame.offset > text.length:
+            self.at.misses_text = True
+            self.wants_repair = True
+            self.wants_log = True
+        elif (frame.offset, frame.sha256) == (text.length, text.sha256):
+            self.at.misses_text = False
+        else:
+            self._end(INTERRUPTED)
+
+    def _complete(self, frame: frames.Completed) -> None:
+        if self._kind.calls_at_end and len(self._calls) < frame.tool_calls:
+            self.awaits_calls = self.wants_log = True
+        else:
+            self._finish(frame.message, frame.usage, frame.cut)
+
+    def _finish(self, message: Message, usage: Usage, cut: Cut | None) -> None:
+        """Add the rest of the saved content; if the text so far is not its beginning, end as interrupted."""
+        if not self._sent.text.begins(message.content):
+            self._end(INTERRUPTED)
+            return
+        self._add_text(message.content[self._sent.text.length :])
+        self._end(Finished(message, self._calls, usage, cut))
+
+    def _end(self, last: Finished | Broken) -> None:
+        self.phase = Phase.ENDED
+        self._new.append(last)

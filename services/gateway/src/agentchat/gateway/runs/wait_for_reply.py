@@ -1,0 +1,52 @@
+"""Wait for the end of a run, for answers that are no stream."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from litestar.types import Receive
+
+from agentchat.contracts.updates import Broken, Finished, Update
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.http.refusals import ClientDisconnected
+from agentchat.gateway.runs.followed_run import RunFollower
+from agentchat.gateway.runs.start_run import refusal_of_run
+
+
+async def wait_for_reply(request: JsonRequest, run: RunFollower) -> tuple[Finished, list[Update]]:
+    """Return the end of a run, once it is there, and all its updates.
+
+    Raises Refusal where it failed; ClientDisconnected.
+    """
+    updates = await wait_for_end(request, run)
+    last = updates[-1]
+    if isinstance(last, Broken):
+        raise refusal_of_run(last)
+    assert isinstance(last, Finished)
+    return last, updates
+
+
+async def wait_for_end(request: JsonRequest, run: RunFollower) -> list[Update]:
+    """Return all updates of a run, once the last is there. Raises ClientDisconnected."""
+    async with leaving_with_client(request.receive, run):
+        while not run.ended:
+            await run.wait()
+            if run.gone:
+                raise ClientDisconnected
+    return run.take()
+
+
+@contextlib.asynccontextmanager
+async def leaving_with_client(receive: Receive, run: RunFollower) -> AsyncIterator[None]:
+    """Have the follower leave when the client closes the connection, while the block runs."""
+    watching = asyncio.create_task(_leave_with_client(receive, run))
+    try:
+        yield
+    finally:
+        watching.cancel()
+
+
+async def _leave_with_client(receive: Receive, run: RunFollower) -> None:
+    while (await receive())["type"] != "http.disconnect":  # of a GET its empty body comes first
+        pass
+    run.leave()

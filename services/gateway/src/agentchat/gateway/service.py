@@ -1,0 +1,101 @@
+"""The gateway process: opens what the endpoints need, serves until it is stopped, drains."""
+
+import asyncio
+import contextlib
+
+from msgspec.structs import replace
+
+from agentchat.bus.bus import Bus
+from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.event_store.log import Log
+from agentchat.directory.agent_names import AgentNames
+from agentchat.directory.caller import Callers, LastUsed
+from agentchat.gateway import app
+from agentchat.gateway.access.access_services import AccessServices
+from agentchat.gateway.access.account_bounds import AccountBounds
+from agentchat.gateway.access.account_figures import FigureCache
+from agentchat.gateway.access.wrong_keys import WrongKeys
+from agentchat.gateway.admin.admin_services import opened
+from agentchat.gateway.http.peers import networks_of
+from agentchat.gateway.runs.followed_runs import Runs
+from agentchat.gateway.services import DemoAccess, GatewayServices, WebhookAccess
+from agentchat.gateway.settings import Settings
+from agentchat.limits import Limiter
+from agentchat.runtime import metrics, postgres, web
+from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.postgres import acting_as
+
+POSTGRES_CONNECTIONS = 8
+
+
+async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
+    """Serve until `stop` is set, then drain: within 10 s."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "gateway"))
+    async with contextlib.AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        bus, pool = await asyncio.gather(
+            enter(Bus.connect(settings.nats_url, name=name, on_lost=stop.set)),
+            enter(postgres.open_pool(settings.database_url, max_size=POSTGRES_CONNECTIONS)),
+        )
+        limiter = Limiter(
+            settings.redis_url,
+            instance=name,
+            on_fallback=lambda reason: metrics.DECIDED_LOCALLY.labels(reason=reason).inc(),
+        )
+        stack.push_async_callback(limiter.aclose)
+        callers = await enter(contextlib.aclosing(Callers(pool, await enter(LastUsed(pool)))))
+        agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
+        claims = await enter(contextlib.aclosing(Claims(pool)))
+        figures = await enter(contextlib.aclosing(FigureCache(pool)))
+        conversation_log = Log(pool)
+        runs = Runs(bus, conversation_log)
+        metrics.OPEN_STREAMS.set_function(lambda: len(runs))
+        await enter(runs.ticking())
+        access = AccessServices(
+            pool=pool,
+            callers=callers,
+            agent_names=agent_names,
+            wrong_keys=WrongKeys(),
+            trusted_proxies=networks_of(settings.trusted_proxies),
+            limiter=limiter,
+            figures=figures,
+            account_bounds=AccountBounds(),
+            stream_form=settings.stream_form,
+            stop=stop,
+        )
+        services = GatewayServices(
+            pool=pool,
+            claims=claims,
+            limiter=limiter,
+            bus=bus,
+            log=conversation_log,
+            runs=runs,
+            health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
+            advisory=HealthChecks({"redis": limiter.ping}),
+            webhooks=_webhooks_of(settings),
+            demo=_demo_of(settings),
+        )
+        admin = await enter(opened(settings, bus))
+        if settings.health_port is not None:
+            await enter(serve_health(services.health, settings.host, settings.health_port))
+        await web.serve(
+            app.build(services, access, admin),
+            settings.host,
+            settings.port,
+            stop,
+            on_stop=runs.drain,
+            grace_s=9.0,
+            http=settings.http_parser,
+            max_connections=web.within_open_files(settings.max_connections),
+        )
+
+
+def _webhooks_of(settings: Settings) -> WebhookAccess:
+    sealer = settings.sealer() if settings.secret_key is not None else None
+    return WebhookAccess(sealer, settings.webhook_hosts())
+
+
+def _demo_of(settings: Settings) -> DemoAccess | None:
+    if settings.demo_key is None or settings.demo_agent_id is None:
+        return None
+    return DemoAccess(settings.demo_key, settings.demo_agent_id)

@@ -1,0 +1,49 @@
+"""What the handlers of one gateway share; put together in `service`."""
+
+import msgspec
+
+from agentchat.bus.bus import Bus
+from agentchat.conversations.claims.table import Claims
+from agentchat.conversations.event_store.log import Log
+from agentchat.directory.secrets import Sealer
+from agentchat.gateway.http.request_context import Connection
+from agentchat.gateway.runs.followed_runs import Runs
+from agentchat.limits import Limiter
+from agentchat.net_guard import Guard
+from agentchat.runtime.health import HealthChecks
+from agentchat.runtime.postgres import Pool
+
+
+class DemoAccess(msgspec.Struct, frozen=True):
+    """What `/docs` fills in where a demo runs: a key of the demo account, and one of its agents."""
+
+    key: str
+    agent_id: str
+
+
+class WebhookAccess(msgspec.Struct, frozen=True):
+    """The guard of webhook addresses, and the sealer of endpoints' secrets, None where no key is set."""
+
+    sealer: Sealer | None
+    guard: Guard
+
+
+class GatewayServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What `advisory` looks at is shown next to `health`, but the gateway is ready without it."""
+
+    pool: Pool
+    claims: Claims
+    limiter: Limiter
+    bus: Bus
+    log: Log
+    runs: Runs
+    health: HealthChecks
+    advisory: HealthChecks
+    webhooks: WebhookAccess
+    demo: DemoAccess | None = None
+
+
+def services_of(connection: Connection) -> GatewayServices:
+    services = connection.app.state.services
+    assert isinstance(services, GatewayServices)
+    return services

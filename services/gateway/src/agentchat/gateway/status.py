@@ -1,0 +1,50 @@
+"""Health: whether this process lives, and whether all that it needs answers."""
+
+import asyncio
+from typing import Literal
+
+import msgspec
+from litestar import Response, get
+from litestar.openapi.datastructures import ResponseSpec
+
+from agentchat.gateway.http.json_request import JsonRequest
+from agentchat.gateway.services import services_of
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The process lives."""
+
+    status: str = "ok"
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether all that is needed answers; `checks` has `ok`, or what is wrong, of each part."""
+
+    status: Literal["ok", "unavailable"]
+    checks: dict[str, str]
+
+
+@get("/healthz", operation_id="get_healthz", summary="Tell that the process lives.")
+async def get_healthz() -> Health:
+    return Health()
+
+
+@get(
+    "/readyz",
+    operation_id="get_readyz",
+    summary="Tell whether all that it needs answers.",
+    responses={
+        503: ResponseSpec(Readiness, description="A part that it needs is away.", generate_examples=False)
+    },
+)
+async def get_readyz(request: JsonRequest) -> Response[Readiness]:
+    """503 where something that is needed does not answer; the answer has what is not needed as well."""
+    services = services_of(request)
+    (is_ready, checks), (_, advisory) = await asyncio.gather(
+        services.health.ready(), services.advisory.ready()
+    )
+    body = Readiness(status="ok" if is_ready else "unavailable", checks={**checks, **advisory})
+    return Response(body, status_code=200 if is_ready else 503)
+
+
+HANDLERS = (get_healthz, get_readyz)

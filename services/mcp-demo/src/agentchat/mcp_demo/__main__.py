@@ -1,0 +1,49 @@
+"""`python -m mcp_demo --name mcp-demo --run-dir .run`"""
+
+import asyncio
+from typing import Annotated, Literal
+
+import msgspec
+
+from agentchat.runtime import worker
+from agentchat.runtime.settings import Setting, load_or_exit
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$")]
+
+
+class McpDemoSettings(msgspec.Struct, frozen=True):
+    """Everything has a default: without any variable the server uses a free port of the loopback address."""
+
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_MCP_PORT")] = 0
+    hosts: Annotated[tuple[Name, ...], Setting("AGENTCHAT_MCP_HOSTS")] = ()
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Setting("AGENTCHAT_LOG_LEVEL")] = (
+        "info"
+    )
+    otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+
+async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
+    """Serve until `stop`; requests under way then have a second to end."""
+    from agentchat.mcp_demo.app import allowed, build_app
+    from agentchat.runtime import web
+    from agentchat.runtime.health import HealthChecks
+
+    # It depends on no other service: it is ready once it answers.
+    app = await build_app(allowed(settings.host, settings.hosts), HealthChecks({}))
+    await web.serve(app, settings.host, settings.port, stop, grace_s=1.0)
+
+
+def main() -> None:
+    worker.parse_process_args()
+    settings = load_or_exit(McpDemoSettings)
+
+    from agentchat.runtime import logs, telemetry
+
+    logs.configure("mcp-demo", settings.log_level)
+    telemetry.configure("mcp-demo", settings.otlp_endpoint)
+    worker.run(lambda stop: serve(settings, stop))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""A request as its wire has read it: the messages, the offered tools, the results so far."""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import takewhile
+from typing import Any, Literal
+
+import msgspec
+
+from agentchat.model_demo.errors import invalid
+
+Schema = dict[str, Any]
+Role = Literal["user", "assistant"]
+
+BYTES_A_TOKEN = 4
+_LEAST_CACHED = 1024
+"""Tokens: providers do not cache shorter prefixes."""
+_SUMMARY_END = "</summary>"
+_READ_BY_PROGRAM, _BY_SCHEMA = "Your reply is read by a program:", "that satisfies this JSON Schema:\n"
+_OPEN, _CLOSE = "<already_sent>", "</already_sent>"
+
+
+class Text(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
+Block = Text | ToolCall | ToolResult
+
+
+class Message(msgspec.Struct, frozen=True):
+    role: Role
+    blocks: list[Block]
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by line breaks."""
+        return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def results(self) -> dict[str, ToolResult]:
+        return {block.call_id: block for block in self.blocks if isinstance(block, ToolResult)}
+
+
+class Tool(msgspec.Struct, frozen=True):
+    name: str
+    input_schema: Schema
+    description: str = ""
+
+
+class ToolChoice(msgspec.Struct, frozen=True):
+    type: Literal["auto", "any", "tool", "none"] = "auto"
+    name: str = ""
+    disable_parallel_tool_use: bool = False
+
+
+class InputUsage(msgspec.Struct, frozen=True):
+    """Tokens of a request: their sum is what the request costs."""
+
+    fresh: int
+    cache_written: int
+    cache_read: int
+
+    @property
+    def total(self) -> int:
+        return self.fresh + self.cache_written + self.cache_read
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request on either wire. `compacts`: a summary is asked for; `caches`: prefixes are cached."""
+
+    model: str
+    max_tokens: int
+    messages: list[Message]
+    system: str = ""
+    tools: list[Tool] = []
+    tool_choice: ToolChoice = ToolChoice()
+    schema: Schema | None = None
+    stop_sequences: list[str] = []
+    metadata: Schema | None = None
+    stream: bool = False
+    stream_usage: bool = True
+    compacts: bool = False
+    caches: bool = False
+
+    def __post_init__(self) -> None:
+        if not any(message.blocks for message in self.messages):
+            raise ValueError("at least one message is required")
+
+    @property
+    def usage(self) -> InputUsage:
+        """Count the tokens of everything that is sent.
+
+        If prefixes are cached, everything up to the last assistant message counts as read from the cache, the
+        rest as written to it: the numbers look like those of a warm cache and need no memory.
+        """
+        head = sum(count_tokens(msgspec.json.encode(tool).decode()) for tool in self.tools)
+        costs = [sum(map(_tokens_of, message.blocks)) for message in self.messages]
+        total = head + count_tokens(self.system) + sum(costs)
+        answered = [at for at, each in enumerate(self.messages[:-1], 1) if each.role == "assistant"]
+        if not self.caches or total < _LEAST_CACHED:
+            return InputUsage(total, 0, 0)
+        read = total - sum(costs[answered[-1] :]) if answered else 0
+        read = read if read >= _LEAST_CACHED else 0
+        return InputUsage(0, total - read, read)
+
+
+class Conversation:
+    """The conversation of a request. `messages` are the turns, the last one a user's; neighbouring messages
+    of one role are one.
+
+    `sent` is the text of the reply that the client has already. It comes as an assistant prefill, or as an
+    instruction: a text block of the last user message with `<already_sent>...</already_sent>` in it. A
+    compaction is answered as if the user had asked for a summary.
+    """
+
+    def __init__(self, request: ModelRequest) -> None:
+        asks = [Message("user", [Text("Summarise this conversation.")])] if request.compacts else []
+        given = [*request.messages, *asks]
+        messages, self.sent = _split_instruction(given) or _split_prefill(given)
+        self.system, schema = _split_schema(request.system)
+        self.schema = schema or request.schema
+        self.messages = _joined(messages)
+        self.tools = request.tools
+        self.tool_choice = ToolChoice("none") if request.compacts else request.tool_choice
+        named = [request.model, self.system, request.metadata, *map(msgspec.structs.astuple, messages)]
+        self.key = hashlib.sha256(msgspec.json.encode(named)).digest()
+        """Names the turn to be answered, the same for every attempt at it."""
+
+    @cached_property
+    def question_at(self) -> int:
+        """The index of the message that asks: the last one of the user's that is not results of tools."""
+        asking = [at for at, each in enumerate(self.messages) if each.role == "user" and not each.results]
+        return asking[-1] if asking else 0
+
+    @cached_property
+    def question(self) -> str:
+        return "\n".join(text for text in self._user_texts if not text.endswith(_SUMMARY_END))
+
+    @cached_property
+    def earlier(self) -> list[str]:
+        """The user's messages before the question, or the summary that stands for them."""
+        summaries = [text for text in self._user_texts if text.endswith(_SUMMARY_END)]
+        return [*(each.text for each in self.messages[: self.question_at] if each.role == "user"), *summaries]
+
+    @cached_property
+    def results(self) -> list[tuple[ToolCall, ToolResult]]:
+        """Each tool call since the question, oldest first, with its result."""
+        since = self.messages[self.question_at + 1 :]
+        returned = {call_id: each for message in since for call_id, each in message.results.items()}
+        calls = [block for message in since for block in message.blocks if isinstance(block, ToolCall)]
+        return [(call, returned[call.id]) for call in calls if call.id in returned]
+
+    @property
+    def rounds(self) -> int:
+        """The number of tool rounds since the question."""
+        return sum(bool(message.results) for message in self.messages[self.question_at + 1 :])
+
+    @property
+    def may_call(self) -> bool:
+        return bool(self.tools) and self.tool_choice.type != "none"
+
+    def make_id(self, *of: object) -> str:
+        """Return the letters of an id of the reply or of a part of it: the same for the same request."""
+        digest = hashlib.sha256(self.key + repr(of).encode()).digest()
+        return "01" + base64.b32encode(digest).decode()[:22]
+
+    @property
+    def _user_texts(self) -> list[str]:
+        return [each.text for each in self.messages[self.question_at].blocks if isinstance(each, Text)]
+
+
+def count_tokens(text: str) -> int:
+    """Return a quarter of the UTF-8 bytes, rounded up."""
+    return -(-len(text.encode()) // BYTES_A_TOKEN)
+
+
+@contextmanager
+def refused_as_invalid() -> Iterator[None]:
+    """Answer a body that does not have the fields that are read by a 400.
+
+    What the vendors' APIs check beyond that is not checked here: their SDKs and their servers do.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise invalid(f"the body is not a request: {error!r}") from None
+
+
+def _tokens_of(block: Block) -> int:
+    match block:
+        case ToolCall(name=name, input=value):
+            return count_tokens(name + msgspec.json.encode(value).decode())
+        case Text(text=text) | ToolResult(text=text):
+            return count_tokens(text)
+
+
+def _joined(messages: Sequence[Message]) -> list[Message]:
+    turns: list[Message] = []
+    for message in messages:
+        if turns and turns[-1].role == message.role:
+            turns[-1] = Message(message.role, [*turns[-1].blocks, *message.blocks])
+        else:
+            turns.append(message)
+    return turns
+
+
+def _split_schema(system: str) -> tuple[str, Schema | None]:
+    """Split the schema off the end of the system prompt, where a wire has no field for it."""
+    prompt, _, asked = system.rpartition(_READ_BY_PROGRAM)
+    _, marker, schema = asked.partition(_BY_SCHEMA)
+    try:
+        return (prompt.rstrip(), msgspec.json.decode(schema, type=Schema)) if marker else (system, None)
+    except msgspec.DecodeError:
+        return system, None
+
+
+def _split_prefill(messages: list[Message]) -> tuple[list[Message], str]:
+    last = [*takewhile(lambda message: message.role == "assistant", reversed(messages))]
+    return messages[: len(messages) - len(last)], "".join(message.text for message in reversed(last))
+
+
+def _split_instruction(messages: list[Message]) -> tuple[list[Message], str] | None:
+    """Return None if there is no instruction, or if nothing to be answered is left without it."""
+    blocks = messages[-1].blocks if messages[-1].role == "user" else []
+    for block in reversed(blocks):
+        text = block.text if isinstance(block, Text) else ""
+        start, end = text.find(_OPEN) + len(_OPEN), text.rfind(_CLOSE)
+        if not len(_OPEN) <= start <= end:
+            continue
+        sent = text[start:end]
+        others = [other for other in blocks if other is not block]
+        kept = [*messages[:-1], *([Message("user", others)] if others else [])]
+        if kept and kept[-1].role == "assistant" and _is_partial(kept[-1], sent):
+            kept.pop()
+        return (kept, sent) if kept and kept[-1].role == "user" else None
+    return None
+
+
+def _is_partial(message: Message, sent: str) -> bool:
+    """Return True if an assistant's message is the interrupted text itself, a second time."""
+    calls = any(isinstance(block, ToolCall) for block in message.blocks)
+    return not calls and sent.strip().startswith(message.text.strip())

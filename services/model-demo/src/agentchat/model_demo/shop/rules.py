@@ -1,0 +1,161 @@
+"""The table of rules: what a message says, the demo shop's tool that it asks for, and the tool's input."""
+
+import re
+from typing import Any, NamedTuple
+
+from agentchat.model_demo.request import Tool
+from agentchat.model_demo.shop import schema_values, words
+
+_MOST_CALLS = 6
+_QUERY = (
+    r"\b(?:for|me|have|sell|find)\s+(?:an? |any |some )?[\"“]?(?P<query>[\w' -]{2,60}?)"
+    r"(?:\s+(?:that|under|below)\b|[.?!\"”]|$)"
+)
+_MAX_PRICE = r"\b(?:under|below|at most) [$€£]?\s?(?P<max_price>\d[\d,]*(?:\.\d+)?)"
+_CUSTOMER = r"(?P<query>[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+|\bCUST-\d+|(?<=customer )[A-Z]\w+(?: [A-Z]\w+)?)"
+_LIMIT = r"\b(?:top|best|last|recommend|suggest) (?P<limit>\d{1,2})\b"
+_ADDRESS = (
+    r"\bto (?P<street>[A-Z][^,]{1,60}),? (?P<postal_code>\d{4,6}) (?P<city>[A-Z][^\s,]+)"
+    r"(?:,? (?P<country>[A-Z]{2})\b)?"
+)
+_COMMENT = r":\s+(?P<message>(?P<subject>[^\n.!?]{3,80})[^\n]*)"
+
+
+class Rule(NamedTuple):
+    """`says` is looked for in a part of the message. The groups of `inputs` are properties of the input,
+    beside the ids, which are found by their kinds. A tool that `changes` something is only called if the
+    message orders it."""
+
+    tool: str
+    says: str
+    inputs: tuple[str, ...] = ()
+    changes: bool = False
+
+
+RULES = (
+    Rule("cancel_order", r"\bcancel\b", (r"\bbecause (?P<reason>[^\n]{2,200})",), changes=True),
+    Rule("update_shipping_address", r"\b(?:change|update)\b.*\baddress\b", (_ADDRESS,), changes=True),
+    Rule("add_ticket_comment", r"\b(?:add|comment|reply)\b.*\bTCK-", (_COMMENT,), changes=True),
+    Rule("open_support_ticket", r"\bopen\b.*\bticket\b", (_COMMENT,), changes=True),
+    Rule("get_support_ticket", r"\bTCK-\d"),
+    Rule(
+        "track_shipment",
+        r"\b(?:where|when|track|late)\b.*\b(?:ORD-|order\b|parcel\b|it\b)|\bORD-.*\b(?:late|arrived?)\b",
+    ),
+    Rule("recommend_for_customer", r"\b(?:recommend|suggest|suits?)\b.*\bCUST-", (_LIMIT,)),
+    Rule("list_customer_orders", r"\borders\b.*\bCUST-", (_LIMIT,)),
+    Rule("get_order", r"\bORD-\d|\bmy order\b"),
+    Rule("compare_products", r"\b(?:compare|difference)\b.*\bPRD-.*\bPRD-"),
+    Rule("find_similar_products", r"\b(?:similar|alternatives?)\b.*\bPRD-", (_MAX_PRICE,)),
+    Rule("list_product_reviews", r"\breviews?\b.*\bPRD-"),
+    Rule("get_product", r"\bPRD-\d"),
+    Rule("find_customer", r"@\w|\bCUST-\d|\bcustomer [A-Z]", (_CUSTOMER,)),
+    Rule("get_sales_trend", r"\bsales\b.*\bper\b", (r"\bper (?P<interval>day|week|month)\b",)),
+    Rule("rank_products", r"\b(?:best|top)\b.*\b(?:products?|sellers?)\b|\bbestsellers?\b", (_LIMIT,)),
+    Rule("get_sales_summary", r"\b(?:sales|revenue)\b"),
+    Rule("get_inventory_report", r"\b(?:inventory|low on stock)\b"),
+    Rule("search_help_articles", r"\b(?:how (?:do|can) i|policy|warranty|refunds?)\b", (r"(?P<query>.+)",)),
+    Rule(
+        "search_products",
+        r"\b(?:do you (?:have|sell)|looking for|search for|find|show me)\b",
+        (_QUERY, _MAX_PRICE, r"\bin (?P<in_stock_only>stock)\b"),
+    ),
+)
+"""Of the rules that fit, the first whose tool is offered is taken."""
+_KINDS = {"order_id": "ORD-", "customer_id": "CUST-", "product_id": "PRD-", "ticket_id": "TCK-"}
+_NO_ORDER = re.compile(r"\b(?:can i|could i|may i|how do i|how can i|don'?t|do not|never)\b", re.IGNORECASE)
+_SPLIT = re.compile(r"[.!?;](?=\s|$)|\n+|,?\s+(?:and|then|also)\s+")
+
+
+class Wish(NamedTuple):
+    """A tool that a message asks for: `inputs` has one input for each call. `missing`: what it lacks."""
+
+    tool: Tool
+    inputs: list[dict[str, Any]]
+    missing: list[str]
+
+
+def changes_something(tool: Tool) -> bool:
+    return any(rule.changes for rule in RULES if rule.tool == tool.name)
+
+
+def find_wishes(message: str, offered: list[Tool], known_ids: list[str]) -> list[Wish]:
+    """Return what the message asks for, in order; a part that asks for nothing belongs to the one before.
+
+    `known_ids` are those that were spoken of, the last one first.
+    """
+    message = re.sub(r"\border #?(\d{3,6})\b", r"ORD-\1", message, flags=re.IGNORECASE)
+    found: list[tuple[Tool, Rule, str]] = []
+    for part in filter(str.strip, _SPLIT.split(message)):
+        wished = _find_rule(part, offered) if words.stems(words.ID.sub(" ", part)) or not found else None
+        if wished is not None and not (found and found[-1][0].name == wished[0].name):
+            found.append((*wished, part))
+        elif found:
+            found[-1] = (*found[-1][:2], f"{found[-1][2]} and {part}")
+    whole = _find_rule(message, offered)
+    if whole is not None and (not found or whole[1].tool == "compare_products"):
+        found = [(*whole, message)]
+    return [_wish(tool, rule, part, message, known_ids) for tool, rule, part in found]
+
+
+def fill_input(tool: Tool, message: str, known_ids: list[str]) -> dict[str, Any]:
+    """Return an input for a tool that must be called: what the message gives, else the least that fits."""
+    rule = next((rule for rule in RULES if rule.tool == tool.name), Rule(tool.name, ""))
+    given = _wish(tool, rule, message, message, known_ids).inputs[0]
+    root = tool.input_schema
+    return schema_values.complete(given, schema_values.resolve(root, root), root, message)
+
+
+def _find_rule(text: str, offered: list[Tool]) -> tuple[Tool, Rule] | None:
+    by_name = {tool.name: tool for tool in offered}
+    for tool in offered:
+        if tool.name in text:
+            return tool, next((rule for rule in RULES if rule.tool == tool.name), Rule(tool.name, ""))
+    for rule in RULES:
+        is_wished = rule.tool in by_name and re.search(rule.says, text, re.IGNORECASE)
+        if is_wished and not (rule.changes and _NO_ORDER.search(text)):
+            return by_name[rule.tool], rule
+    return None
+
+
+def _wish(tool: Tool, rule: Rule, part: str, message: str, known_ids: list[str]) -> Wish:
+    """Fill the inputs from the part; what it lacks from the whole message."""
+    root = tool.input_schema
+    properties = {
+        name: schema_values.resolve(each, root) for name, each in root.get("properties", {}).items()
+    }
+    required = root.get("required", ())
+    given: dict[str, Any] = {}
+    for pattern in rule.inputs:
+        if match := re.search(pattern, part) or re.search(pattern, message):
+            given |= {
+                name: _converted(value, properties[name]["type"])
+                for name, value in match.groupdict().items()
+                if value is not None and name in properties
+            }
+    several: tuple[str, list[str]] | None = None
+    for name in properties:
+        kind = _KINDS.get(name.removesuffix("s"))
+        ids = [each for each in words.ids(part) or words.ids(message) if each.startswith(kind or " ")]
+        if not ids and name in required:
+            ids = [each for each in known_ids if each.startswith(kind or " ")][:1]
+        if ids:
+            given[name] = ids if properties[name]["type"] == "array" else ids[0]
+        if len(ids) > 1 and properties[name]["type"] != "array":
+            several = (name, ids[:_MOST_CALLS])
+    for name in required:
+        if options := schema_values.choices(properties[name]):
+            given.setdefault(name, options[-1])  # such as "other"
+    missing = [name for name in required if name not in given]
+    return Wish(tool, [given | {several[0]: each} for each in several[1]] if several else [given], missing)
+
+
+def _converted(value: str, kind: str | None) -> Any:
+    match kind:
+        case "integer" | "number":
+            number = float(value.replace(",", ""))
+            return int(number) if number.is_integer() else number
+        case "boolean":
+            return True
+        case _:
+            return value.strip(" .!")

@@ -1,0 +1,29 @@
+"""`python -m orchestrator --name orchestrator-1 --run-dir .run`: settings first, all else imported later."""
+
+import asyncio
+
+from agentchat.orchestrator.settings import Settings
+from agentchat.runtime import worker
+from agentchat.runtime.settings import load_or_exit
+
+
+def main() -> None:
+    """Start the process."""
+    name = worker.parse_process_args().name or "orchestrator"
+    settings = load_or_exit(Settings)
+
+    from agentchat.runtime import logs, telemetry
+
+    logs.configure("orchestrator", settings.log_level)
+    telemetry.configure("orchestrator", settings.otlp_endpoint)
+
+    async def work(stop: asyncio.Event) -> None:
+        from agentchat.orchestrator.worker import work
+
+        await work(settings, name, stop)
+
+    worker.run(work)
+
+
+if __name__ == "__main__":
+    main()

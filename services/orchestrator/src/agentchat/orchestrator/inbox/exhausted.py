@@ -1,0 +1,82 @@
+"""Messages that were delivered too often: the bus copies them to DEAD; a run that did not get on is ended."""
+
+from agentchat.bus.queues import Exhausted
+from agentchat.contracts import subjects, wire
+from agentchat.contracts.messages import ChatRequested
+from agentchat.contracts.timings import RUN_SECONDS
+from agentchat.contracts.tool_messages import ToolFinished, ToolRequested
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.turn import AlreadyEnded, fail, got_on
+from agentchat.conversations.errors import UnreadableEvent
+from agentchat.orchestrator.opening.unreadable import end_unread
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.run.endings import heard, publish_end
+from agentchat.orchestrator.run.run_clock import RunClock
+from agentchat.orchestrator.run.run_log import run_of
+from agentchat.runtime import logs
+
+
+class StillHeld(Exception):  # noqa: N818 - a state of things
+    """A worker is at the run: what becomes of its request is for later."""
+
+
+async def end_exhausted(parts: Parts, exhausted: Exhausted) -> None:
+    """Handle one message. Raises StillHeld, DatabaseUnavailable, BusUnavailable: then it is handled again."""
+    logs.get_logger("exhausted").error(
+        "deliveries_exhausted", stream=exhausted.stream, deliveries=exhausted.deliveries
+    )
+    try:
+        if exhausted.stream == subjects.TOOLS:
+            await _fail_tool(parts, wire.decode_message(ToolRequested, exhausted.data))
+        else:
+            await _fail_run(parts, wire.decode_message(ChatRequested, exhausted.data))
+    except ValueError:
+        return
+
+
+async def _fail_tool(parts: Parts, request: ToolRequested) -> None:
+    await parts.bus.traces.finish_tool(
+        ToolFinished(
+            trace_id=request.trace_id,
+            call_id=request.call_id,
+            output=wire.error_output("The tool could not be run; its outcome is unknown."),
+            is_error=True,
+            ms=0,
+            leg=request.leg,
+        )
+    )
+
+
+async def _fail_run(parts: Parts, request: ChatRequested) -> None:
+    held = await parts.leases.acquire(request.trace_id)
+    if held is None:
+        raise StillHeld(request.trace_id)
+    try:
+        run = await _ended(parts, request, RunClock(held.now))
+        if run is None:
+            return
+        await publish_end(parts, request.account_id, run)  # its last worker may have died before it did so
+    finally:
+        await parts.leases.release(request.trace_id, held)
+
+
+async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run | None:
+    """The request's run, ended by now; None where it has not begun, or is left to the sweeper."""
+    try:
+        conversation = await parts.store.load(request.conversation_id)
+    except UnreadableEvent:
+        opening = await end_unread(parts, request, clock.now())
+        return opening.run if isinstance(opening, AlreadyEnded) else None
+    run = conversation.run(request.trace_id)
+    if run is None:
+        return None
+    if run.pending:
+        return None  # nobody is to work on it
+    in_time = clock.seconds_since(run.requested_at) < RUN_SECONDS + run.paused_seconds
+    if run.is_unpaused or (got_on(run) and in_time):
+        logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
+        return None  # hand-overs have used up its deliveries; its next request has new ones
+    now = clock.now()
+    end = fail(run, "internal_error", "The request could not be worked on.", now)
+    end = (*await heard(parts, run, now), *end)
+    return run_of(await parts.store.append(conversation, end), request.trace_id)

@@ -1,0 +1,32 @@
+"""Models: `port` defines a call, its reply and failures; each provider's folder makes the call on its own
+wire.
+
+In the order of a call: `providers` (the table of them), `call_retries` (retries and the watch over a silent
+stream), `continuation` (how a cut reply is continued). What providers share: `provider_calls` sends a call by
+the provider's SDK over `aiohttp_transport`, and knows what a status means; `reply_builder` makes a reply of
+the events of a stream, and knows what a broken one cost.
+"""
+
+from agentchat.orchestrator.models.port import (
+    Credentials,
+    Meter,
+    Model,
+    ModelCall,
+    ModelFailure,
+    OnText,
+    Reply,
+)
+from agentchat.orchestrator.models.providers import PROVIDERS, Models, defaults_of
+
+__all__ = [
+    "PROVIDERS",
+    "Credentials",
+    "Meter",
+    "Model",
+    "ModelCall",
+    "ModelFailure",
+    "Models",
+    "OnText",
+    "Reply",
+    "defaults_of",
+]

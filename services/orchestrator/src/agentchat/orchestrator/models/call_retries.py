@@ -1,0 +1,233 @@
+"""Retries of a model call of any provider: what is tried again, and the watch over a silent stream.
+
+A provider adds its `ProviderWire`: how a call is sent, how a reply is read, what its errors mean.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+
+from agentchat.contracts.timings import CHECK_SECONDS
+from agentchat.contracts.values import Usage
+from agentchat.orchestrator.models import port
+from agentchat.orchestrator.models.provider_calls import ProviderWire
+from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply, with_estimates
+from agentchat.runtime.cpu_budget import CpuBudget
+from agentchat.runtime.following import backoff
+
+IDLE_SECONDS = 60.0
+"""A stream is given up on which nothing has come for so long; a ping or a comment is a sign of life."""
+
+QUIET_SECONDS = 300.0
+"""A stream is given up on which nothing but pings has come for so long: models may think in silence, and a
+stalled stream sends pings too."""
+
+LAST_SECONDS = 10.0
+"""Nothing has come for so long after the stop reason: nothing will."""
+
+LOOP_SHARE = 0.5
+"""Of the worker's event loop: what reading the replies of one account may take, over LOOP_BURST_SECONDS."""
+
+LOOP_BURST_SECONDS = 0.05
+SLICE_BYTES = 16 * 1024
+"""Of a reply, in one turn of the loop: others come between, however fast a model server sends."""
+
+FIRST_BACKOFF_SECONDS = 0.25
+MAX_TRIES = 3
+MAX_REPLY_BYTES = 32 * 1024 * 1024
+_RETRY_BUDGET_SECONDS = 20.0
+_TAIL_SECONDS = 0.2
+_FAULTS = (StreamBroken, RecursionError, OSError, aiohttp.ClientError)
+"""What reading a reply can raise."""
+
+
+def loop_budget() -> CpuBudget:
+    """The time of the worker's loop, shared out to the accounts; one for all models of a worker."""
+    return CpuBudget(LOOP_SHARE, LOOP_BURST_SECONDS)
+
+
+class StreamingModel:
+    """A `Model` on a provider's wire. `loop`: see `loop_budget`."""
+
+    def __init__(
+        self,
+        wire: ProviderWire[Any],
+        *,
+        loop: CpuBudget | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+        quiet_seconds: float = QUIET_SECONDS,
+        last_seconds: float = LAST_SECONDS,
+        first_backoff_seconds: float = FIRST_BACKOFF_SECONDS,
+    ) -> None:
+        self._wire = wire
+        self._loop = loop or loop_budget()
+        self._idle_seconds = idle_seconds
+        self._quiet_seconds = quiet_seconds
+        self._last_seconds = last_seconds
+        self._first_backoff_seconds = first_backoff_seconds
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+        return self._wire.enforces(base_url, parameters, schema)
+
+    async def stream(
+        self,
+        credentials: port.Credentials,
+        call: port.ModelCall,
+        on_text: port.OnText | None,
+        meter: port.Meter,
+    ) -> port.Reply:
+        """As `Model.stream`: requested again a few times, and for some seconds at most."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + _RETRY_BUDGET_SECONDS
+        sent = _Sent(on_text)
+        for number in range(1, MAX_TRIES + 1):
+            builder = self._wire.builder()
+            try:
+                return await self._try(credentials, call, builder, sent)
+            except port.ModelFailure as failure:
+                pause = max(backoff(self._first_backoff_seconds, number), failure.retry_after or 0.0)
+                if sent.any or not failure.transient or number == MAX_TRIES or loop.time() + pause > give_up:
+                    raise
+            finally:
+                meter.usage += _cost(builder, call)
+            await asyncio.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    async def check(self, credentials: port.Credentials, call: port.ModelCall) -> None:
+        """As `Model.check`: until the first event."""
+        builder = self._wire.builder()
+        try:
+            async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as body:
+                async for piece in body.iter_any():
+                    builder.feed(piece)
+                    if builder.begun:
+                        return
+            raise port.cut_short("no_event")
+        except TimeoutError as error:
+            raise port.timed_out("timeout") from error
+        except _FAULTS as error:
+            raise _broken(error) from error
+
+    async def _try(
+        self, credentials: port.Credentials, call: port.ModelCall, builder: StreamedReply, sent: "_Sent"
+    ) -> port.Reply:
+        try:
+            async with asyncio.timeout(self._idle_seconds) as idle:
+                async with self._wire.open(credentials, call) as body:
+                    watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
+                    await self._read(body, builder, sent, watch, call.account_id)
+                    await _read_tail(body)
+            return builder.complete()
+        except _FAULTS as error:
+            if builder.ended and not sent.under_way:  # whatever broke was of no interest
+                return builder.complete()
+            if isinstance(error, TimeoutError):
+                raise port.timed_out("idle" if idle.expired() else "timeout") from error
+            raise _broken(error) from error
+
+    async def _read(
+        self,
+        body: aiohttp.StreamReader,
+        builder: StreamedReply,
+        sent: "_Sent",
+        watch: "_Watch",
+        account_id: str,
+    ) -> None:
+        """Read until the reply is complete, and pass its text on.
+
+        An account over its share of the loop waits, and so does its model server: aiohttp stops reading.
+        """
+        size = 0
+        async for piece in body.iter_any():
+            size += len(piece)
+            if size > MAX_REPLY_BYTES:
+                raise StreamBroken("a reply without an end")
+            for part in _slices(piece):
+                began = time.perf_counter()
+                text, moved = builder.feed(part)
+                watch.received(moved, builder.ended)
+                self._loop.spend(account_id, time.perf_counter() - began)
+                if text:
+                    await sent(text)
+                if (pause := self._loop.wait_seconds(account_id)) > 0 or len(piece) > SLICE_BYTES:
+                    await asyncio.sleep(max(pause, 0))
+                if builder.finished:
+                    return
+
+
+def _broken(error: Exception) -> port.ModelFailure:
+    return port.cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+
+
+def _slices(piece: bytes) -> Iterator[bytes]:
+    if len(piece) <= SLICE_BYTES:
+        return iter((piece,))
+    return (piece[start : start + SLICE_BYTES] for start in range(0, len(piece), SLICE_BYTES))
+
+
+async def _read_tail(body: aiohttp.StreamReader) -> None:
+    """The next call can use a connection whose answer was read to its end."""
+    if not body.at_eof():
+        with suppress(*_FAULTS):
+            async with asyncio.timeout(_TAIL_SECONDS):
+                async for _ in body.iter_any():
+                    pass
+
+
+def _cost(builder: StreamedReply, call: port.ModelCall) -> Usage:
+    """What the provider reported; of a stream that broke off, with an estimate of what it did not report."""
+    if builder.ended or builder.finished or not builder.begun:
+        return builder.usage
+    return with_estimates(builder.usage, call, builder.received())
+
+
+class _Watch:
+    """Gives a stream up that is silent for `idle_seconds`, or says nothing but pings for `quiet_seconds`;
+    after the stop reason `last_seconds` replace both.
+    """
+
+    def __init__(
+        self, timeout: asyncio.Timeout, idle_seconds: float, quiet_seconds: float, last_seconds: float
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self._idle_seconds = idle_seconds
+        self._quiet_seconds = quiet_seconds
+        self._last_seconds = last_seconds
+        self._ended = False
+        self._armed = self._moved = self._loop.time()
+
+    def received(self, moved: bool, ended: bool) -> None:
+        """Something arrived. `moved`: it was more than pings; `ended`: it holds the stop reason."""
+        now = self._loop.time()
+        if moved:
+            self._moved = now
+        stops = ended and not self._ended
+        if stops:
+            self._ended = True
+            self._idle_seconds = self._quiet_seconds = self._last_seconds
+        if stops or now - self._armed > self._idle_seconds / 60:  # not for every chunk: it costs two timers
+            self._armed = now
+            self._timeout.reschedule(min(now + self._idle_seconds, self._moved + self._quiet_seconds))
+
+
+class _Sent:
+    """Passes text on and remembers whether there was any; `under_way`: `on_text` has not returned yet."""
+
+    def __init__(self, on_text: port.OnText | None) -> None:
+        self._on_text = on_text
+        self.any = False
+        self.under_way = False
+
+    async def __call__(self, text: str) -> None:
+        if self._on_text is not None:
+            self.any = self.under_way = True
+            await self._on_text(text)
+            self.under_way = False

@@ -1,0 +1,20 @@
+"""OpenAI's Chat Completions, streamed, in the dialects of the servers that speak it.
+
+Nothing else imports `openai`, which takes over a second. `dialects` is the table of differences; `client` and
+`request_messages` write a call, `wire` and `reply` read one.
+"""
+
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models.call_retries import QUIET_SECONDS, StreamingModel
+from agentchat.orchestrator.models.openai.client import OpenAIWire
+from agentchat.orchestrator.models.port import Model
+from agentchat.runtime.cpu_budget import CpuBudget
+
+__all__ = ["open_model"]
+
+
+def open_model(guard: Guard, loop: CpuBudget | None = None) -> Model:
+    """A client of the provider. `guard` judges the agents' own addresses. Models of this API think without
+    any ping.
+    """
+    return StreamingModel(OpenAIWire(guard), loop=loop, idle_seconds=QUIET_SECONDS)

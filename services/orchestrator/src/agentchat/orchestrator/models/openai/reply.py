@@ -1,0 +1,251 @@
+"""A reply while it is built from a stream, and when it is complete."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from agentchat.contracts.text import cleaned, cleaned_json, short_line
+from agentchat.contracts.values import Usage
+from agentchat.orchestrator.models.openai import wire
+from agentchat.orchestrator.models.openai.request_messages import PROVIDER
+from agentchat.orchestrator.models.port import tokens
+from agentchat.orchestrator.models.reply_builder import (
+    MAX_BLOCKS,
+    Content,
+    StreamBroken,
+    StreamedReply,
+    read_input,
+)
+
+_ID_CHARS = 200
+_OUR_ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+_STOP_REASONS = {
+    "length": "max_tokens",
+    "model_length": "max_tokens",
+    "content_filter": "refusal",
+}
+_ENDS = frozenset({"", "stop", "tool_calls", "function_call", "eos"})
+"""A reply that ended by itself; whether it calls tools is seen by its calls."""
+
+
+class ToolCalls:
+    """Slots in the order of arrival.
+
+    A piece belongs to the slot of its index, else of its id, else to the last one. Some servers say the id
+    and the name again with every piece; Ollama and Gemini send several calls with one index, each in one
+    piece, so one that names a function may begin another call.
+    """
+
+    def __init__(self) -> None:
+        self._slots: list[_Slot] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._slots)
+
+    def take(self, piece: wire.WireToolCall) -> None:
+        """Raises StreamBroken for more calls than a model makes."""
+        slot = self._slot_of(piece)
+        if slot is None or slot.is_another(piece):
+            if len(self._slots) >= MAX_BLOCKS:
+                raise StreamBroken("calls without an end")
+            slot = _Slot(piece.index)
+            self._slots.append(slot)
+        slot.add(piece)
+
+    def blocks(self, *, cut: bool) -> Iterator[Content]:
+        """Each call as a tool_use block. A missing id stays so."""
+        seen: set[str] = set()
+        for slot in self._slots:
+            call_id = slot.id if slot.id not in seen else ""
+            seen.add(call_id)
+            yield slot.content(call_id, cut)
+
+    def _slot_of(self, piece: wire.WireToolCall) -> "_Slot | None":
+        piece_id = _id_of(piece)
+        slots = [slot for slot in reversed(self._slots) if piece.index in (None, slot.index)]
+        named = next((slot for slot in slots if piece_id and slot.id == piece_id), None)
+        if named is not None or (piece_id and piece.index is None):
+            return named
+        return slots[0] if slots else None
+
+
+class _Slot:
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.id = ""
+        self._name = ""
+        self._arguments: list[str] = []
+        self._extra: dict[str, Any] = {}
+
+    def is_another(self, piece: wire.WireToolCall) -> bool:
+        """Whether the piece, for all its index says, is of a call that is not this one.
+
+        It names a function then: old versions of vLLM make up an id for every piece.
+        """
+        function, piece_id = piece.function, _id_of(piece)
+        if function is None or not function.name or not self._name:
+            return False
+        if piece_id and self.id:
+            return piece_id != self.id
+        return cleaned(function.name) != self._name or bool(function.arguments and self._came_whole())
+
+    def _came_whole(self) -> bool:
+        return len(self._arguments) == 1 and not read_input(self._arguments[0])[1]
+
+    def add(self, piece: wire.WireToolCall) -> None:
+        self.id = self.id or _id_of(piece)
+        self._extra |= cleaned_json(piece.extra_content or {})
+        if piece.function is not None:
+            self._name = self._name or cleaned(piece.function.name or "")
+            given = piece.function.arguments
+            if given is not None and given != "":
+                is_object = not isinstance(given, str)
+                self._arguments.append(
+                    msgspec.json.encode(cleaned_json(given)).decode() if is_object else given
+                )
+
+    def content(self, call_id: str, cut: bool) -> Content:
+        given, problem = read_input("".join(self._arguments).strip(), cut=cut)
+        data: dict[str, Any] = {}
+        if not _OUR_ID.issuperset(call_id):  # the log will not keep it; Kimi's models want it as it was
+            data["id"] = call_id
+        if self._extra:
+            data["extra_content"] = self._extra
+        block = {"type": "tool_use", "id": call_id, "name": self._name, "input": given}
+        return block | {"provider_data": {PROVIDER: data}} if data else block, problem
+
+
+def _id_of(piece: wire.WireToolCall) -> str:
+    return short_line(piece.id or "", _ID_CHARS)
+
+
+class OpenAIReply(StreamedReply):
+    """A completion. Where no choice says why it ended, `[DONE]` is its end, or the usage after its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: list[str] = []
+        self._thought: list[str] = []
+        self._thought_field = ""
+        self._refused = False
+        self._calls = ToolCalls()
+        self._counted_last = False
+
+    def _is_complete(self) -> bool:
+        counted = self._counted_last and not self._events.within and not self._calls
+        return self.ended or self.finished or counted
+
+    def _stop_reason(self) -> str:
+        raw = self._raw_stop_reason or ""
+        if self._refused:
+            return "refusal"
+        if raw in _ENDS:
+            return "tool_use" if self._calls else "end_turn"
+        return _STOP_REASONS.get(raw, raw)
+
+    def _contents(self, *, cut: bool) -> Iterator[Content]:
+        for block in (*self._thinking(), *self._text()):
+            yield block, ""
+        yield from self._calls.blocks(cut=cut)
+
+    def _thinking(self) -> Iterator[dict[str, Any]]:
+        """A thinking block without a signature: only a server of this API gets it back."""
+        if self._thought:
+            thinking = {"type": "thinking", "thinking": "".join(self._thought), "signature": ""}
+            yield thinking | {"provider_data": {PROVIDER: {"field": self._thought_field}}}
+
+    def _text(self) -> Iterator[dict[str, Any]]:
+        if self._said:
+            yield {"type": "text", "text": "".join(self._said)}
+
+    def _take(self, data: bytes) -> str:
+        if data.strip() == b"[DONE]":
+            self.finished = True
+            return ""
+        return self._text_of(wire.chunk_of(data))
+
+    def _text_of(self, chunk: wire.WireChunk) -> str:
+        error = chunk.error
+        if error is None and chunk.object == "error":
+            error = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
+        if error is not None:
+            raise wire.from_error(error)
+        self._begins(chunk.id, chunk.model)
+        self._take_usage(chunk)
+        text_part = ""
+        for choice in chunk.choices or ():
+            if choice.delta is not None:
+                text_part += self._take_delta(choice.delta)
+            if choice.finish_reason:
+                self._finish(choice.finish_reason)
+        return text_part
+
+    def _finish(self, reason: str) -> None:
+        if (failure := wire.unfinished(reason)) is not None:
+            raise failure
+        self._ends(reason)
+
+    def _take_delta(self, delta: wire.ChunkDelta) -> str:
+        text, thought = _parts(delta.content)
+        self._think(thought, "")
+        self._think(delta.reasoning_content, "reasoning_content")
+        self._think(delta.reasoning, "reasoning")
+        self._refused = self._refused or bool(delta.refusal)
+        for call in delta.tool_calls or ():
+            self._calls.take(call)
+        if text:
+            self._said.append(text)
+        return text
+
+    def _think(self, thought: Any, field: str) -> None:
+        """OpenRouter and some others send it in two fields at once: the first one counts."""
+        if isinstance(thought, str) and thought and self._thought_field in ("", field):
+            self._thought_field = field
+            self._thought.append(cleaned(thought))
+
+    def _take_usage(self, chunk: wire.WireChunk) -> None:
+        """Counts are those of the complete call so far: the last report counts."""
+        reported = [chunk.usage, *(choice.usage for choice in chunk.choices or ())]
+        if chunk.x_groq is not None:
+            reported.append(chunk.x_groq.usage)
+        for usage in reported:
+            if usage is not None:
+                self.usage = _usage(usage)
+        self._counted_last = not chunk.choices and any(reported)
+
+
+def _parts(content: Any) -> tuple[str, str]:
+    """The text and the thinking of a piece of content, which may be a list of parts."""
+    if isinstance(content, str):
+        return cleaned(content), ""
+    text, thought = "", ""
+    for part in content if isinstance(content, list) else ():
+        match part:
+            case {"type": "text", "text": str(text_part)}:
+                text += text_part
+            case {"type": "thinking", "thinking": thinking}:
+                thought += "".join(_parts(thinking))
+            case _:
+                pass
+    return cleaned(text), thought
+
+
+def _usage(reported: wire.ChunkUsage) -> Usage:
+    """What was read from a cache is part of `prompt_tokens`, and no part of our `input_tokens`.
+
+    Some leave reasoning out of `completion_tokens` (xAI, Gemini), never out of the total.
+    """
+    details = reported.prompt_tokens_details
+    prompt, written = reported.prompt_tokens or 0, (details and details.cache_write_tokens) or 0
+    read = (
+        (details and details.cached_tokens) or reported.prompt_cache_hit_tokens or reported.cached_tokens or 0
+    )
+    output = max(reported.completion_tokens or 0, (reported.total_tokens or 0) - prompt)
+    return Usage(
+        input_tokens=tokens(prompt - read - written),
+        output_tokens=tokens(output),
+        cache_read_tokens=tokens(read),
+        cache_creation_tokens=tokens(written),
+    )

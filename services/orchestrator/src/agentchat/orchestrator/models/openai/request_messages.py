@@ -1,0 +1,103 @@
+"""The conversation as this API has it: a system message, users, assistants, and one message a tool result.
+
+What an assistant's block carries as `provider_data` of this provider goes back, where the dialect takes it;
+other providers' data and thinking are left out.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from agentchat.orchestrator.models.continuation import going_on
+from agentchat.orchestrator.models.openai.dialects import Dialect
+from agentchat.orchestrator.models.port import ModelCall
+
+PROVIDER = "openai"
+_INTERRUPTED = "(interrupted)"
+
+Block = dict[str, Any]
+Message = dict[str, Any]
+
+
+def messages_of(call: ModelCall, dialect: Dialect) -> list[Message]:
+    made: list[Message] = [{"role": "system", "content": call.system}] if call.system else []
+    ids: dict[str, str] = {}  # of the calls so far: as they are here, and as the provider gets them
+    for message in _with_order(call):
+        blocks = message["content"]
+        if message["role"] == "assistant":
+            ids |= {block["id"]: _call_id(block, dialect) for block in blocks if block["type"] == "tool_use"}
+            _add_assistant(made, blocks, ids, dialect)
+        else:
+            made += [_result(block, ids) for block in blocks if block["type"] == "tool_result"]
+            _add_user(made, blocks, dialect)
+    return made
+
+
+def _with_order(call: ModelCall) -> list[dict[str, Any]]:
+    """With the order to continue after what was sent, and that text before it: the roles alternate."""
+    partial = going_on(call.messages, call.already_sent, prefill=True)
+    return going_on(partial, call.already_sent, prefill=False)
+
+
+def _add_user(made: list[Message], blocks: list[Block], dialect: Dialect) -> None:
+    """The texts. Neighbours become one message: many chat templates want the roles to alternate."""
+    text = "\n\n".join(block["text"] for block in blocks if block["type"] == "text")
+    if not text:
+        return
+    if made and made[-1]["role"] == "user":
+        made[-1]["content"] += f"\n\n{text}"
+        return
+    if made and made[-1]["role"] == "tool" and not dialect.user_after_tool:
+        made.append({"role": "assistant", "content": _INTERRUPTED})
+    made.append({"role": "user", "content": text})
+
+
+def _add_assistant(made: list[Message], blocks: list[Block], ids: dict[str, str], dialect: Dialect) -> None:
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    calls = [_call(block, ids[block["id"]], dialect) for block in blocks if block["type"] == "tool_use"]
+    if not text and not calls:
+        return
+    message: Message = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = calls
+    made.append(message | _reasoning(blocks, dialect))
+
+
+def _reasoning(blocks: list[Block], dialect: Dialect) -> dict[str, str]:
+    """What was thought, in the field in which it came."""
+    if dialect.reasoning == "never":
+        return {}
+    fields = {"reasoning_content": ""} if dialect.reasoning == "always" else {}
+    for block in blocks:
+        field = data_of(block).get("field") if block["type"] == "thinking" else None
+        if field is not None:
+            fields[field] = fields.get(field, "") + block["thinking"]
+    return fields
+
+
+def _call(block: Block, call_id: str, dialect: Dialect) -> dict[str, Any]:
+    arguments = msgspec.json.encode(block["input"]).decode()
+    call = {
+        "id": call_id,
+        "type": "function",
+        # Of an earlier version a name may be longer than this API takes.
+        "function": {"name": block["name"][:64], "arguments": arguments},
+    }
+    extra = data_of(block).get("extra_content")
+    return call | {"extra_content": extra} if dialect.extra_content and extra else call
+
+
+def _result(block: Block, ids: dict[str, str]) -> Message:
+    return {"role": "tool", "tool_call_id": ids[block["tool_use_id"]], "content": block["content"]}
+
+
+def _call_id(block: Block, dialect: Dialect) -> str:
+    """The provider's own id of the call, or ours; one that the dialect does not take is made again."""
+    own = str(data_of(block).get("id") or block["id"])
+    return own if dialect.call_id.fullmatch(own) else hashlib.sha256(own.encode()).hexdigest()[:9]
+
+
+def data_of(block: Block) -> dict[str, Any]:
+    data = (block.get("provider_data") or {}).get(PROVIDER)
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,188 @@
+"""What a streamed completion consists of, as loose types, and what its errors mean, as our codes.
+
+What is new, null or left out is let pass. Servers agree on the statuses and on little else, so errors are
+known by status, code, type and, last, words.
+
+Source: the Chat Completions API's reference; what other servers send in addition is named at the field.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agentchat.orchestrator.models.port import ModelFailure, cut_short, timed_out
+from agentchat.orchestrator.models.provider_calls import of_status
+from agentchat.orchestrator.models.reply_builder import decoded
+
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}) | {
+    "exceeded_current_quota_error",  # Moonshot
+    "1113",  # Z.ai
+}
+_NO_MODEL = frozenset({"model_not_found", "invalid_model", "1211"})
+_NO_MODEL_WORDS = ("model not exist", "invalid model", "model does not exist")
+_TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_TOO_LONG_WORDS = (
+    "context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "maximum number of tokens",
+)
+_FILTERED = frozenset({"content_filter", "content_policy_violation", "responsibleaipolicyviolation"})
+_BAD_CALL = "tool_use_failed"  # Groq: the model wrote a call that is none; the next try may not
+_BUSY = frozenset(
+    {"rate_limit_exceeded", "overloaded", "overloaded_error", "rate_limit_error", "unavailable"}
+)
+_TIMEOUT = frozenset({"timeout", "timeout_error"})
+
+
+class WireDetails(msgspec.Struct, frozen=True, gc=False):
+    """Of the prompt's tokens; `cache_write_tokens` is OpenRouter's."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class ChunkUsage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens of the complete call. `prompt_tokens` includes the cached, which two servers name apart."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: WireDetails | None = None
+    prompt_cache_hit_tokens: int | None = None  # DeepSeek
+    cached_tokens: int | None = None  # Moonshot
+
+
+class WireFunction(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a call: `arguments` are pieces of JSON text, or the complete object."""
+
+    name: str | None = None
+    arguments: Any = None
+
+
+class WireToolCall(msgspec.Struct, frozen=True, gc=False):
+    """A piece of one of the calls; `index` and `id` are not to be relied on."""
+
+    index: int | None = None
+    id: str | None = None
+    function: WireFunction | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class ChunkDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of the message. `content` may be parts (Mistral); reasoning has two names."""
+
+    content: Any = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: Any = None
+    tool_calls: list[WireToolCall] | None = None
+
+
+class WireChoice(msgspec.Struct, frozen=True, gc=False):
+    """One of the replies, of which there is one alone. Moonshot reports the usage here."""
+
+    delta: ChunkDelta | None = None
+    finish_reason: str | None = None
+    usage: ChunkUsage | None = None
+
+
+class WireGroq(msgspec.Struct, frozen=True, gc=False):
+    usage: ChunkUsage | None = None
+
+
+class WireChunk(msgspec.Struct, frozen=True, gc=False):
+    """Any event. `object` is "error" where the event is one (vLLM, Mistral)."""
+
+    id: str | None = None
+    object: str | None = None
+    model: str | None = None
+    choices: list[WireChoice] | None = None
+    usage: ChunkUsage | None = None
+    x_groq: WireGroq | None = None
+    error: Any = None
+    message: Any = None
+    type: Any = None
+    code: Any = None
+
+
+_decoder = msgspec.json.Decoder(WireChunk)
+
+
+def chunk_of(data: bytes) -> WireChunk:
+    """An event's data. Raises StreamBroken."""
+    return decoded(data, _decoder, WireChunk)
+
+
+def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
+    """An answer that is no success. `body` is its JSON, or text that is none."""
+    return _from_status(status, body.get("error", body) if isinstance(body, dict) else body, headers)
+
+
+def from_error(error: Any) -> ModelFailure:
+    """An error in the middle of a stream, where the status was 200: its `code` may be one (OpenRouter)."""
+    words, message = _error_words(error)
+    code = error.get("code") if isinstance(error, dict) else None
+    if isinstance(code, int) and 400 <= code <= 599:
+        return _from_status(code, error, {})
+    if known := _known(words, message, {}):
+        return known
+    kind = next(iter(sorted(words)), "error")
+    if words & _BUSY:
+        return ModelFailure("provider_overloaded", kind=kind, transient=True)
+    if words & _TIMEOUT:
+        return timed_out(kind)
+    if "invalid_request_error" in words:
+        return ModelFailure("provider_error", kind=kind, provider_message=message)
+    return cut_short(kind)
+
+
+def unfinished(finish_reason: str) -> ModelFailure | None:
+    """A finish reason that is none: the server gave up (DeepSeek; Mistral and OpenRouter)."""
+    if finish_reason == "insufficient_system_resource":
+        return ModelFailure("provider_overloaded", kind=finish_reason, transient=True)
+    return cut_short("finish_error") if finish_reason == "error" else None
+
+
+def _from_status(status: int, error: Any, headers: Mapping[str, str]) -> ModelFailure:
+    words, message = _error_words(error)
+    return _known(words, message, headers) or of_status(
+        status, message, headers, too_long=status in (400, 413, 422) and _says_too_long(message)
+    )
+
+
+def _known(words: frozenset[str], message: str, headers: Mapping[str, str]) -> ModelFailure | None:
+    """What a code or a type says more exactly than any status."""
+    if words & _NO_CREDIT:
+        return of_status(402, message, headers, too_long=False)
+    if words & _TOO_LONG:
+        return of_status(413, message, headers, too_long=True)
+    if words & _FILTERED:
+        return ModelFailure("provider_refused", kind="content_filter", provider_message=message)
+    if words & _NO_MODEL or any(phrase in message.lower() for phrase in _NO_MODEL_WORDS):
+        return of_status(404, message, headers, too_long=False)
+    if _BAD_CALL in words:
+        return ModelFailure("provider_error", kind=_BAD_CALL, transient=True, provider_message=message)
+    return None
+
+
+def _error_words(error: Any) -> tuple[frozenset[str], str]:
+    if isinstance(error, str):
+        return frozenset(), error
+    if not isinstance(error, dict):
+        return frozenset(), ""
+    inner = error.get("innererror") or error.get("inner_error")
+    found = [error.get("code"), error.get("type"), error.get("status")]
+    found.append(inner.get("code") if isinstance(inner, dict) else None)
+    message = error.get("message") or error.get("detail")
+    words = frozenset(str(word).lower() for word in found if isinstance(word, str | int))
+    return words, message if isinstance(message, str) else ""
+
+
+def _says_too_long(message: str) -> bool:
+    lowered = message.lower()
+    return any(words in lowered for words in _TOO_LONG_WORDS)

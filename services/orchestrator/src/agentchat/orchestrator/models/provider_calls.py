@@ -1,0 +1,199 @@
+"""Calls of model providers by their SDKs: the SDK builds, signs and sends a request and raises its errors.
+
+We give it the body as bytes and an HTTP client on aiohttp, and read the answer's bytes ourselves. A status
+that is no success is one of our failures; no text of the provider's is passed on to clients.
+"""
+
+import contextlib
+import email.utils
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import aiohttp
+import httpx2
+
+from agentchat.net_guard import AddressRefused, Guard
+from agentchat.net_guard.guarded_session import is_compressed, open_session
+from agentchat.orchestrator.models.aiohttp_transport import ANSWER, AioHttpTransport
+from agentchat.orchestrator.models.port import Credentials, ModelCall, ModelFailure, timed_out
+from agentchat.orchestrator.models.reply_builder import StreamBroken, StreamedReply
+from agentchat.runtime.bounded import BoundedMap
+
+_KEY = "The model provider does not accept the agent's key."
+_CREDIT = "The model provider account of the agent's key has no credit."
+_PERMISSION = "The agent's key may not use this model."
+_MODEL = "The model provider does not know the agent's model."
+_REQUEST = "The model provider does not accept the request: the agent's model and parameters may not agree."
+
+_TIMEOUT = aiohttp.ClientTimeout(connect=5.0)
+_KEEPALIVE_SECONDS = 60.0
+_DESTINATIONS = 256
+_REFUSED = "The agent's base URL leads to an address that may not be called."
+
+
+def of_status(status: int, message: str, headers: Mapping[str, str], *, too_long: bool) -> ModelFailure:
+    """`message` is the provider's own sentence; `too_long`: it says that the prompt is too long for the
+    model.
+
+    The failure's kind is `http_<status>`.
+    """
+    code, words, transient = _of_status(status, too_long)
+    return ModelFailure(
+        code,
+        words,
+        kind=f"http_{status}",
+        transient=transient,
+        retry_after=retry_after(headers) if transient else None,
+        provider_message=message,
+    )
+
+
+def _of_status(status: int, too_long: bool) -> tuple[str, str | None, bool]:
+    """The code, words other than its own, and whether another try may help."""
+    match status:
+        case 400 | 422 if too_long:
+            return "context_too_long", None, False
+        case 400 | 422:
+            return "provider_error", _REQUEST, False
+        case 401:
+            return "provider_error", _KEY, False
+        case 402:
+            return "provider_error", _CREDIT, False
+        case 403:
+            return "provider_error", _PERMISSION, False
+        case 404:
+            return "provider_error", _MODEL, False
+        case 413:
+            return "context_too_long", None, False
+        case 408 | 504:
+            return "provider_timeout", None, True
+        case 429 | 503 | 529:
+            return "provider_overloaded", None, True
+        case _:
+            return "provider_error", None, status == 409 or status >= 500
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from `retry-after-ms` or `retry-after` (a number or an HTTP date, RFC 9110 section 10.2.3).
+
+    A date is that of the provider's clock, which the answer states too (`date`); ours may be another.
+    """
+    try:
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        text = headers.get("retry-after", "")
+        if not text:
+            return None
+        if text.replace(".", "", 1).isdigit():
+            return float(text)
+        until, now = map(email.utils.parsedate_to_datetime, (text, headers["date"]))
+        return max(0.0, (until - now).total_seconds())
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+
+
+SdkClient = TypeVar("SdkClient")
+
+
+class ProviderWire(ABC, Generic[SdkClient]):
+    """Sends a provider's calls and reads their replies. `guard` judges the agents' own addresses."""
+
+    status_error: type[Any]
+    """The SDK's error for an answer that is no success."""
+
+    connection_error: type[Exception]
+    """The SDK's error for a request without an answer."""
+
+    environment: tuple[str, ...]
+    """Variables that the SDK makes headers of: what the process is told is no agent's."""
+
+    def __init__(self, guard: Guard) -> None:
+        for name in self.environment:
+            os.environ.pop(name, None)
+        tls = httpx2.create_ssl_context()
+        session = partial(open_session, tls, keepalive_seconds=_KEEPALIVE_SECONDS, timeout=_TIMEOUT)
+        self._unguarded = _http_client(AioHttpTransport(session(), None))
+        self._guarded = _http_client(AioHttpTransport(session(guard=guard), guard))
+        self._clients: BoundedMap[Credentials, SdkClient] = BoundedMap(_DESTINATIONS)
+
+    @contextlib.asynccontextmanager
+    async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[aiohttp.StreamReader]:
+        """Send the call; inside, the body of the answer as it arrives. Raises ModelFailure."""
+        response = await self._answer(credentials, call)
+        try:
+            answer: aiohttp.ClientResponse = response.extensions[ANSWER]
+            if is_compressed(answer):
+                raise StreamBroken("the answer is compressed, which was not requested")
+            yield answer.content
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._unguarded.aclose()
+        await self._guarded.aclose()
+
+    @abstractmethod
+    def builder(self) -> StreamedReply:
+        """Make the reader of one stream."""
+
+    @abstractmethod
+    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+        """As `Model.enforces`."""
+
+    @abstractmethod
+    def _client(self, options: dict[str, Any]) -> SdkClient:
+        """Make the SDK's client with these options of its constructor."""
+
+    @abstractmethod
+    async def _send(self, client: SdkClient, base_url: str, call: ModelCall) -> httpx2.Response:
+        """Send the call, with the query of `base_url`. The body of the response is not read."""
+
+    @abstractmethod
+    def _status_failure(self, status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
+        """Translate an answer that is no success. `body` is its JSON, or text that is none."""
+
+    async def _answer(self, credentials: Credentials, call: ModelCall) -> httpx2.Response:
+        """Return the answer as soon as its head is here. Raises ModelFailure."""
+        try:
+            return await self._send(self._client_of(credentials), credentials.base_url, call)
+        except self.status_error as error:
+            raise self._status_failure(error.status_code, error.response.headers, error.body) from error
+        except httpx2.InvalidURL as error:
+            raise ModelFailure("provider_error", _REFUSED, kind="address") from error
+        except (self.connection_error, ValueError) as error:  # ValueError: a header that would be two
+            cause = error.__cause__
+            if isinstance(cause, httpx2.TimeoutException):
+                raise timed_out("connect_timeout") from error
+            if cause is not None and isinstance(cause.__cause__, AddressRefused):
+                raise ModelFailure("provider_error", _REFUSED, kind="address") from error
+            raise ModelFailure("provider_error", kind="connection", transient=True) from error
+
+    def _client_of(self, credentials: Credentials) -> SdkClient:
+        found = self._clients.get(credentials)
+        if found is None:
+            http = self._guarded if credentials.guarded else self._unguarded
+            options = {
+                "api_key": credentials.api_key,
+                "base_url": credentials.base_url.partition("?")[0],
+                "http_client": http,
+                "max_retries": 0,
+            }
+            found = self._client(options)
+            self._clients.put(credentials, found)
+        return found
+
+
+def path_below(base_url: str, path: str) -> str:
+    """Return a path with the query of the base URL, which a gateway in front of a model may need."""
+    _, mark, query = base_url.partition("?")
+    return path + mark + query
+
+
+def _http_client(transport: AioHttpTransport) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        transport=transport, headers={"accept-encoding": "identity"}, timeout=None, trust_env=False
+    )

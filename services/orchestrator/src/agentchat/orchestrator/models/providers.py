@@ -1,0 +1,82 @@
+"""The providers of models: one folder each, loaded when the first call of it is made.
+
+To add one: its folder, its line in `PROVIDERS`, its settings, and its line in
+`directory.model_parameters`.
+"""
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+
+import msgspec
+
+from agentchat.net_guard import Guard
+from agentchat.orchestrator.models.call_retries import loop_budget
+from agentchat.orchestrator.models.port import Model, ModelFailure
+from agentchat.orchestrator.settings import Settings
+
+_UNKNOWN = "This service does not know the agent's model provider."
+
+
+class Provider(msgspec.Struct, frozen=True):
+    """`module` has `open_model(guard, loop) -> Model`; the others name the settings of address and key."""
+
+    module: str
+    base_url: str
+    api_key: str
+
+
+PROVIDERS = {
+    "anthropic": Provider(
+        "agentchat.orchestrator.models.anthropic", "anthropic_base_url", "anthropic_api_key"
+    ),
+    "openai": Provider("agentchat.orchestrator.models.openai", "openai_base_url", "openai_api_key"),
+}
+
+
+class Defaults(msgspec.Struct, frozen=True):
+    """Where the calls of agents go that say nothing else, and their key; None: they need one of their own."""
+
+    base_url: str
+    api_key: str | None
+
+    def __repr__(self) -> str:
+        return f"Defaults(base_url={self.base_url!r})"
+
+
+def defaults_of(settings: Settings) -> dict[str, Defaults]:
+    return {
+        name: Defaults(getattr(settings, provider.base_url), getattr(settings, provider.api_key))
+        for name, provider in PROVIDERS.items()
+    }
+
+
+class Models:
+    """The models of all providers. `guard` judges the addresses that agents name."""
+
+    def __init__(self, defaults: Mapping[str, Defaults], guard: Guard) -> None:
+        self._defaults = defaults
+        self._guard = guard
+        self._loop = loop_budget()
+        self._open: dict[str, Model] = {}
+
+    def defaults(self, provider: str) -> Defaults:
+        """What the deployment has for it. Raises ModelFailure for one that is not known."""
+        try:
+            return self._defaults[provider]
+        except KeyError:
+            raise ModelFailure("provider_error", _UNKNOWN, kind="unknown_provider") from None
+
+    async def of(self, provider: str) -> Model:
+        """Its models. Raises ModelFailure for one that is not known."""
+        self.defaults(provider)
+        if provider not in self._open:
+            # An SDK takes a second to import: not on the loop, which renews leases.
+            module = await asyncio.to_thread(importlib.import_module, PROVIDERS[provider].module)
+            if provider not in self._open:  # another call may have been as quick
+                self._open[provider] = module.open_model(self._guard, self._loop)
+        return self._open[provider]
+
+    async def aclose(self) -> None:
+        for model in self._open.values():
+            await model.aclose()

@@ -1,0 +1,216 @@
+"""A reply while it is put together from a stream of server-sent events: what is the same for all providers.
+
+Of HTML's section 9.2.6 that is as much as matters here: `data` lines make up an event, an empty line ends it.
+The cost of a stream that broke off before its provider reported it is estimated by length.
+
+A provider adds how an event is read, and which content blocks came of them.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from agentchat.contracts.text import cleaned_json, short_line
+from agentchat.contracts.values import Usage
+from agentchat.orchestrator.models.port import ModelCall, ModelFailure, Reply
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+
+T = TypeVar("T")
+
+CHARACTERS_A_TOKEN = 4
+"""As providers advise for English text; other languages have fewer."""
+
+MAX_BLOCKS = 500
+"""Of one reply: more are no model's, and each call of a tool becomes an event of its own."""
+
+_NAME_CHARS = 200
+_NO_OBJECT = "The input is not a JSON object."
+_NO_JSON = "The input is not valid JSON."
+_CUT_INPUT = "The reply reached its limit before the input was complete."
+_CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+
+Content = tuple[dict[str, Any], str]
+"""A block, and what is wrong with it where it is a tool_use block whose input is none."""
+
+
+class StreamBroken(Exception):  # noqa: N818 - a state of things, as its callers read it
+    """The stream holds something that is no event of the protocol, or ends too soon."""
+
+
+class EventReader:
+    """Bytes in, the data of events out, wherever the bytes were cut."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0  # of the lines that `_data` is of
+
+    @property
+    def within(self) -> bool:
+        return bool(self._line or self._data)
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The data of the events that `chunk` completes. Raises StreamBroken."""
+        *lines, rest = chunk.split(b"\n")
+        if lines and self._line:
+            lines[0] = bytes(self._line + lines[0])
+            self._line.clear()
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:])
+                self._size += len(line)
+            elif self._data and line in (b"", b"\r"):
+                data = b"\n".join(self._data)
+                self._data.clear()
+                self._size = 0
+                yield data
+        self._line += rest
+        if len(self._line) + self._size > MAX_EVENT_BYTES:
+            raise StreamBroken("an event without an end")
+
+
+def decoded(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
+    """An event's data as `kind`, which `decoder` decodes. Raises StreamBroken."""
+    try:
+        return decoder.decode(data)
+    except RecursionError as error:
+        raise StreamBroken("an event nested without end") from error
+    except ValueError:
+        # Lone surrogates and stray bytes: rare, and read by a slower, more tolerant parser.
+        try:
+            return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
+        except (ValueError, RecursionError) as error:
+            raise StreamBroken("an event that is not JSON of the protocol") from error
+
+
+def with_estimates(reported: Usage, call: ModelCall, received: Iterable[Mapping[str, Any]]) -> Usage:
+    """`reported`, with an estimate of what is missing: the input where none was reported, the output where
+    the blocks `received` have more than was reported.
+    """
+    sent = reported.input_tokens + reported.cache_read_tokens + reported.cache_creation_tokens
+    return msgspec.structs.replace(
+        reported,
+        input_tokens=reported.input_tokens if sent else _tokens(_length_of_call(call)),
+        output_tokens=max(reported.output_tokens, _tokens(sum(map(_length_of, received)))),
+    )
+
+
+def _tokens(length: int) -> int:
+    return -(-length // CHARACTERS_A_TOKEN)
+
+
+def _length_of_call(call: ModelCall) -> int:
+    blocks = (block for message in call.messages for block in message["content"])
+    tools = sum(len(msgspec.json.encode(each)) for each in call.tools)
+    return len(call.system) + len(call.already_sent) + tools + sum(map(_length_of, blocks))
+
+
+def _length_of(block: Mapping[str, Any]) -> int:
+    """Characters of text; of what is none, bytes of JSON."""
+    text = block.get("text") or block.get("thinking")
+    if isinstance(text, str):
+        return len(text)
+    content = block.get("input") or block.get("content")
+    return len(content) if isinstance(content, str) else len(msgspec.json.encode(content)) if content else 0
+
+
+class StreamedReply(ABC):
+    """Takes the bytes of one stream. `begun`: the provider has taken the call; `finished`: what follows is of
+    no interest; `usage`: the cost so far.
+    """
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.finished = False
+        self.usage = Usage()
+        self._events = EventReader()
+        self._raw_stop_reason: str | None = None
+        self._message_id = ""
+        self._model = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reply has stated why it ended. It is complete then, whatever becomes of the stream."""
+        return self._raw_stop_reason is not None
+
+    def feed(self, chunk: bytes) -> tuple[str, bool]:
+        """The text that `chunk` adds, and whether it held more than pings.
+
+        Raises StreamBroken, RecursionError for what is nested without end, and ModelFailure for an error that
+        was sent in the stream; nothing once the reply has ended.
+        """
+        texts: list[str] = []
+        moved = False
+        try:
+            for data in self._events.feed(chunk):
+                if self.finished:
+                    break
+                text = self._take(data)
+                if text is not None:
+                    moved = True
+                    texts.append(text)
+        except (StreamBroken, ModelFailure, RecursionError):
+            if not self.ended:
+                raise
+            self.finished = True
+        return "".join(texts), moved
+
+    def complete(self) -> Reply:
+        """The reply. Raises StreamBroken where it did not come to its end, however calmly it closed."""
+        if not self._is_complete():
+            raise StreamBroken("the stream ended before the reply did")
+        reason = self._stop_reason()
+        contents = list(self._contents(cut=reason in _CUT))
+        return Reply(
+            blocks=tuple(block for block, _ in contents),
+            stop_reason=reason,
+            raw_stop_reason=self._raw_stop_reason or "",
+            message_id=self._message_id,
+            model=self._model,
+            bad_inputs={place: problem for place, (_, problem) in enumerate(contents) if problem},
+        )
+
+    def received(self) -> tuple[dict[str, Any], ...]:
+        """The blocks so far, of a reply that may have been broken off."""
+        return tuple(block for block, _ in self._contents(cut=True))
+
+    def _begins(self, message_id: str | None, model: str | None) -> None:
+        self.begun = True
+        self._message_id = self._message_id or short_line(message_id or "", _NAME_CHARS)
+        self._model = self._model or short_line(model or "", _NAME_CHARS)
+
+    def _ends(self, reason: str) -> None:
+        self._raw_stop_reason = short_line(reason)
+
+    def _is_complete(self) -> bool:
+        return self.ended
+
+    def _stop_reason(self) -> str:
+        return self._raw_stop_reason or ""
+
+    @abstractmethod
+    def _take(self, data: bytes) -> str | None:
+        """The text that an event adds; None for a ping. Raises as `feed` does."""
+
+    @abstractmethod
+    def _contents(self, *, cut: bool) -> Iterable[Content]:
+        """The blocks. `cut`: a limit ended the reply, which may have been in the middle of a call."""
+
+
+def read_input(text: str, begun_with: Any = None, *, cut: bool = False) -> tuple[dict[str, Any], str]:
+    """The input and what is wrong with it: {} and a sentence for the model, or the input and "".
+
+    `begun_with` is used where there is none. `cut`: the reply was ended by a limit, which may
+    be why there is no text.
+    """
+    try:
+        given = cleaned_json(json.loads(text) if text else begun_with or {})
+    except (ValueError, RecursionError):
+        return {}, _CUT_INPUT if cut else _NO_JSON
+    if cut and not text and not given:
+        return {}, _CUT_INPUT
+    return (given, "") if isinstance(given, dict) else ({}, _NO_OBJECT)

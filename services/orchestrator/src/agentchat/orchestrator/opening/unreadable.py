@@ -1,0 +1,58 @@
+"""Conversations with an event that this program cannot decode: a run is ended, other requests are refused.
+
+Nothing can go on from what is not known, but a run's end can be stored after it. An event of an unknown tag
+was stored by a worker of a newer release, which can go on: the request is left to that for some minutes.
+"""
+
+from agentchat.contracts.messages import ChatRequested
+from agentchat.conversations.aggregate.conversation import evolve_all
+from agentchat.conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected, fail
+from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
+from agentchat.conversations.event_store import mapper
+from agentchat.orchestrator import stages
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.stages import Taken
+from agentchat.runtime import logs
+
+_DELIVERIES = 3
+_UNKNOWN_DELIVERIES = 45
+"""Fewer than the 50 that a message has: about four minutes (`inbox.retry`)."""
+
+
+async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.EndedStage | Rejected:
+    """What becomes of a request whose conversation could not be read.
+
+    Raises that error again while another worker is to have a try, and DatabaseUnavailable.
+    """
+    most = _UNKNOWN_DELIVERIES if isinstance(error, UnknownEvent) else _DELIVERIES
+    if taken.delivery.attempt < most:
+        raise error
+    logs.get_logger("unreadable").error("conversation_unreadable", topic=error.topic, reason=error.reason)
+    outcome = await end_unread(parts, taken.request, taken.clock.now())
+    return taken.ended(outcome.run) if isinstance(outcome, AlreadyEnded) else outcome
+
+
+async def end_unread(parts: Parts, request: ChatRequested, now: str) -> AlreadyEnded | Rejected:
+    """End the run of a request as failed, if it has begun and not ended; for the holder of its lease.
+
+    Raises DatabaseUnavailable.
+    """
+    while True:
+        conversation = await parts.store.load_readable(request.conversation_id)
+        if conversation.erased or conversation.account_id not in (None, request.account_id):
+            return NOT_FOUND
+        run = conversation.run(request.trace_id)
+        if run is None:
+            return Rejected(code="internal_error", message=mapper.UNREADABLE)
+        end = fail(run, "internal_error", mapper.UNREADABLE, now)
+        ended = AlreadyEnded(run=run_of(evolve_all(conversation, end), request.trace_id))
+        if not end:
+            return ended
+        try:
+            await parts.store.append_stored(
+                conversation.conversation_id, conversation.version, mapper.stored(end)
+            )
+        except VersionConflict:
+            continue
+        return ended

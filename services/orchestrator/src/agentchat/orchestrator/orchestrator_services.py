@@ -1,0 +1,88 @@
+"""What the pieces of a worker are made of, built once in `worker`; and how long a worker waits."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+
+from agentchat.bus.bus import Bus
+from agentchat.contracts.messages import ForkAnswered, ForkConversation
+from agentchat.contracts.timings import (
+    ALIVE_SECONDS,
+    RENEW_AGAIN_SECONDS,
+    RENEW_SECONDS,
+    TOOL_MOST_SECONDS,
+    TOOL_SLACK_SECONDS,
+)
+from agentchat.conversations.aggregate.history import KeptHistories
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.leases.leases import Leases, LeaseTimings
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.knowledge.embedding.embedder import Embedder
+from agentchat.limits.limiter import Limiter
+from agentchat.orchestrator.models import Models
+from agentchat.orchestrator.output.schema_checks import SchemaChecks
+from agentchat.orchestrator.run_agent import Agents
+from agentchat.orchestrator.stages import Register
+from agentchat.orchestrator.tools.listed_tools import ToolListings
+from agentchat.runtime.fair_slots import FairSlots
+from agentchat.runtime.postgres import Pool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timings:
+    """Seconds. Those that other processes rely on are in `contracts.timings`; tests take shorter ones."""
+
+    leases: LeaseTimings = field(default_factory=LeaseTimings)
+    renew_seconds: float = RENEW_SECONDS
+    renew_again_seconds: float = RENEW_AGAIN_SECONDS
+    """How soon a renewal is tried again after Postgres did not answer."""
+    alive_seconds: float = ALIVE_SECONDS
+    alive_look_seconds: float = 1.0
+    """How often runs are looked at that may have been quiet for `alive_seconds`."""
+    load_seconds: float = 5.0
+    """How often the worker reports how full it is."""
+    tool_seconds: float = TOOL_MOST_SECONDS
+    tool_slack_seconds: float = TOOL_SLACK_SECONDS
+    tools_listed_seconds: float = 20.0
+    """For so long somebody is asked for an agent's tools: as long as a tool-runner takes to start again."""
+    erase_cancel_seconds: float = 3.0
+    """For so long the worker of a run may end it before its conversation is erased all the same."""
+    put_back_seconds: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)
+    """After each delivery in vain, how long a request stays put back while something is away."""
+    limits_seconds: float = 0.2
+    """A call to Redis; then the worker counts by itself."""
+    drain_seconds: float = 4.0
+    """At shutdown, runs have so long to come to the end of their step; then others go on with them."""
+
+
+DEFAULT = Timings()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """`name` is this process's. `stop` is set when this worker is to end. Who reads the
+    source of a fork and decides on it holds `fork_decisions`: one at a time, by account. `forks` are those
+    under way.
+    """
+
+    bus: Bus
+    store: ConversationStore
+    log: Log
+    leases: Leases
+    line: WaitingLine
+    limiter: Limiter
+    agents: Agents
+    listings: ToolListings
+    models: Models
+    pool: Pool
+    embedder: Embedder | None = None
+    schema_checks: SchemaChecks
+    name: str
+    run_slots: int
+    stop: asyncio.Event
+    timings: Timings = field(default_factory=Timings)
+    fork_decisions: FairSlots = field(default_factory=partial(FairSlots, 1))
+    forks: dict[ForkConversation, asyncio.Task[ForkAnswered]] = field(default_factory=dict)
+    register: Register = field(default_factory=Register)
+    histories: KeptHistories = field(default_factory=KeptHistories)

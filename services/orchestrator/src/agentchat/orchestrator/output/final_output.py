@@ -1,0 +1,80 @@
+"""An agent's output type: what it asks of the model, and what it asks of the reply (docs/change/design.md 6).
+
+`text`: as the model writes it; nothing is added. `markdown`: the model is asked to. `json`: the provider
+enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentchat.directory.agents import AgentConfig
+from agentchat.directory.model_parameters import max_tokens
+from agentchat.orchestrator.models import Model, ModelFailure, Reply
+from agentchat.orchestrator.output.schema_checks import SchemaChecks
+
+_MARKDOWN = "Format your reply in Markdown (CommonMark, with tables where they help)."
+_JSON = (
+    "Your reply is read by a program: reply with one JSON document and nothing else, without a code fence, "
+    "that satisfies this JSON Schema:\n"
+)
+_CUTS = {
+    "max_tokens": "reached {limit}",
+    "model_context_window_exceeded": "reached the end of the model's context window",
+    "stop_sequence": "was ended by a stop sequence",
+}
+
+
+class OutputSpec:
+    """What one agent version is to put out. `schema` is that of its JSON, None for other types.
+
+    `requested` is a schema that the request brings, which takes the place of the agent's output type.
+    """
+
+    def __init__(
+        self,
+        agent: AgentConfig,
+        checks: SchemaChecks,
+        model: Model,
+        base_url: str,
+        requested: dict[str, Any] | None = None,
+    ) -> None:
+        if requested is not None:
+            agent = replace(agent, output_type="json", output_schema=requested)
+        self._agent = agent
+        self._checks = checks
+        self.schema = agent.output_schema if agent.output_type == "json" else None
+        self._instructs = self.schema is not None and not model.enforces(
+            base_url, agent.parameters, self.schema
+        )
+
+    @property
+    def is_json(self) -> bool:
+        return self._agent.output_type == "json"
+
+    def instructed(self, system_prompt: str) -> str:
+        """The system prompt, with the form of the reply where the provider does not enforce it."""
+        if self._agent.output_type == "markdown":
+            return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
+        if self._instructs:
+            return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self.schema).decode()}".lstrip()
+        return system_prompt
+
+    async def check(self, reply: Reply, text: str) -> None:
+        """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""
+        problem = await self._checks.problem(self._agent, text, schema=self.schema)
+        if not problem:
+            return
+        if reply.stop_reason in _CUTS:
+            cut = _CUTS[reply.stop_reason].format(limit=self._token_limit())
+            raise ModelFailure("output_invalid", f"The reply {cut} before its JSON was complete.", kind="cut")
+        raise ModelFailure(
+            "output_invalid",
+            f"The reply is not the JSON that the agent is to give: {problem}.",
+            kind="schema",
+        )
+
+    def _token_limit(self) -> str:
+        limit = max_tokens(self._agent.provider, self._agent.parameters)
+        return "the model's limit" if limit is None else f"max_tokens ({limit})"

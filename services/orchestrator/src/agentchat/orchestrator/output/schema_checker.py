@@ -1,0 +1,104 @@
+"""Validates replies by schemas, a line a request: `python -m agentchat.orchestrator.output.schema_checker`.
+
+A process of its own, because a schema is a stranger's program: its patterns and references can take for ever,
+and nothing in Python interrupts a regular expression. The kernel ends this process when a check takes more
+CPU time than it may, also if the worker that waits for it has died, and refuses it memory beyond a bound.
+"""
+
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+CPU_SECONDS = 1.0
+"""What one check may take; the kernel ends the process then, by SIGVTALRM."""
+MEMORY_BYTES = 1024 * 1024 * 1024
+
+_SHOWN_CHARS = 120
+
+
+class CheckRequest(msgspec.Struct, frozen=True):
+    schema: dict[str, Any]
+    text: str
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    """What is wrong with the text, "" for nothing, and the CPU time that it took to find out.
+
+    `field` is the place in it, such as `items[0].id`, "" for all of it or where there is none; `reason` is
+    what is wrong there.
+    """
+
+    problem: str
+    seconds: float = 0.0
+    field: str = ""
+    reason: str = ""
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the requests
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    checked(CheckRequest({}, "0"))  # imports the validator, at nobody's cost
+    decoder = msgspec.json.Decoder(CheckRequest)
+    for line in sys.stdin.buffer:
+        began = time.process_time()
+        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
+        found = checked(decoder.decode(line))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        result = msgspec.structs.replace(found, seconds=time.process_time() - began)
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def checked(request: CheckRequest) -> CheckResult:
+    """What is wrong with the text: where, and what the schema states there. No value out of the text is in
+    it.
+    """
+    # Imported here, as the worker imports this module for its types alone.
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    from agentchat.contracts.ecma_patterns import python_schema
+
+    try:
+        value = msgspec.json.decode(request.text)
+    except (msgspec.DecodeError, RecursionError):
+        return _problem("it is not JSON")
+    try:
+        originals: dict[str, str] = {}
+        schema = python_schema(request.schema, originals)
+        validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
+        error = next(validator.iter_errors(value), None)
+        if error is None:
+            return CheckResult("")
+        wanted = error.validator_value
+        if error.validator == "pattern":
+            wanted = originals.get(wanted, wanted)
+        shown = msgspec.json.encode(wanted).decode()
+        shown = shown if len(shown) <= _SHOWN_CHARS else shown[:_SHOWN_CHARS] + "…"
+        words = f'does not satisfy "{error.validator}": {shown}'
+        path, reason = list(error.absolute_path), words
+        if error.validator == "required":
+            path.append(next(name for name in wanted if name not in error.instance))
+            reason = "is required"
+        field = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+        return CheckResult(
+            f"at {error.json_path[:_SHOWN_CHARS]} it {words}",
+            field=field.removeprefix(".")[:_SHOWN_CHARS],
+            reason=reason,
+        )
+    except RecursionError:
+        return _problem("it is nested too deeply to be checked")
+    except Exception:  # noqa: BLE001 - a schema and a text of strangers, such as a number too large to divide
+        return _problem("it could not be checked")
+
+
+def _problem(words: str) -> CheckResult:
+    return CheckResult(words, reason=words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Replies checked against agents' schemas, in processes next to this one, by turns of the accounts.
+
+A schema is a stranger's program. An account has half of the processes at most, so another's check finds one
+free; what its checks cost beyond its share of CPU time they wait for, and nobody else does.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import Any
+
+import msgspec
+
+from agentchat.directory.agents import AgentConfig
+from agentchat.orchestrator.output.schema_checker import CPU_SECONDS, CheckRequest, CheckResult
+from agentchat.runtime import logs
+from agentchat.runtime.cpu_budget import CpuBudget
+from agentchat.runtime.fair_slots import FairSlots
+
+_PROCESSES = 4
+_CPU_SHARE = 0.5
+_CPU_BURST_SECONDS = 5.0
+_PATIENCE_SECONDS = 30.0
+_END_SECONDS = 1.0
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
+_TOO_SLOW = "it could not be checked in time, as the schema takes too long"
+_LATE = "it could not be checked in time"
+_UNCHECKED = "it could not be checked"
+
+
+class SchemaChecks:
+    """The processes, started when they are first needed and used again while they live."""
+
+    def __init__(self) -> None:
+        self._turns = FairSlots(_PROCESSES)
+        self._budget = CpuBudget(_CPU_SHARE, _CPU_BURST_SECONDS)
+        self._idle: list[_Checker] = []
+        self._log = logs.get_logger("schema")
+
+    async def problem(self, agent: AgentConfig, text: str, *, schema: dict[str, Any] | None = None) -> str:
+        """What is wrong with `text` as JSON of the agent's schema, or of `schema`, in words for callers.
+
+        "" for nothing.
+        """
+        schema = agent.output_schema or {} if schema is None else schema
+        return (await self.check(agent, text, schema)).problem
+
+    async def check(self, agent: AgentConfig, text: str, schema: dict[str, Any]) -> CheckResult:
+        """The same of `schema`, with the place and the reason."""
+        request = CheckRequest(schema, text)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return await self._check(agent, request)
+        except TimeoutError:
+            self._log.warning("schema_check_late", account_id=agent.account_id, agent_id=agent.agent_id)
+            return CheckResult(_LATE, reason=_LATE)
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(checker.end() for checker in self._idle))
+
+    async def _check(self, agent: AgentConfig, request: CheckRequest) -> CheckResult:
+        while True:
+            await asyncio.sleep(self._budget.wait_seconds(agent.account_id))
+            async with self._turns.turn(agent.account_id):
+                if self._budget.wait_seconds(agent.account_id) > 0:
+                    continue  # other checks of the account have spent it meanwhile
+                result = await self._result(request)
+                self._budget.spend(agent.account_id, CPU_SECONDS if result is None else result.seconds)
+            if result is not None:
+                return result
+            self._log.warning("schema_too_slow", account_id=agent.account_id, agent_id=agent.agent_id)
+            return CheckResult(_TOO_SLOW, reason=_TOO_SLOW)
+
+    async def _result(self, request: CheckRequest) -> CheckResult | None:
+        """None where the check takes more time than it may."""
+        for _ in range(2):  # that a process died for another reason is no fault of this schema's
+            checker = self._idle.pop() if self._idle else await _Checker.start()
+            result = await checker.check(request)
+            if result is not None:
+                self._idle.append(checker)
+                return result
+            if await checker.ended_with() == -signal.SIGVTALRM:
+                return None
+        self._log.warning("schema_checker_died")
+        return CheckResult(_UNCHECKED, reason=_UNCHECKED)
+
+
+class _Checker:
+    """One process that runs `orchestrator.output.schema_checker`. It answers one request at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls) -> "_Checker":
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "agentchat.orchestrator.output.schema_checker"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            )
+        )
+
+    async def check(self, request: CheckRequest) -> CheckResult | None:
+        """None where the process has ended.
+
+        Ends the process when it is cancelled: its result would be taken for the next request's.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+            await self._process.stdin.drain()
+            line = await self._process.stdout.readline()
+        except OSError:
+            return None
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        return msgspec.json.decode(line, type=CheckResult) if line.endswith(b"\n") else None
+
+    async def ended_with(self) -> int:
+        """The exit status, or minus the signal; kills a process that lives but no longer answers."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                return await self._process.wait()
+        return await self.end()
+
+    async def end(self) -> int:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        return await self._process.wait()

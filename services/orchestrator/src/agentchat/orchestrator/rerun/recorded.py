@@ -1,0 +1,187 @@
+"""The ends of a run that is done again: tools and sources out of its record, and readers that are nobody."""
+
+import difflib
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentchat.contracts import events, frames, wire
+from agentchat.contracts.replay_messages import AskedTool, Divergence
+from agentchat.contracts.values import Source, ToolSpec
+from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
+from agentchat.conversations.aggregate.rounds import Call
+from agentchat.directory.agents import AgentConfig
+from agentchat.knowledge.search.passages import Passage
+from agentchat.orchestrator.run.retrieval import Retriever
+from agentchat.orchestrator.run.run_clock import RunClock
+from agentchat.orchestrator.run.run_log import run_of
+from agentchat.runtime.postgres import Pool
+
+_COMPARED_CHARACTERS = 2_000
+"""Of an input, where the nearest call is looked for: comparing takes the square of their number."""
+
+
+class Diverged(Exception):  # noqa: N818 - an outcome, named as such
+    """The run calls a tool in a way that was not recorded; the replay stops."""
+
+    def __init__(self, divergence: Divergence) -> None:
+        call = divergence.call
+        given = wire.encode_canonical(call.input).decode()
+        super().__init__(f"Round {call.round} calls {call.name} {given}, which was never recorded.")
+        self.divergence = divergence
+
+
+class MemoryLog:
+    def __init__(self, conversation: Conversation, trace_id: str) -> None:
+        self.conversation = conversation
+        self._trace_id = trace_id
+
+    @property
+    def run(self) -> Run:
+        return run_of(self.conversation, self._trace_id)
+
+    async def append(self, new: Sequence[events.Event]) -> None:
+        self.conversation = evolve_all(self.conversation, new)
+
+
+class NoReaders:
+    """Takes frames, and sends them nowhere."""
+
+    is_open = True
+
+    async def ready(self, frame: frames.Frame) -> None:
+        """At once."""
+
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send it to nobody."""
+
+
+class RecordedTools:
+    """Answers calls with what the same ones came to in a recorded run: the same name, and an equal input.
+
+    Each result answers one call, in the order in which they were asked for: the second of two equal calls
+    may well have had another answer.
+    """
+
+    def __init__(self, recorded: Run, clock: RunClock) -> None:
+        self.diverged: Divergence | None = None
+        self._trace_id = recorded.trace_id
+        self._clock = clock
+        self._held: dict[tuple[str, bytes], deque[tuple[int, Call]]] = defaultdict(deque)
+        for each in recorded.rounds:
+            for call in each.calls:
+                if call.output is not None:
+                    self._held[_key(call.name, call.input)].append((each.number, call))
+
+    async def run(
+        self,
+        round_number: int,
+        calls: tuple[Call, ...],
+        offered: Mapping[str, ToolSpec],  # noqa: ARG002 - of the tools of every run
+    ) -> tuple[events.Event, ...]:
+        """Return the recorded results. Raises Diverged at a call that was not recorded."""
+        found: list[tuple[Call, Call]] = []
+        for call in calls:
+            held = self._held[_key(call.name, call.input)]
+            if not held:
+                asked = AskedTool(round=round_number, name=call.name, input=call.input, missed=True)
+                self.diverged = Divergence(call=asked, nearest=nearest(asked, self._left()))
+                raise Diverged(self.diverged)
+            found.append((call, held.popleft()[1]))
+        return (
+            *(event for call, same in found for event in self._decisions(call.call_id, round_number, same)),
+            *(self._returned(round_number, call.call_id, same) for call, same in found),
+        )
+
+    def calls_of(self, run: Run) -> tuple[AskedTool, ...]:
+        """List every call of the run; the one at which it stopped is `missed`."""
+        calls = [
+            AskedTool(round=each.number, name=call.name, input=call.input)
+            for each in run.rounds
+            for call in each.calls
+        ]
+        if self.diverged is not None:
+            missed = self.diverged.call
+            same = replace(missed, missed=False)
+            calls[max(place for place, call in enumerate(calls) if call == same)] = missed
+        return tuple(calls)
+
+    def recorded(self, run: Run) -> None:
+        """Nothing else keeps their results."""
+
+    def _left(self) -> list[AskedTool]:
+        """What the record holds and no call has asked for yet."""
+        return [
+            AskedTool(round=number, name=call.name, input=call.input)
+            for held in self._held.values()
+            for number, call in held
+        ]
+
+    def _decisions(self, call_id: str, round_number: int, recorded: Call) -> list[events.Event]:
+        """A person's change of the input, which the model is told with the result."""
+        return [
+            event
+            for each in recorded.approvals
+            if each.asked is None and each.decided is not None and each.decided.input is not None
+            for event in (
+                replace(each.requested, trace_id=self._trace_id, call_id=call_id, round=round_number),
+                replace(each.decided, trace_id=self._trace_id),
+            )
+        ]
+
+    def _returned(self, round_number: int, call_id: str, answer: Call) -> events.ToolReturned:
+        return events.ToolReturned(
+            trace_id=self._trace_id,
+            at=self._clock.now(),
+            round=round_number,
+            call_id=call_id,
+            output=answer.output or "",
+            is_error=answer.is_error,
+            ms=answer.ms,
+        )
+
+
+class RecordedSources(Retriever):
+    """Finds what the recorded run found. `agent` names the knowledge base that has the passages after it.
+
+    The log holds snippets; the passages are read from the knowledge base, as for a run taken up again, or are
+    `passages`, texts by the sources' ids, where these are given.
+    """
+
+    def __init__(
+        self, pool: Pool, agent: AgentConfig, recorded: Run, passages: Mapping[str, str] | None
+    ) -> None:
+        super().__init__(pool, agent)
+        self.missed = False
+        self._sources = recorded.sources
+        self._texts = passages
+
+    async def find(self, question: str) -> tuple[Source, ...]:  # noqa: ARG002 - a retriever's
+        """The recorded sources; none, and `missed`, where the run did not look for any."""
+        self.missed = self._sources is None
+        return self._sources or ()
+
+    async def found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
+        if self._texts is None:
+            return await super().found_before(knowledge_base_id, sources)
+        return [Passage(source, self._texts.get(source.id, source.snippet)) for source in sources]
+
+
+def nearest(asked: AskedTool, held: Sequence[AskedTool]) -> AskedTool | None:
+    """Find the call that is most like it: of the same tool where there is one, then by the input's text."""
+
+    def likeness(other: AskedTool) -> tuple[bool, float]:
+        inputs = difflib.SequenceMatcher(None, _text(asked), _text(other), autojunk=False)
+        return other.name == asked.name, inputs.ratio()
+
+    return max(held, key=likeness, default=None)
+
+
+def _text(call: AskedTool) -> str:
+    return wire.encode_canonical(call.input).decode()[:_COMPARED_CHARACTERS]
+
+
+def _key(name: str, given: dict[str, Any]) -> tuple[str, bytes]:
+    return name, wire.encode_canonical(given)

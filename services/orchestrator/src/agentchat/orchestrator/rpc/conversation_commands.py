@@ -1,0 +1,129 @@
+"""What else writes to conversations than their runs: commands of their accounts."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TypeVar, assert_never
+
+from agentchat.bus.errors import BusUnavailable, Declined
+from agentchat.contracts import events, messages, subjects, wire
+from agentchat.contracts.timings import COMMAND_SECONDS
+from agentchat.conversations.aggregate import giving_feedback, title_and_metadata
+from agentchat.conversations.aggregate.conversation import Conversation
+from agentchat.conversations.database import server_now
+from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
+from agentchat.conversations.event_store import mapper
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.rpc.erasing import erase
+from agentchat.orchestrator.rpc.fork_command import fork
+from agentchat.orchestrator.rpc.record_decision import decide
+from agentchat.runtime import logs
+from agentchat.runtime.postgres import DatabaseUnavailable
+
+QUEUE = "orchestrators"
+Answer = (
+    messages.EraseAnswered
+    | messages.DescribeAnswered
+    | messages.ApprovalAnswered
+    | messages.ForkAnswered
+    | messages.FeedbackAnswered
+)
+_UNAVAILABLE: dict[type, Answer] = {
+    messages.EraseConversation: messages.EraseAnswered(outcome="unavailable"),
+    messages.DescribeConversation: messages.DescribeAnswered(outcome="unavailable"),
+    messages.DecideApproval: messages.ApprovalAnswered(
+        code="overloaded", detail="It cannot be decided just now."
+    ),
+    messages.ForkConversation: messages.ForkAnswered(outcome="unavailable"),
+    messages.GiveFeedback: messages.FeedbackAnswered(outcome="unavailable"),
+}
+C = TypeVar("C", messages.DescribeConversation, messages.GiveFeedback)
+A = TypeVar("A", messages.DescribeAnswered, messages.FeedbackAnswered)
+
+
+async def _append_by_rule(
+    parts: Parts, command: C, rule: Callable[[Conversation, C, str], events.Event | A]
+) -> A | int:
+    """What the rule answers; or the version of the event that it has to append, which then is stored.
+
+    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    """
+    while True:
+        conversation = await _load(parts, command.conversation_id)
+        decided = rule(conversation, command, await server_now(parts.pool))
+        if isinstance(decided, messages.DescribeAnswered | messages.FeedbackAnswered):
+            return decided
+        try:
+            # Not through the cache: a conversation that holds something unreadable takes it too.
+            await parts.store.append_stored(
+                conversation.conversation_id, conversation.version, mapper.stored([decided])
+            )
+        except VersionConflict:
+            continue
+        return conversation.version + 1
+
+
+async def _load(parts: Parts, conversation_id: str) -> Conversation:
+    """The conversation; without those of its events that cannot be decoded. Raises as `_append_by_rule`."""
+    try:
+        return await parts.store.load(conversation_id)
+    except UnknownEvent:
+        raise
+    except UnreadableEvent:
+        return await parts.store.load_readable(conversation_id)
+
+
+def serving_commands(parts: Parts) -> AbstractAsyncContextManager[None]:
+    """Serve commands while the block runs, any number at a time; what was begun is brought to its end."""
+    return parts.bus.rpc.serving(subjects.ALL_COMMANDS, QUEUE, partial(_handle, parts))
+
+
+async def _handle(parts: Parts, data: bytes) -> bytes:
+    """Raises DecodeError for what is none, Declined where a worker of a newer release is to take it."""
+    command = wire.decode_command(data)
+    log = logs.get_logger("commands")
+    with (
+        logs.bound(
+            trace_id=command.trace_id,
+            conversation_id=command.conversation_id,
+            account_id=command.account_id,
+        ),
+    ):
+        answer: Answer
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                answer = await _obeyed(parts, command)
+        except (DatabaseUnavailable, BusUnavailable, TimeoutError) as error:
+            log.warning("not_obeyed", reason=str(error))
+            answer = _UNAVAILABLE[type(command)]
+        except UnknownEvent as error:
+            raise Declined(str(error)) from error
+        log.info("command_answered", command=type(command).__name__, outcome=_outcome(answer))
+        return wire.encode(answer)
+
+
+def _outcome(answer: Answer) -> str:
+    return answer.code or "decided" if isinstance(answer, messages.ApprovalAnswered) else answer.outcome
+
+
+async def _obeyed(parts: Parts, command: messages.Command) -> Answer:
+    match command:
+        case messages.EraseConversation():
+            return messages.EraseAnswered(outcome="erased" if await erase(parts, command) else "not_found")
+        case messages.DescribeConversation():
+            described = await _append_by_rule(parts, command, title_and_metadata.describe)
+            if isinstance(described, int):
+                return messages.DescribeAnswered(outcome="described", version=described)
+            return described
+        case messages.DecideApproval():
+            return await decide(parts, command)
+        case messages.ForkConversation():
+            return await fork(parts, command)
+        case messages.GiveFeedback():
+            given = await _append_by_rule(parts, command, giving_feedback.give)
+            if isinstance(given, int):
+                return messages.FeedbackAnswered(outcome="recorded", version=given)
+            return given
+        case _:
+            assert_never(command)

@@ -1,0 +1,124 @@
+"""Erasing a conversation, on its account's command; and, after a while, those that no list shows.
+
+A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
+whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused. Of the
+conversation only its newest run is loaded.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts import events
+from agentchat.contracts.messages import CancelRequested, EraseConversation
+from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
+from agentchat.conversations.aggregate.turn import cancel
+from agentchat.conversations.database import server_now
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.queries.unlisted import unlisted
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.run.endings import publish_end
+from agentchat.orchestrator.run.run_log import run_of
+from agentchat.runtime import logs
+from agentchat.runtime.following import repeat
+from agentchat.runtime.postgres import DatabaseUnavailable
+
+_LOOK_SECONDS = 0.1
+
+_RETENTION_LOOK_SECONDS = 60.0
+
+
+async def erase(parts: Parts, command: EraseConversation) -> bool:
+    """Erase a conversation. Whether this command has erased it, now or when it was given before.
+
+    Raises DatabaseUnavailable, BusUnavailable.
+    """
+    end = asyncio.get_running_loop().time() + parts.timings.erase_cancel_seconds
+    found = await parts.log.newest_run(command.conversation_id)
+    if not _is_there(found, command):
+        return found.erased_by == command.trace_id
+    async with _before_all_others(parts, command):
+        while _is_there(found, command):
+            run = found.active
+            if run is None or not await _has_ended(parts, command, run, end):
+                with contextlib.suppress(VersionConflict):
+                    await _end_and_erase(parts, command, found)
+                    return True
+            found = await parts.log.newest_run(command.conversation_id)
+    # Another command was first; or it was this one, and nobody has heard of it.
+    return found.erased_by == command.trace_id
+
+
+def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
+    return conversation.account_id == command.account_id and not conversation.erased
+
+
+@contextlib.asynccontextmanager
+async def _before_all_others(parts: Parts, command: EraseConversation) -> AsyncIterator[None]:
+    """Have no other run begin while the block runs: who waits in line finds the conversation gone."""
+    try:
+        await parts.line.go_before_all(command.conversation_id, command.trace_id)
+        yield
+    finally:
+        with contextlib.suppress(DatabaseUnavailable):
+            await parts.line.leave(command.trace_id)
+
+
+async def _has_ended(parts: Parts, command: EraseConversation, run: Run, end: float) -> bool:
+    """Whether a run under way has ended by its worker, which has until `end` as long as it lives."""
+    asked = False
+    while asyncio.get_running_loop().time() < end and await parts.leases.alive(run.trace_id):
+        if not asked:
+            asked = True
+            await parts.bus.traces.cancel(
+                CancelRequested(trace_id=run.trace_id, account_id=command.account_id)
+            )
+        await asyncio.sleep(_LOOK_SECONDS)
+        if not await parts.log.is_under_way(command.conversation_id, run.trace_id):
+            return True
+    return False
+
+
+async def _end_and_erase(parts: Parts, command: EraseConversation, conversation: Conversation) -> None:
+    """Raises VersionConflict where a run has gone on meanwhile."""
+    now = await server_now(parts.pool)
+    run = conversation.active
+    end = cancel(run, now) if run is not None else ()
+    erasure = events.ConversationErased(trace_id=command.trace_id, at=now, account_id=command.account_id)
+    await parts.store.append(conversation, [*end, erasure])
+    if run is not None:
+        ended = evolve_all(conversation, end)
+        await publish_end(parts, command.account_id, run_of(ended, run.trace_id))
+
+
+async def keep_removing(parts: Parts, kept_seconds: float) -> None:
+    """Remove unlisted conversations, until cancelled. Every worker does so."""
+    log = logs.get_logger("retention")
+
+    async def remove() -> None:
+        if removed := await remove_unlisted(parts, kept_seconds):
+            log.info("unlisted_removed", conversations=removed)
+
+    await repeat(
+        remove,
+        min(_RETENTION_LOOK_SECONDS, kept_seconds),
+        (DatabaseUnavailable, BusUnavailable),
+        log=log,
+        problem="unlisted_not_removed",
+    )
+
+
+async def remove_unlisted(parts: Parts, kept_seconds: float) -> int:
+    """Erase those of which nothing was stored for so long; returns how many.
+
+    Raises DatabaseUnavailable, BusUnavailable.
+    """
+    removed = 0
+    async for each in unlisted(parts.pool, idle_seconds=kept_seconds):
+        command = EraseConversation(
+            trace_id=os.urandom(16).hex(), account_id=each.account_id, conversation_id=each.conversation_id
+        )
+        removed += await erase(parts, command)
+    return removed

@@ -1,0 +1,81 @@
+"""Begin a conversation with a copy of another one's past, on its account's command.
+
+The source is read as far as it may be copied, and the fork is stored by one append.
+"""
+
+import asyncio
+import contextlib
+
+from agentchat.contracts.messages import ForkAnswered, ForkConversation
+from agentchat.contracts.timings import COMMAND_SECONDS
+from agentchat.conversations.aggregate import forking
+from agentchat.conversations.database import server_now
+from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
+from agentchat.conversations.event_store import mapper
+from agentchat.conversations.event_store.log import LogEntry, bytes_of
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.runtime.logs import get_logger
+from agentchat.runtime.shared_task import shared
+
+
+async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
+    """Obey it once, however often it is given: whoever is asked again meanwhile awaits the same task.
+
+    Raises DatabaseUnavailable, TimeoutError, and UnknownEvent: a worker of a newer release is to be asked.
+    """
+    task = parts.forks.get(command)
+    if task is None:
+        task = parts.forks[command] = shared(_obeyed(parts, command))
+        task.add_done_callback(lambda _: parts.forks.pop(command))
+    return await asyncio.shield(task)
+
+
+async def _obeyed(parts: Parts, command: ForkConversation) -> ForkAnswered:
+    async with asyncio.timeout(COMMAND_SECONDS):
+        while True:
+            decided = await _decide(parts, command)
+            if isinstance(decided, ForkAnswered):
+                return decided
+            with contextlib.suppress(VersionConflict):
+                await parts.store.append_stored(command.conversation_id, 0, decided)
+                return ForkAnswered(outcome="forked", version=len(decided))
+
+
+async def _decide(parts: Parts, command: ForkConversation) -> list[tuple[str, bytes]] | ForkAnswered:
+    """Return the events of the fork as they are stored, or why there is none."""
+    try:
+        async with parts.fork_decisions.turn(command.account_id):
+            stored = await parts.log.events(command.conversation_id)
+            if answered := forking.answer_of(stored, command):
+                return answered
+            source, is_whole = await _source(parts, command)
+            now = await server_now(parts.pool)
+
+            def decided() -> list[tuple[str, bytes]] | ForkAnswered:
+                past, sizes = [entry.event for entry in source], [len(entry.state) for entry in source]
+                found = forking.fork(past, sizes, command, now, is_whole=is_whole)
+                return found if isinstance(found, ForkAnswered) else mapper.stored(found)
+
+            # In a thread, one at a time: it may be thousands of events.
+            return await asyncio.to_thread(decided)
+    except UnknownEvent:
+        raise
+    except UnreadableEvent as error:
+        get_logger("commands").warning("fork_unreadable", reason=str(error))
+        return ForkAnswered(outcome="unreadable")
+
+
+async def _source(parts: Parts, command: ForkConversation) -> tuple[list[LogEntry], bool]:
+    """Return the events that are copied, and whether these are all that were wanted.
+
+    Of a source with more than may be copied, these are a page more.
+    """
+    source: list[LogEntry] = []
+    until_version = max(1, command.at) if isinstance(command.at, int) else None
+    pages = parts.log.pages(command.source_id, until_version=until_version)
+    async with contextlib.aclosing(pages):
+        async for page in pages:
+            source += page
+            if len(source) > forking.MAX_EVENTS or bytes_of(source) > forking.MAX_BYTES:
+                return source, False
+    return source, True

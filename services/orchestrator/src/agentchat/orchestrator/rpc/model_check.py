@@ -1,0 +1,106 @@
+"""`chat.models.check`: a model call with an agent's own key, model and parameters, and what came of it."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from agentchat.contracts import messages, subjects, wire
+from agentchat.contracts.messages import ProviderCheck, ProviderCode
+from agentchat.contracts.text import cleaned
+from agentchat.directory.agents import AgentConfig
+from agentchat.net_guard.addresses import looking_up_for
+from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.run_agent import credentials_of
+
+_QUESTION = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
+_SAID_CHARS = 300
+_CODES: dict[str, ProviderCode] = {
+    "http_400": "bad_parameter",
+    "http_422": "bad_parameter",
+    "http_401": "authentication",
+    "http_402": "billing",
+    "http_403": "permission",
+    "http_404": "model_not_found",
+    "connection": "unreachable",
+    "address": "address_refused",
+    "no_key": "no_key",
+    "key_unreadable": "key_unreadable",
+}
+# Where the provider's own words name what is to be changed.
+_TELLING = frozenset({"bad_parameter", "model_not_found"})
+
+
+@asynccontextmanager
+async def serving_checks(parts: Parts) -> AsyncIterator[None]:
+    """Answer CheckModel while the block runs, as one of all orchestrators."""
+
+    async def answer(data: bytes) -> bytes:
+        request = wire.decode_message(messages.CheckModel, data)
+        with looking_up_for(request.account_id):
+            return wire.encode(messages.ModelChecked(provider=await check_provider(parts, request)))
+
+    serving = await parts.bus.rpc.serve(subjects.MODELS_CHECK, "orchestrator", answer)
+    try:
+        yield
+    finally:
+        await serving.close()
+
+
+async def check_provider(parts: Parts, request: messages.CheckModel) -> ProviderCheck:
+    """Call the model as a run of that agent version would. Raises DatabaseUnavailable."""
+    agent = await parts.agents.at_version(request.account_id, request.agent_id, request.agent_version)
+    if agent is None:
+        return _failed("agent_not_found", "There is no such agent, or no such version of it.")
+    try:
+        credentials = credentials_of(parts.agents, parts.models, agent)
+    except ModelFailure as failure:
+        return _failed(_code(failure), str(failure))
+    return await _called(parts, agent, credentials)
+
+
+async def _called(parts: Parts, agent: AgentConfig, credentials: Credentials) -> ProviderCheck:
+    call = ModelCall(
+        model=agent.model,
+        system="",
+        messages=_QUESTION,
+        parameters=agent.parameters,
+        output_schema=agent.output_schema if agent.output_type == "json" else None,
+    )
+    began = time.perf_counter()
+    try:
+        model = await parts.models.of(agent.provider)
+        await model.check(credentials, call)
+    except ModelFailure as failure:
+        found = _failed(_code(failure), _detail(failure, credentials.api_key))
+    else:
+        found = ProviderCheck(ok=True, code="ok")
+    return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
+
+
+def _failed(code: ProviderCode, detail: str) -> ProviderCheck:
+    return ProviderCheck(ok=False, code=code, detail=detail)
+
+
+def _code(failure: ModelFailure) -> ProviderCode:
+    if failure.kind in _CODES:
+        return _CODES[failure.kind]
+    match failure.code:
+        case "provider_timeout":
+            return "timeout"
+        case "provider_overloaded":
+            return "overloaded"
+        case _:
+            return "provider_error"
+
+
+def _detail(failure: ModelFailure, key: str) -> str:
+    """Our words, and the provider's where they name a parameter or a model; never the key."""
+    if _code(failure) == "unreachable":
+        return "The model provider could not be reached."
+    if _code(failure) not in _TELLING or not failure.provider_message:
+        return str(failure)
+    said = cleaned(failure.provider_message).replace(key, "[hidden]")[:_SAID_CHARS]
+    return f"{failure} It said: {said}"

@@ -1,0 +1,102 @@
+"""A person decides about a tool call: appended at the version of the conversation that it was decided by.
+
+With the last decision that a run waits for it is open and waits for nobody: by that, in the log, it is to go
+on. It is requested here; should that not come to be, the sweeper does it.
+"""
+
+import contextlib
+from typing import Any
+
+from agentchat.bus.errors import BusUnavailable
+from agentchat.contracts import wire
+from agentchat.contracts.messages import ApprovalAnswered, DecideApproval
+from agentchat.conversations.aggregate import approvals
+from agentchat.conversations.aggregate.approvals import ApprovalAnswer, Decided, NotDecided
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.aggregate.rounds import Call
+from agentchat.conversations.aggregate.turn import DECIDED, ask_again
+from agentchat.conversations.database import server_now
+from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
+from agentchat.directory.agents import AgentConfig
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.run.run_log import run_of
+from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
+from agentchat.orchestrator.tools.requested import MAX_INPUT_BYTES
+from agentchat.runtime import failpoints
+from agentchat.runtime.postgres import DatabaseUnavailable
+
+_UNKNOWN = ApprovalAnswered(code="not_found", detail="There is no such approval.")
+_AWAY = ApprovalAnswered(code="overloaded", detail="The tool cannot be asked about just now.")
+
+
+async def decide(parts: Parts, command: DecideApproval) -> ApprovalAnswered:
+    """Decide, if nobody has; safe to repeat.
+
+    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    """
+    try:
+        while True:
+            conversation = await parts.store.load(command.conversation_id)
+            try:
+                return await _decide(parts, command, conversation)
+            except VersionConflict:
+                continue
+    except UnknownEvent:
+        raise
+    except (DatabaseUnavailable, UnreadableEvent, ToolsUnavailable):
+        return _AWAY
+
+
+async def _decide(parts: Parts, command: DecideApproval, conversation: Conversation) -> ApprovalAnswered:
+    """Raises VersionConflict where somebody else has appended meanwhile."""
+    run = conversation.run(command.trace_id)
+    if run is None or conversation.account_id != command.account_id:
+        return _UNKNOWN
+    answer = ApprovalAnswer(**{name: getattr(command, name) for name in ApprovalAnswer.__struct_fields__})
+    outcome = approvals.decide(run, answer, now=await server_now(parts.pool))
+    if isinstance(outcome, NotDecided):
+        return ApprovalAnswered(code=outcome.code)
+    if isinstance(outcome, Decided):
+        if problem := await _problem(parts, command, run, answer):
+            return ApprovalAnswered(code="invalid_request", detail=problem)
+        failpoints.reach("orchestrator-before-decision")
+        conversation = await parts.store.append(conversation, outcome.events)
+        failpoints.reach("orchestrator-decided")
+    await _go_on(parts, conversation, run_of(conversation, command.trace_id))
+    return ApprovalAnswered()
+
+
+async def _go_on(parts: Parts, conversation: Conversation, run: Run) -> None:
+    """Request a run that waits for nobody any more."""
+    if run.is_unpaused:
+        with contextlib.suppress(BusUnavailable):
+            await parts.bus.queues.request_chat(ask_again(conversation, run, DECIDED + run.attempt))
+
+
+async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: ApprovalAnswer) -> str:
+    """What is wrong with an input that takes the place of the model's, or that a tool has asked for.
+
+    "" for nothing. Raises ToolsUnavailable, DatabaseUnavailable.
+    """
+    found = approvals.find(run, answer.approval_id)
+    assert found is not None, "it can be decided about"
+    call, asked = found[0], found[1].asked
+    if asked is not None and (problem := approvals.unfit(asked, answer)):
+        return problem
+    given = answer.input if asked is None else approvals.content_of(asked, answer)
+    if given is None or answer.decision != "approved":
+        return ""
+    if len(wire.encode(given)) > MAX_INPUT_BYTES:
+        return f"It is longer than {MAX_INPUT_BYTES} bytes."
+    agent = await parts.agents.at_version(command.account_id, run.agent_id, run.agent_version)
+    if agent is None:
+        return "There is no such agent any more."
+    schema = await _schema(parts, agent, call) if asked is None else asked.requested_schema or {}
+    return await parts.schema_checks.problem(agent, wire.encode(given).decode(), schema=schema)
+
+
+async def _schema(parts: Parts, agent: AgentConfig, call: Call) -> dict[str, Any]:
+    for spec in await parts.listings.of(agent):
+        if spec.name == call.name:
+            return spec.input_schema
+    raise ToolsUnavailable(call.name)

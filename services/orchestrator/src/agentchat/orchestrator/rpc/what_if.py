@@ -1,0 +1,104 @@
+"""`chat.replay.what_if`: a recorded run done again with another version, model or prompt of an agent.
+
+The turn is `turn_loop`'s and the model is called as for any run; the conversation is kept in memory, and
+tools and sources come out of the record (`orchestrator.rerun`). Nothing is appended, published or counted.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+
+from agentchat.contracts import subjects, wire
+from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
+from agentchat.conversations.errors import UnknownEvent, UnreadableEvent
+from agentchat.net_guard.addresses import looking_up_for
+from agentchat.orchestrator.models import ModelFailure
+from agentchat.orchestrator.orchestrator_services import Parts
+from agentchat.orchestrator.rerun.recorded import Diverged
+from agentchat.orchestrator.rerun.rerun import Rerun, prepared
+from agentchat.orchestrator.run.interruption import Interrupted, Interruption
+from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable
+from agentchat.runtime import logs
+from agentchat.runtime.postgres import DatabaseUnavailable
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Of an answer: the bus carries 8 MiB."""
+
+
+@asynccontextmanager
+async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
+    """Answer WhatIf while the block runs, as one of all orchestrators; those under way are then given up."""
+    running: set[Interruption] = set()
+
+    async def answer(data: bytes) -> bytes:
+        question = wire.decode_message(WhatIf, data)
+        interruption = Interruption()
+        running.add(interruption)
+        try:
+            with (
+                logs.bound(trace_id=question.trace_id, account_id=question.account_id),
+                looking_up_for(question.account_id),
+            ):
+                done = await answered(parts, question, interruption)
+                logs.get_logger("what_if").info(
+                    "what_if_answered",
+                    outcome=done.outcome,
+                    code=done.code,
+                    tokens=done.usage.total,
+                    ms=done.ms,
+                )
+                return _fitting(done)
+        finally:
+            running.discard(interruption)
+
+    async with parts.bus.rpc.serving(subjects.WHAT_IF, "orchestrator", answer):
+        try:
+            yield
+        finally:
+            for interruption in running:
+                interruption.interrupt("shutdown")
+
+
+async def answered(parts: Parts, question: WhatIf, interruption: Interruption) -> WhatIfAnswered:
+    """What the run comes to with that agent, within the question's seconds. Raises nothing."""
+    interruption.limit(question.seconds)
+    rerun: Rerun | None = None
+    try:
+        rerun = await interruption.allowed(lambda: prepared(parts, question))
+        if rerun is None:
+            return WhatIfAnswered(outcome="not_found", detail="There is no such run that has ended.")
+        await rerun.go(interruption)
+    except ModelFailure as failure:
+        done = _failed(rerun, failure.code, str(failure))
+        return replace(done, kind=failure.kind, transient=failure.transient)
+    except Diverged as diverged:
+        stopped = _failed(rerun, "diverged", str(diverged))
+        return replace(stopped, outcome="diverged", diverged=diverged.divergence)
+    except ToolsUnavailable:
+        unlisted = _failed(rerun, "overloaded", "The agent's tools cannot be listed just now.")
+        return replace(unlisted, transient=True)
+    except Interrupted as interrupted:
+        if interrupted.reason == "deadline":
+            return _failed(rerun, "deadline_exceeded", f"It was not done in {question.seconds:g} s.")
+        return WhatIfAnswered(outcome="unavailable", detail="The worker stopped.")
+    except (DatabaseUnavailable, UnknownEvent) as error:
+        return WhatIfAnswered(outcome="unavailable", detail=str(error))
+    except UnreadableEvent as error:
+        return _failed(rerun, "internal_error", f"The conversation cannot be read: {error}")
+    return rerun.result()
+
+
+def _failed(rerun: Rerun | None, code: str, detail: str) -> WhatIfAnswered:
+    done = WhatIfAnswered(outcome="failed") if rerun is None else rerun.result()
+    return replace(done, outcome="failed", code=code, detail=detail)
+
+
+def _fitting(answer: WhatIfAnswered) -> bytes:
+    data = wire.encode(answer)
+    if len(data) <= MOST_BYTES:
+        return data
+    detail = f"The replayed run is longer than {MOST_BYTES:,} bytes."
+    return wire.encode(
+        WhatIfAnswered(outcome="failed", code="internal_error", detail=detail, usage=answer.usage)
+    )

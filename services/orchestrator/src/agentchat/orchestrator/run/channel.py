@@ -1,0 +1,252 @@
+"""The live side of a run: frames, numbered and paced, while its lease is live, and the text of the round."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from agentchat.bus.traces import Traces
+from agentchat.contracts import events, frames
+from agentchat.contracts.timings import ALIVE_SECONDS
+from agentchat.conversations.aggregate.canonical_stream import thinned
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.leases.leases import Lease
+from agentchat.orchestrator.run.interrupted_text import AlreadySent
+from agentchat.orchestrator.run.interruption import Interrupted
+from agentchat.runtime import failpoints
+
+PIECES_A_SECOND = 200
+"""More than a reader can tell apart; a model that writes slower than this never waits."""
+
+PIECES_AT_ONCE = 100
+INTERVAL_SECONDS = 0.05
+
+_HARMLESS = frames.Completed | frames.Failed | frames.Paused | frames.Alive
+"""The end of a run, or its wait, is in the log before it is said, and a sign of life changes nothing."""
+
+_FRAME_CHARACTERS = 64 * 1024
+
+_REPEAT_SECONDS = 2.0
+"""Text that is lost on its way, as when a NATS node dies, comes again within about this."""
+
+
+class Pace:
+    """Of one attempt at a run. A piece costs this worker, the bus and each gateway that follows the run about
+    as much as a long text does. So the pieces of a model that keeps sending faster than PIECES_A_SECOND are
+    joined: one goes out each INTERVAL_SECONDS, until the model sends slower.
+    """
+
+    def __init__(self) -> None:
+        self._level = 0.0
+        self._at = 0.0
+
+    def pause_after(self, now: float) -> float:
+        """A piece was sent at `now`, in seconds: for how long the next ones are to be collected."""
+        self._level = max(0.0, self._level - (now - self._at) * PIECES_A_SECOND) + 1.0
+        self._at = now
+        if self._level <= PIECES_AT_ONCE:
+            return 0.0
+        self._level = PIECES_AT_ONCE + INTERVAL_SECONDS * PIECES_A_SECOND  # what the pause takes off again
+        return INTERVAL_SECONDS
+
+
+class Fence:
+    """The bus, for as long as the lease of a run is live by this worker's own clock.
+
+    The worker may be cut off from Postgres but not from NATS, or may have been stopped for a while: it cannot
+    know whether its lease was taken.
+    """
+
+    def __init__(self, traces: Traces, lease: Lease) -> None:
+        self._traces = traces
+        self._lease = lease
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any frame may be sent now."""
+        return self._lease.is_live
+
+    async def ready(self, frame: frames.Frame) -> None:
+        """Return when the lease is live. Raises Interrupted: it is lost, or was not renewed in time."""
+        if isinstance(frame, _HARMLESS) or await self._lease.wait_until_live():
+            return
+        raise Interrupted("lost")
+
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """As the bus does it."""
+        await self._traces.publish_frame(trace_id, frame)
+
+
+class FrameSink(Protocol):
+    """Where frames go: to the bus, by way of a fence, for a run that has readers."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any frame may be sent now, without `ready`."""
+
+    async def ready(self, frame: frames.Frame) -> None:
+        """Return when it may be sent. Raises Interrupted where this worker may not send it any more."""
+
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send it. Never raises."""
+
+
+class TraceChannel:
+    """Frames of one attempt. Publishing never fails: readers repair what they miss.
+
+    Methods that send a frame raise Interrupted where another worker may have the run.
+    """
+
+    def __init__(
+        self, sink: FrameSink, trace_id: str, attempt: int, *, alive_seconds: float = ALIVE_SECONDS
+    ) -> None:
+        self.attempt = attempt
+        self.round = 0
+        self.deltas = 0  # frames of text that were sent
+        self._sink = sink
+        self._trace_id = trace_id
+        self._alive_seconds = alive_seconds
+        self._seq = 0
+        self._parts: list[str] = []
+        self._before = 0  # code points of earlier rounds
+        self._length = 0
+        self._cuts: list[int] = []
+        self._repeated = (0, 0)  # of the round: up to where the last two repetitions went, the earlier first
+        self._pace = Pace()
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._repeated_at = self._loop.time()
+
+    async def accept(self, conversation_id: str) -> None:
+        """The first frame of the first attempt."""
+        await self.send(frames.Accepted(seq=0, attempt=0, conversation_id=conversation_id))
+
+    async def resume(self, conversation_id: str, run: Run, already: AlreadySent) -> None:
+        """The first frames of a later attempt: where it continues, and what was recorded but not sent.
+
+        The text that was sent of the next round is kept, in case the run ends before that round begins.
+        """
+        self.begin_round(len(run.rounds) + 1, already.text, already.cuts)
+        sent = run.text + already.text
+        self._before = len(run.text)
+        digest = hashlib.sha256(sent.encode()).hexdigest()
+        await self.send(
+            frames.Resumed(seq=0, attempt=0, conversation_id=conversation_id, offset=len(sent), sha256=digest)
+        )
+        if run.sources is not None and not already.sourced:
+            await self.send(frames.SourcesFound(seq=0, attempt=0, sources=run.sources))
+        for each in run.rounds:
+            for call in each.calls:
+                if call.call_id not in already.called:
+                    await self.send(_called(each.number, call.call_id, call.name, call.input))
+                if call.output is not None and call.call_id not in already.returned:
+                    await self.send(_returned(call.call_id, call.is_error))
+
+    async def announce(self, done: Sequence[events.Event]) -> None:
+        for event in done:
+            match event:
+                case events.ToolCalled():
+                    await self.send(_called(event.round, event.call_id, event.name, event.input))
+                case events.ToolReturned():
+                    await self.send(_returned(event.call_id, event.is_error))
+                case events.SourcesRetrieved():
+                    await self.send(frames.SourcesFound(seq=0, attempt=0, sources=event.sources))
+                case events.ModelReplied():
+                    self._end_round()
+                case _:
+                    pass
+
+    async def send(self, frame: frames.Frame) -> None:
+        """Publish a frame of this attempt; its seq and attempt are set here."""
+        if not self._sink.is_open:
+            await self._sink.ready(frame)
+        self._seq += 1  # after the wait, during which others may be sent
+        self._last_sent = self._loop.time()
+        await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
+
+    def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
+        """Text from now on is of this round; `sent` of it was sent before."""
+        self.round = number
+        self._parts = [sent] if sent else []
+        self._length = len(sent)
+        self._cuts = list(cuts)
+        self._repeated = (len(sent), len(sent))
+
+    def _end_round(self) -> None:
+        self._before += self._length
+        self.begin_round(0)
+
+    async def send_text(self, text: str) -> None:
+        """Send the next piece of the round's text. Its pauses let others run, or collect text that arrives
+        meanwhile.
+        """
+        for start in range(0, len(text), _FRAME_CHARACTERS):
+            piece = text[start : start + _FRAME_CHARACTERS]
+            if not self._sink.is_open:
+                await self._sink.ready(self._delta(piece))
+            delta = self._delta(piece)
+            self._seq += 1
+            self._last_sent = self._loop.time()
+            self.deltas += 1
+            self._parts.append(piece)
+            self._length += len(piece)
+            self._cuts.append(self._length)
+            await self._sink.publish_frame(self._trace_id, delta)
+            failpoints.reach("orchestrator-said")
+            if pause := self._pace.pause_after(self._last_sent):
+                await asyncio.sleep(pause)
+
+    def _delta(self, piece: str) -> frames.Delta:
+        offset = self._before + self._length
+        return frames.Delta(
+            seq=self._seq + 1, attempt=self.attempt, round=self.round, text=piece, offset=offset
+        )
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        return thinned(self._cuts)
+
+    def text_events(self, now: str) -> tuple[events.Delta, ...]:
+        """The text of the round so far, as its one event; () where there is none."""
+        text = self.text
+        if not text:
+            return ()
+        return (events.Delta(trace_id=self._trace_id, at=now, round=self.round, text=text, cuts=self.cuts),)
+
+    async def repeat_text(self) -> None:
+        """Send again what was sent since the repetition before the last. To be called about once a second.
+
+        A reader who misses none of it drops it; another need not wait until the log has the round. TRACES may
+        have none of it: a stream drops what comes while it has no leader.
+        """
+        now = self._loop.time()
+        if now - self._repeated_at < _REPEAT_SECONDS or not self._sink.is_open:
+            return
+        self._repeated_at = now
+        start, last = self._repeated
+        self._repeated = (last, self._length)
+        text = self.text[start:] if self._length > last else ""
+        for at in range(0, len(text), _FRAME_CHARACTERS):
+            piece, offset = text[at : at + _FRAME_CHARACTERS], self._before + start + at
+            await self._sink.publish_frame(
+                self._trace_id,
+                frames.Delta(seq=0, attempt=self.attempt, round=self.round, text=piece, offset=offset),
+            )
+
+    async def send_alive(self) -> None:
+        """Send a sign of life if nothing was sent for `alive_seconds`. To be called about once a second."""
+        if self._loop.time() - self._last_sent >= self._alive_seconds:
+            await self.send(frames.Alive(seq=0, attempt=0))
+
+
+def _called(round_: int, call_id: str, name: str, given: dict[str, object]) -> frames.ToolCalled:
+    return frames.ToolCalled(seq=0, attempt=0, round=round_, call_id=call_id, name=name, input=given)
+
+
+def _returned(call_id: str, is_error: bool) -> frames.ToolReturned:
+    return frames.ToolReturned(seq=0, attempt=0, call_id=call_id, is_error=is_error)

@@ -1,0 +1,91 @@
+"""What an interrupted run has already said: read back from TRACES, checked against the log."""
+
+import hashlib
+
+import msgspec
+
+from agentchat.contracts import frames
+from agentchat.conversations.aggregate.conversation import Run
+
+
+class AlreadySent(msgspec.Struct, frozen=True, kw_only=True):
+    """`text` of the round that is not recorded yet, with the cuts of its frames; and the calls and results
+    whose frames went out, by call id. `sourced`: that of the sources went out.
+    """
+
+    text: str = ""
+    cuts: tuple[int, ...] = ()
+    called: frozenset[str] = frozenset()
+    returned: frozenset[str] = frozenset()
+    sourced: bool = False
+
+
+def already_sent(run: Run, kept: list[frames.Frame]) -> AlreadySent:
+    """What readers of `kept`, the run's frames in the order in which they were stored, have seen.
+
+    Frames of an attempt that a later one has overtaken do not count, nor do those after a gap: nobody can
+    say what was in it. Where the frames do not bear out what the log has recorded, nothing more was sent.
+    """
+    seen = _Reader()
+    for frame in kept:
+        seen.read(frame)
+    recorded, text = run.text, "".join(seen.pieces)
+    called, returned = frozenset(seen.called), frozenset(seen.returned)
+    if len(text) <= len(recorded) or not text.startswith(recorded):
+        return AlreadySent(called=called, returned=returned, sourced=seen.sourced)
+    ends = (end - len(recorded) for end in seen.ends)
+    return AlreadySent(
+        text=text[len(recorded) :],
+        cuts=tuple(end for end in ends if end > 0),
+        called=called,
+        returned=returned,
+        sourced=seen.sourced,
+    )
+
+
+class _Reader:
+    """A reader of frames who, unlike a gateway, cannot repair what he misses."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.ends: list[int] = []
+        self.called: set[str] = set()
+        self.returned: set[str] = set()
+        self.sourced = False
+        self._attempt = 0
+        self._seq = 0
+        self._broken = False
+
+    def read(self, frame: frames.Frame) -> None:
+        if frame.seq == 0 or frame.attempt < self._attempt:
+            return
+        if frame.attempt > self._attempt:
+            self._attempt, self._seq = frame.attempt, 0
+            self._broken = not isinstance(frame, frames.Accepted | frames.Resumed)
+        self._broken = self._broken or frame.seq != self._seq + 1
+        self._seq = frame.seq
+        if self._broken:
+            return
+        match frame:
+            case frames.Resumed():
+                self._go_back_to(frame)
+            case frames.Delta():
+                self.pieces.append(frame.text)
+                self.ends.append((self.ends[-1] if self.ends else 0) + len(frame.text))
+            case frames.SourcesFound():
+                self.sourced = True
+            case frames.ToolCalled():
+                self.called.add(frame.call_id)
+            case frames.ToolReturned():
+                self.returned.add(frame.call_id)
+            case _:
+                pass
+
+    def _go_back_to(self, resumed: frames.Resumed) -> None:
+        """The attempt goes on after the text that its worker knew of, which may be less than was sent."""
+        text = "".join(self.pieces)[: resumed.offset]
+        if len(text) < resumed.offset or hashlib.sha256(text.encode()).hexdigest() != resumed.sha256:
+            self._broken = True
+            return
+        self.pieces = [text] if text else []
+        self.ends = [end for end in self.ends if end < resumed.offset] + ([resumed.offset] if text else [])

@@ -1,0 +1,174 @@
+"""The replies of a model: text is sent as it comes, one that breaks off is continued, each call has its span,
+its metrics and its cost. No text is in a span.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+
+import msgspec
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from agentchat.contracts.values import Usage
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, OnText, Reply
+from agentchat.orchestrator.models.continuation import Seam
+from agentchat.orchestrator.output.final_output import OutputSpec
+from agentchat.orchestrator.run.channel import TraceChannel
+from agentchat.runtime import genai, logs, metrics, telemetry
+
+_BEFORE_GOING_ON_SECONDS = 0.25
+_PAUSED = "The model provider paused its reply and left it unfinished."
+
+
+@contextlib.contextmanager
+def _call_span(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
+    """`chat <model>` around one call, with what it cost and how it failed."""
+    before, began, outcome = meter.usage, time.perf_counter(), "ok"
+    with telemetry.span(
+        f"{genai.CHAT} {call.model}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            genai.OPERATION_NAME: genai.CHAT,
+            genai.PROVIDER_NAME: provider,
+            genai.REQUEST_MODEL: call.model,
+            genai.REQUEST_STREAM: True,
+        },
+    ) as span:
+        try:
+            yield span
+        except ModelFailure as failure:
+            outcome = failure.code
+            span.set_attribute(genai.ERROR_TYPE, failure.kind)
+            span.set_status(Status(StatusCode.ERROR, failure.code))
+            raise
+        except BaseException:
+            outcome = "interrupted"
+            raise
+        finally:
+            metrics.MODEL_CALLS.labels(provider=provider, outcome=outcome).observe(
+                time.perf_counter() - began
+            )
+            spent = meter.usage
+            cached = spent.cache_read_tokens - before.cache_read_tokens
+            created = spent.cache_creation_tokens - before.cache_creation_tokens
+            fresh = spent.input_tokens - before.input_tokens
+            written = spent.output_tokens - before.output_tokens
+            kinds = {"input": fresh, "output": written, "cache_read": cached, "cache_write": created}
+            for kind, tokens in kinds.items():
+                if tokens:
+                    metrics.TOKENS.labels(provider=provider, model=call.model, kind=kind).inc(tokens)
+            span.set_attribute(genai.USAGE_INPUT_TOKENS, fresh + cached + created)
+            span.set_attribute(genai.USAGE_OUTPUT_TOKENS, written)
+            span.set_attribute(genai.USAGE_CACHE_READ_INPUT_TOKENS, cached)
+            span.set_attribute(genai.USAGE_CACHE_CREATION_INPUT_TOKENS, created)
+
+
+def _describe(span: Span, reply: Reply) -> None:
+    span.set_attribute(genai.RESPONSE_ID, reply.message_id)
+    span.set_attribute(genai.RESPONSE_MODEL, reply.model)
+    span.set_attribute(genai.RESPONSE_FINISH_REASONS, [reply.stop_reason])
+
+
+class RoundCost:
+    """What the round under way has cost, next to what the log says of the run."""
+
+    def __init__(self) -> None:
+        self._round = 0
+        self._meter = Meter()
+
+    def begin(self, number: int) -> Meter:
+        """A meter for the calls of this round; it has the cost of those before that came to nothing."""
+        if number != self._round:
+            self._round, self._meter = number, Meter()
+        return self._meter
+
+    def recorded(self) -> None:
+        self._meter = Meter()
+
+    def unrecorded(self, run: Run) -> Usage:
+        """What is not in the log yet; `run` is the run as the log has it."""
+        recorded = any(each.number == self._round and each.blocks is not None for each in run.rounds)
+        return Usage() if recorded else self._meter.usage
+
+
+class Replies:
+    """Asks `model`, of the provider of that name, for the replies of one attempt."""
+
+    def __init__(
+        self, model: Model, provider: str, credentials: Credentials, channel: TraceChannel, output: OutputSpec
+    ) -> None:
+        self._model = model
+        self._provider = provider
+        self._credentials = credentials
+        self._channel = channel
+        self._output = output
+
+    async def whole(self, call: ModelCall, meter: Meter, *, go_on: bool) -> Reply:
+        """A whole reply. With `go_on`, one that breaks off after some text is gone on with, once.
+
+        Raises ModelFailure.
+        """
+        try:
+            return await self._streamed(call, meter)
+        except ModelFailure as failure:
+            if not (failure.transient and self._channel.text and go_on):
+                raise
+            logs.get_logger("run").warning("reply_broke_off", kind=failure.kind, round=self._channel.round)
+        await asyncio.sleep(_BEFORE_GOING_ON_SECONDS)
+        return await self._streamed(call, meter)
+
+    async def unsaid(self, call: ModelCall, meter: Meter) -> Reply:
+        """A reply that no reader is told. Raises ModelFailure."""
+        reply = await self._request(call, None, meter)
+        _refuse_unfit(reply)
+        return reply
+
+    async def _streamed(self, call: ModelCall, meter: Meter) -> Reply:
+        if self._output.is_json:
+            return await self._streamed_json(call, meter)
+        sent = self._channel.text
+        seam = Seam(sent)
+
+        async def say(text: str) -> None:
+            await self._channel.send_text(seam.join(text))
+
+        if sent:
+            reply = await self._request(msgspec.structs.replace(call, already_sent=sent), say, meter)
+            await self._channel.send_text(seam.rest())
+        else:
+            reply = await self._request(call, self._channel.send_text, meter)
+        _refuse_unfit(reply)
+        return reply
+
+    async def _streamed_json(self, call: ModelCall, meter: Meter) -> Reply:
+        """JSON is sent when it is whole, and only if it is the answer (docs/change/design.md 6)."""
+        reply = await self._request(call, None, meter)
+        _refuse_unfit(reply)
+        if not any(block["type"] == "tool_use" for block in reply.blocks):
+            text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
+            await self._output.check(reply, text)
+            sent = self._channel.text  # by an attempt before this one
+            if not text.startswith(sent):
+                raise ModelFailure("generation_interrupted", "The reply was interrupted.")
+            await self._channel.send_text(text[len(sent) :])
+        return reply
+
+    async def _request(self, call: ModelCall, on_text: OnText | None, meter: Meter) -> Reply:
+        with _call_span(self._provider, call, meter) as span:
+            reply = await self._model.stream(self._credentials, call, on_text, meter)
+            _describe(span, reply)
+            return reply
+
+
+def _refuse_unfit(reply: Reply) -> None:
+    """A reply that is none. One that was cut by a limit is one as far as it goes, and one with a stop reason
+    that is new to us is taken as it is.
+    """
+    if reply.stop_reason == "refusal":
+        raise ModelFailure("provider_refused")
+    if reply.stop_reason == "model_context_window_exceeded" and not reply.blocks:
+        raise ModelFailure("context_too_long")
+    if reply.stop_reason == "pause_turn":  # of the provider's own tools, which no agent here has
+        raise ModelFailure("provider_error", _PAUSED, kind="pause_turn")

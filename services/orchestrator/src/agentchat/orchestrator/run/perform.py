@@ -1,0 +1,253 @@
+"""The steps of a run, done: each returns the events that are to be appended for it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from agentchat.contracts import events
+from agentchat.contracts.ids import new_id, reply_id
+from agentchat.contracts.values import ToolSpec, Usage
+from agentchat.conversations.aggregate import turn
+from agentchat.conversations.aggregate.approvals import Terms, requested
+from agentchat.conversations.aggregate.compaction import Compact, through_version
+from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
+from agentchat.conversations.aggregate.history import KeptHistories, Prompt, prompt_for, summary_prompt
+from agentchat.conversations.aggregate.rounds import Call
+from agentchat.directory.agents import AgentConfig
+from agentchat.directory.approval_policy import needs_approval
+from agentchat.directory.compaction_settings import Compaction
+from agentchat.directory.model_parameters import summary_parameters
+from agentchat.orchestrator.models import ModelCall, ModelFailure, Reply
+from agentchat.orchestrator.models.continuation import with_text
+from agentchat.orchestrator.models.port import prompt_sha256, summary_of, text_sha256, tools_sha256
+from agentchat.orchestrator.output.final_output import OutputSpec
+from agentchat.orchestrator.run.channel import TraceChannel
+from agentchat.orchestrator.run.interrupted_text import AlreadySent
+from agentchat.orchestrator.run.model_reply import Replies, RoundCost
+from agentchat.orchestrator.run.retrieval import Retriever
+from agentchat.orchestrator.run.run_clock import RunClock
+from agentchat.orchestrator.run.run_log import RunRecorder, run_of
+from agentchat.orchestrator.tools.listed_tools import ToolListings
+from agentchat.orchestrator.tools.requested import asked_for, sendable
+from agentchat.orchestrator.tools.tool_calls import ToolInputRequired
+from agentchat.runtime import failpoints
+
+
+class Tools(Protocol):
+    """What runs the calls of a run: `tool_calls.ToolCalls`, or what a log holds of them."""
+
+    async def run(
+        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+    ) -> tuple[events.Event | ToolInputRequired, ...]:
+        """What the calls of a round came to, in their order, as events to append, or where a tool asks."""
+
+    def recorded(self, run: Run) -> None:
+        """The log has what these calls of the run came to."""
+
+
+@dataclass(kw_only=True)
+class Performer:
+    """Performs the steps of one attempt at the log's run.
+
+    `already` is what earlier attempts have sent of the next round. `asks`: a person is asked about the calls
+    that the agent's policy is about.
+    """
+
+    log: RunRecorder
+    agent: AgentConfig
+    replies: Replies
+    listings: ToolListings
+    histories: KeptHistories
+    tools: Tools
+    channel: TraceChannel
+    clock: RunClock
+    cost: RoundCost
+    already: AlreadySent
+    retriever: Retriever
+    output: OutputSpec
+    asks: bool = True
+    _offered: dict[str, ToolSpec] | None = field(default=None, init=False)
+
+    async def perform(self, step: turn.Step) -> Sequence[events.Event]:
+        """Do one step. Raises ModelFailure, ToolsUnavailable."""
+        run = self.log.run
+        match step:
+            case turn.CallModel():
+                self.tools.recorded(run)
+                return await self._call_model(run, step)
+            case turn.RunTools():
+                return await self._run_tools(run, step)
+            case turn.AskApproval():
+                return await self._ask(run, step.round, [(call, None) for call in step.calls])
+            case turn.Retrieve():
+                found = await self.retriever.find(run.user_text)
+                return (events.SourcesRetrieved(trace_id=run.trace_id, at=self.clock.now(), sources=found),)
+
+    async def _run_tools(self, run: Run, step: turn.RunTools) -> Sequence[events.Event]:
+        """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
+        outcomes = await self.tools.run(step.round, step.calls, await self.offered())
+        returned = tuple(each for each in outcomes if not isinstance(each, ToolInputRequired))
+        asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
+        if not asking:
+            return returned
+        asked: list[tuple[Call, events.InputAsked | None]] = [
+            *((each.call, asks) for each in asking for asks in each.asked),
+            *((call, None) for call in turn.held_calls(run.rounds[-1])),
+        ]
+        return (*returned, *await self._ask(run, step.round, asked))
+
+    async def _ask(
+        self, run: Run, number: int, about: Iterable[tuple[Call, events.InputAsked | None]]
+    ) -> Sequence[events.Event]:
+        """What stands in for a tool that is not listed any more is its name."""
+        agent, offered = self.agent, await self.offered()
+        questions = []
+        for call, asks in about:
+            spec = offered.get(call.name)
+            terms = Terms(
+                agent_id=agent.agent_id,
+                server="" if spec is None else spec.server,
+                tool=call.name if spec is None else spec.tool,
+                expires_at=self.clock.after(agent.approval_seconds),
+                approvers=agent.approvers,
+                on_expiry=agent.on_expiry,
+                on_new_message=agent.on_new_message,
+            )
+            now = self.clock.now()
+            question = requested(run, number, call, terms, approval_id=new_id(), now=now, asked=asks)
+            questions.append(question)
+        return questions
+
+    def _held(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
+        policies = {server.name: server.require_approval for server in self.agent.mcp_servers}
+        if not self.asks or all(policy == "never" for policy in policies.values()):
+            return frozenset()
+        return frozenset(
+            name
+            for name, spec in offered.items()
+            if needs_approval(policies.get(spec.server, "always"), spec)
+        )
+
+    async def offered(self) -> Mapping[str, ToolSpec]:
+        """The agent's tools by the names that the model sees, the same for the whole attempt."""
+        if self._offered is None:
+            self._offered = {spec.name: spec for spec in await self.listings.of(self.agent)}
+        return self._offered
+
+    async def _call_model(self, run: Run, step: turn.CallModel) -> Sequence[events.Event]:
+        already, self.already = self.already, AlreadySent()
+        self.channel.begin_round(step.round, already.text, already.cuts)
+        if already.text and run.on_interruption == "fail":
+            raise ModelFailure("generation_interrupted", "The reply was interrupted.")
+        offered = await self.offered()
+        prompt = prompt_for(
+            self.log.conversation,
+            run.trace_id,
+            tools_offered=bool(offered),
+            documents=await self.retriever.documents(run.sources),
+            provider=self.agent.provider,
+            histories=self.histories,
+        )
+        call = replace(await self._call(run, prompt), use_tools=step.tools, output_schema=self.output.schema)
+        failpoints.reach("orchestrator-before-model")
+        meter = self.cost.begin(step.round)
+        reply = await self.replies.whole(call, meter, go_on=run.on_interruption != "fail")
+        return self._recorded(run, step, call, reply, meter.usage)
+
+    async def _call(self, run: Run, prompt: Prompt) -> ModelCall:
+        system = self.agent.system_prompt if run.prompt_override is None else run.prompt_override
+        system = "\n\n".join(filter(None, (system, run.instructions)))
+        return ModelCall(
+            model=run.model,
+            system=self.output.instructed(self.retriever.instructed(system)),
+            messages=prompt.messages,
+            earlier=prompt.earlier,
+            settled=prompt.settled,
+            parameters=self.agent.parameters,
+            tools=tuple((await self.offered()).values()),
+            account_id=self.agent.account_id,
+        )
+
+    async def compact(self, step: Compact) -> Sequence[events.Event]:
+        """Have some of the runs summarised, with the prefix of the thread's other calls, which is cached.
+
+        Raises ModelFailure, ToolsUnavailable.
+        """
+        run, conversation, agent = self.log.run, self.log.conversation, self.agent
+        wanted = agent.compaction or Compaction()
+        by_provider, instruction = wanted.by == "provider", wanted.instruction
+        prompt = summary_prompt(
+            *(conversation, run.trace_id, step, "" if by_provider else instruction),
+            tools_offered=bool(await self.offered()),
+            provider=agent.provider,
+        )
+        parameters = summary_parameters(agent.provider, agent.parameters)
+        call = replace(
+            await self._call(run, prompt),
+            parameters=parameters,
+            use_tools=False,
+            compaction=instruction if by_provider else None,
+        )
+        meter = self.cost.begin(len(run.replies) + 1)
+        reply = await self.replies.unsaid(call, meter)
+        summary, own = summary_of(reply)
+        if not summary:
+            raise ModelFailure("provider_error", kind="no_summary")
+        return (
+            events.ContextCompacted(
+                trace_id=run.trace_id,
+                at=self.clock.now(),
+                through_version=through_version(conversation, run.trace_id, step.runs),
+                summary=summary,
+                model=run.model,
+                prompt_sha256=text_sha256(instruction),
+                usage=meter.usage,
+                provider_data=None if own is None else {agent.provider: own},
+            ),
+        )
+
+    def _recorded(
+        self, run: Run, step: turn.CallModel, call: ModelCall, reply: Reply, usage: Usage
+    ) -> Sequence[events.Event]:
+        offered = {spec.name: spec for spec in call.tools}
+        now, said = self.clock.now(), self.channel.text
+        asks = any(block["type"] == "tool_use" for block in reply.blocks)
+        blocks = sendable(reply.blocks, _call_ids(self.log.conversation) if asks else set())
+        bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
+        replied = events.ModelReplied(
+            trace_id=run.trace_id,
+            at=now,
+            round=step.round,
+            blocks=_kept(blocks, said, tools=step.tools, as_said=not self.output.is_json),
+            stop_reason=reply.stop_reason,
+            usage=usage,
+            provider=self.agent.provider,
+            prompt_sha256=prompt_sha256(call),
+            tools_sha256=tools_sha256(call),
+        )
+        done: list[events.Event] = [*self.channel.text_events(now), replied]
+        done += asked_for(replied, offered, bad_inputs, self._held(offered))
+        after = run_of(evolve_all(self.log.conversation, done), run.trace_id)
+        done += turn.conclude(after, message_id=reply_id(run.trace_id), now=now)
+        return done
+
+
+def _call_ids(conversation: Conversation) -> set[str]:
+    """Every call of the thread: providers want ids that are unique in all that they are shown."""
+    return {call.call_id for run in conversation.runs for each in run.rounds for call in each.calls}
+
+
+def _kept(
+    blocks: tuple[dict[str, Any], ...], said: str, *, tools: bool, as_said: bool
+) -> tuple[dict[str, Any], ...]:
+    """The blocks that go back to the model: without calls where none were allowed, and with the text that
+    was said, which is more than the reply's own where it went on with an interrupted one.
+    """
+    if not tools:
+        blocks = tuple(block for block in blocks if block["type"] != "tool_use")
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    if not as_said or text == said:
+        return blocks
+    return with_text(blocks, said)

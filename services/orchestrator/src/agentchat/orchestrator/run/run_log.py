@@ -1,0 +1,109 @@
+"""The log of a run: what is stored of it, and the only append to it once it is open."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from agentchat.contracts import events
+from agentchat.conversations.aggregate.conversation import Conversation, Run
+from agentchat.conversations.errors import VersionConflict
+from agentchat.conversations.event_store.appending import LeaseChange
+from agentchat.conversations.event_store.store import ConversationStore
+from agentchat.conversations.leases.leases import Lease, Leases
+from agentchat.runtime import failpoints
+from agentchat.runtime.postgres import DatabaseUnavailable
+
+_APPEND_SECONDS = 10.0
+_APPEND_AGAIN_SECONDS = 0.25
+_NOTE_SECONDS = 1.0
+_LEAVES = events.RunEnd | events.DecisionRequested
+"""Behind these nobody works on the run."""
+
+
+class RunRecorder(Protocol):
+    """Where a run is recorded: the event store (`RunLog`), or memory alone (`rerun.recorded`)."""
+
+    @property
+    def conversation(self) -> Conversation:
+        """As far as it is recorded."""
+
+    @property
+    def run(self) -> Run:
+        """As far as it is recorded."""
+
+    async def append(self, new: Sequence[events.Event]) -> None:
+        """Record these after what is there."""
+
+
+class RunLog:
+    """`conversation` is as far as it is stored."""
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        leases: Leases,
+        conversation: Conversation,
+        trace_id: str,
+        lease: Lease,
+    ) -> None:
+        self.conversation = conversation
+        self._store = store
+        self._leases = leases
+        self._lease = lease
+        self._trace_id = trace_id
+
+    @property
+    def run(self) -> Run:
+        return run_of(self.conversation, self._trace_id)
+
+    async def append(self, new: Sequence[events.Event]) -> None:
+        """Append, again and again for some seconds if Postgres is away: the store knows its own events.
+
+        After what the account has said of the conversation meanwhile, which leaves the run as it is. The end
+        of the run releases its lease in the same statement, and so does its wait for a person.
+        Raises VersionConflict where another worker has the run, DatabaseUnavailable.
+        """
+        loop = asyncio.get_running_loop()
+        leaves = isinstance(new[-1], _LEAVES)
+        end = loop.time() + _APPEND_SECONDS
+        while True:
+            try:
+                failpoints.reach("orchestrator-before-append")
+                release = self._leases.ending(self._trace_id, self._lease) if leaves else None
+                await self._append(new, release)
+                if release is not None:
+                    self._leases.ended(self._trace_id, self._lease)
+                failpoints.reach("orchestrator-appended")
+            except DatabaseUnavailable:
+                if loop.time() > end:
+                    raise
+                await asyncio.sleep(_APPEND_AGAIN_SECONDS)
+            else:
+                return
+
+    async def _append(self, new: Sequence[events.Event], release: LeaseChange | None = None) -> None:
+        """Raises VersionConflict, DatabaseUnavailable, UnreadableEvent."""
+        while True:
+            try:
+                self.conversation = await self._store.append(self.conversation, new, release=release)
+            except VersionConflict:
+                newer = await self._store.load(self.conversation.conversation_id)
+                # Each worker that takes the run over begins with an attempt of its own.
+                if newer.version == self.conversation.version or newer.run(self._trace_id) != self.run:
+                    raise
+                self.conversation = newer
+            else:
+                return
+
+    async def note(self, event: events.Event) -> None:
+        """Append what nobody depends on, once and within a second."""
+        with contextlib.suppress(DatabaseUnavailable, VersionConflict, TimeoutError):
+            async with asyncio.timeout(_NOTE_SECONDS):
+                await self._append([event])
+
+
+def run_of(conversation: Conversation, trace_id: str) -> Run:
+    run = conversation.run(trace_id)
+    assert run is not None, "an opened request has a run"
+    return run

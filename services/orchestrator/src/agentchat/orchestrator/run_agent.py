@@ -1,0 +1,75 @@
+"""The agent of a run: its configuration at a version, and where its model calls go, with which key."""
+
+from typing import Any
+
+from agentchat.contracts.events import AgentFacts
+from agentchat.directory.agents import AgentConfig, load_agent, unsealed_key
+from agentchat.directory.errors import SealBroken
+from agentchat.directory.secrets import Sealer
+from agentchat.orchestrator.models import Credentials, ModelFailure, Models
+from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.postgres import Pool
+
+_MAX_KNOWN = 256
+_UNREADABLE = "The agent's provider key cannot be read."
+_NONE = "The agent has no provider key."
+_NONE_FOR_URL = "The agent has a base URL of its own, and no provider key of its own to go there with."
+
+
+class Agents:
+    """Reads the directory. Every call raises DatabaseUnavailable where Postgres does not answer."""
+
+    def __init__(self, pool: Pool, sealer: Sealer) -> None:
+        self._pool = pool
+        self._sealer = sealer
+        self._known: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
+
+    async def current(self, account_id: str, agent_id: str, conversation_id: str) -> AgentConfig | None:
+        """The version that a new run of the conversation takes; None where the account has no such agent."""
+        agent = await load_agent(self._pool, account_id, agent_id, conversation_id=conversation_id)
+        if agent is not None and agent.canary:
+            self._known.pop((account_id, agent_id))
+        elif agent is not None:
+            self._known.put((account_id, agent_id), agent)
+        return agent
+
+    def known(self, account_id: str, agent_id: str) -> AgentConfig | None:
+        """What `current` returned last, for a statement that checks that it still holds; None for an agent
+        whose versions share its conversations.
+        """
+        return self._known.get((account_id, agent_id))
+
+    async def at_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:
+        return await load_agent(self._pool, account_id, agent_id, version)
+
+    def key_of(self, agent: AgentConfig) -> str | None:
+        """The agent's provider key; None where it has none of its own. Raises SealBroken."""
+        return unsealed_key(self._sealer, agent)
+
+
+def credentials_of(agents: Agents, models: Models, agent: AgentConfig) -> Credentials:
+    """The agent's own address and key, or else the deployment's, whose key goes to its own address alone.
+
+    Raises ModelFailure where there is none that can be read.
+    """
+    defaults = models.defaults(agent.provider)
+    try:
+        key = agents.key_of(agent)
+    except SealBroken as error:
+        raise ModelFailure("provider_error", _UNREADABLE, kind="key_unreadable") from error
+    if agent.base_url is None:
+        key = key or defaults.api_key
+    if key is None:
+        why = _NONE if agent.base_url is None else _NONE_FOR_URL
+        raise ModelFailure("provider_error", why, kind="no_key")
+    return Credentials(agent.base_url or defaults.base_url, key, guarded=agent.base_url is not None)
+
+
+def facts_of(agent: AgentConfig) -> AgentFacts:
+    return AgentFacts(
+        agent_version=agent.version, retrieves=agent.retrieval is not None, **_same_by_name(agent)
+    )
+
+
+def _same_by_name(agent: AgentConfig) -> dict[str, Any]:
+    return {name: getattr(agent, name) for name in AgentFacts.__struct_fields__ if hasattr(agent, name)}

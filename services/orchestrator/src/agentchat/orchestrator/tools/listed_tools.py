@@ -1,0 +1,95 @@
+"""The tools that an agent version may be offered, asked of a tool-runner and kept for a while."""
+
+import asyncio
+import time
+
+import msgspec
+
+from agentchat.bus.commands import list_tools
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.rpc import Rpc
+from agentchat.contracts.tool_messages import ToolsListed
+from agentchat.contracts.values import ToolSpec
+from agentchat.directory.agents import AgentConfig
+from agentchat.runtime import logs
+from agentchat.runtime.bounded import BoundedMap
+from agentchat.runtime.shared_task import shared
+
+_GIVE_UP_SECONDS = 20.0
+_BETWEEN_SECONDS = 0.5
+_FRESH_SECONDS = 60.0
+_FRESH_PARTIAL_SECONDS = 2.0
+_VERSIONS = 1000
+
+_Place = tuple[str, int, str]
+
+
+class ToolsUnavailable(Exception):  # noqa: N818 - a state of things
+    """No tool-runner says which tools the agent has."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """`missing` are servers that could not be listed; without any it will do until a fresh one is here."""
+
+    fresh_until: float
+    tools: tuple[ToolSpec, ...]
+    missing: tuple[str, ...]
+
+
+class ToolListings:
+    """One question at a time for an agent version, whoever waits for the answer."""
+
+    def __init__(self, rpc: Rpc, *, give_up_seconds: float = _GIVE_UP_SECONDS) -> None:
+        self._rpc = rpc
+        self._give_up_seconds = give_up_seconds
+        self._kept: BoundedMap[_Place, _Kept] = BoundedMap(_VERSIONS)
+        self._asking: dict[_Place, asyncio.Task[tuple[ToolSpec, ...]]] = {}
+
+    async def of(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
+        """The tools, in the order in which the model is shown them. Raises ToolsUnavailable.
+
+        An old answer is good enough, and makes that the question is asked again.
+        """
+        if not agent.mcp_servers:
+            return ()
+        self.fetch(agent)
+        asking = self._asking.get(agent.key)
+        kept = self._kept.get(agent.key)
+        if kept is not None and (not kept.missing or asking is None):
+            return kept.tools
+        assert asking is not None, "what is not kept is requested"
+        return await asyncio.shield(asking)
+
+    def missing(self, agent: AgentConfig) -> tuple[str, ...]:
+        """The servers whose tools are not in what `of` returned last."""
+        kept = self._kept.get(agent.key)
+        return kept.missing if kept is not None else ()
+
+    def fetch(self, agent: AgentConfig) -> None:
+        """Have the answer under way for when `of` needs it."""
+        place = agent.key
+        kept = self._kept.get(place)
+        fresh = kept is not None and kept.fresh_until > time.monotonic()
+        if agent.mcp_servers and not fresh and place not in self._asking:
+            task = self._asking[place] = shared(self._find_out(place, agent))
+            task.add_done_callback(lambda _: self._asking.pop(place))
+
+    async def _find_out(self, place: _Place, agent: AgentConfig) -> tuple[ToolSpec, ...]:
+        listed = await self._listed(agent)
+        for server in listed.unavailable:
+            logs.get_logger("tools").warning("server_unavailable", server=server.server, reason=server.reason)
+        fresh = _FRESH_PARTIAL_SECONDS if listed.unavailable else _FRESH_SECONDS
+        missing = tuple(server.server for server in listed.unavailable)
+        self._kept.put(place, _Kept(time.monotonic() + fresh, listed.tools, missing))
+        return listed.tools
+
+    async def _listed(self, agent: AgentConfig) -> ToolsListed:
+        """Requested for as long as it takes to start a tool-runner that has died."""
+        give_up = time.monotonic() + self._give_up_seconds
+        while True:
+            try:
+                return await list_tools(self._rpc, agent.account_id, agent.agent_id, agent.version)
+            except BusUnavailable as error:
+                if time.monotonic() + _BETWEEN_SECONDS > give_up:
+                    raise ToolsUnavailable(str(error)) from error
+            await asyncio.sleep(_BETWEEN_SECONDS)

@@ -1,0 +1,93 @@
+"""What a reply asks of tools, made fit to be stored, sent back to the model, and run.
+
+A call that cannot be run is answered at once with an error for the model; it does not end the run.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from agentchat.contracts import events, wire
+from agentchat.contracts.values import ToolSpec
+from agentchat.conversations.aggregate.turn import tool_calls_of
+
+MAX_CALLS = 64
+MAX_INPUT_BYTES = 64 * 1024
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+Block = dict[str, Any]
+
+
+def sendable(blocks: Iterable[Block], taken: set[str]) -> tuple[Block, ...]:
+    """The blocks with tool calls that the provider will take back: their ids unique in the thread, their
+    names of its alphabet. `taken` are the ids that the thread has used.
+    """
+    seen = set(taken)
+    kept: list[Block] = []
+    for block in blocks:
+        if block.get("type") == "tool_use":
+            block = block | {"id": _unique(block["id"], seen), "name": _plain(block["name"])}
+            seen.add(block["id"])
+        kept.append(block)
+    return tuple(kept)
+
+
+def _unique(call_id: str, seen: set[str]) -> str:
+    if _ID.match(call_id) and call_id not in seen:
+        return call_id
+    number = len(seen) + 1
+    while f"call_{number}" in seen:
+        number += 1
+    return f"call_{number}"
+
+
+def _plain(name: str) -> str:
+    return _NOT_IN_NAMES.sub("_", name)[:128] or "unnamed"
+
+
+def asked_for(
+    reply: events.ModelReplied,
+    offered: Mapping[str, ToolSpec],
+    bad_inputs: Mapping[str, str],
+    held: Collection[str] = (),
+) -> tuple[events.ToolCalled | events.ToolReturned, ...]:
+    """The calls of a reply as events, with the answers to those that cannot be run.
+
+    `bad_inputs` says what is wrong with the input of a call, by its id. Calls of tools in `held` wait for a
+    person.
+    """
+    called = tuple(
+        msgspec.structs.replace(call, needs_approval=True) if call.name in held else call
+        for call in tool_calls_of(reply)
+    )
+    answered: list[events.ToolReturned] = []
+    for number, call in enumerate(called):
+        problem = bad_inputs.get(call.call_id) or _problem(number, call, offered)
+        if problem:
+            answered.append(_failed(call, problem))
+    return (*called, *answered)
+
+
+def _problem(number: int, call: events.ToolCalled, offered: Mapping[str, ToolSpec]) -> str:
+    if call.name not in offered:
+        return f"There is no tool named {call.name}."
+    if number >= MAX_CALLS:
+        return f"At most {MAX_CALLS} tools can be called at once."
+    if len(wire.encode(call.input)) > MAX_INPUT_BYTES:
+        return f"The input is longer than {MAX_INPUT_BYTES} bytes."
+    return ""
+
+
+def _failed(call: events.ToolCalled, problem: str) -> events.ToolReturned:
+    return events.ToolReturned(
+        trace_id=call.trace_id,
+        at=call.at,
+        round=call.round,
+        call_id=call.call_id,
+        output=wire.error_output(problem),
+        is_error=True,
+        ms=0,
+    )

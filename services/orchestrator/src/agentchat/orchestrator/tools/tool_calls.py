@@ -1,0 +1,308 @@
+"""The tools of one run: requested together, and collected when all have answered or time is up.
+
+A call whose result was lost is requested again only if the tool may run twice; what is not known to have
+run, or not, is reported to the model as unknown.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from opentelemetry.trace import Span, SpanKind, use_span
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.subscription import Subscription
+from agentchat.contracts import events, wire
+from agentchat.contracts.text import cleaned
+from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_SLACK_SECONDS
+from agentchat.contracts.tool_messages import InputRequest, ToolFinished, ToolRequested
+from agentchat.contracts.values import ToolSpec
+from agentchat.conversations.aggregate.conversation import Run
+from agentchat.conversations.aggregate.rounds import Call
+from agentchat.directory.agents import AgentConfig
+from agentchat.orchestrator.run.run_clock import RunClock, later
+from agentchat.runtime import failpoints, genai, telemetry
+from agentchat.runtime.following import wait_for_event
+
+_LOOK_AGAIN_SECONDS = 5.0
+_RECORD_SECONDS = 2.0
+_SHORT_CHARACTERS = 4 * 1024  # a result up to this may stay in RESULTS for its 15 minutes
+
+_UNKNOWN = "The tool {} timed out; its outcome is unknown."
+_GONE = "The tool {} cannot be reached any more; the call was not run."
+
+
+class ToolInputRequired(msgspec.Struct, frozen=True):
+    """The tool of `call` asks a person, and is not done."""
+
+    call: Call
+    requests: tuple[InputRequest, ...]
+    request_state: str | None
+
+    @property
+    def asked(self) -> tuple[events.InputAsked, ...]:
+        return tuple(
+            events.InputAsked(
+                **msgspec.structs.asdict(each.elicitation),
+                name=self.call.name,
+                input=self.call.ran_input,
+                key=each.key,
+                leg=self.call.leg,
+                request_state=self.request_state,
+            )
+            for each in self.requests
+        )
+
+
+class PendingCall:
+    """One call of a tool, from its request to its result."""
+
+    def __init__(self, call: Call, *, requested_before: bool) -> None:
+        self.call = call
+        self.requested_before = requested_before
+        """An earlier attempt may have requested it, and it may have run."""
+        self.seconds = 0.0
+        """The time-out of its tool."""
+        self.awaited_until: float | None = None
+        """Until when its result is awaited, by the loop's time; None if it was not requested here."""
+        self.unconfirmed: ToolRequested | None = None
+        """The request, as long as the bus has not confirmed it."""
+        self.span: Span | None = None
+        self.result: ToolFinished | None = None
+
+    @property
+    def may_have_run(self) -> bool:
+        return self.requested_before or self.awaited_until is not None
+
+    def finish(self, result: ToolFinished) -> None:
+        self.result = result
+        self.end_span()
+
+    def end_span(self) -> None:
+        if self.span is not None:
+            self.span.end()
+            self.span = None
+
+
+class RunToolCalls:
+    """The calls of `run`, as it is when an attempt at it begins. Close it when the run has ended here."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        agent: AgentConfig,
+        run: Run,
+        clock: RunClock,
+        run_ends_at: str,
+        *,
+        tool_seconds: float = TOOL_MOST_SECONDS,
+        slack_seconds: float = TOOL_SLACK_SECONDS,
+    ) -> None:
+        self._queues = bus.queues
+        self._traces = bus.traces
+        self._agent = agent
+        self._server_seconds = {
+            server.name: min(float(server.max_call_seconds), tool_seconds) for server in agent.mcp_servers
+        }
+        self._slack_seconds = slack_seconds
+        self._trace_id = run.trace_id
+        self._calls = {
+            call.call_id: PendingCall(call, requested_before=call.may_run_since[0] < run.attempt)
+            for each in run.rounds
+            for call in each.calls
+        }
+        self._clock = clock
+        self._run_ends_at = run_ends_at
+        self._following: Subscription | None = None
+        self._result_came = asyncio.Event()
+        self._recording: set[asyncio.Task[None]] = set()
+
+    async def run(
+        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+    ) -> tuple[events.ToolReturned | ToolInputRequired, ...]:
+        """Request the calls of a round, await their results, and return them in the order of the calls."""
+        if self._following is None:
+            self._following = await self._traces.follow_tool_results(self._trace_id, self._take)
+        pending = [self._pending(call, offered) for call in calls]
+        if any(each.requested_before for each in pending):
+            await self._read_results()
+        await self._request([each for each in pending if self._is_to_be_requested(each, offered)], offered)
+        await self._wait([each for each in pending if each.may_have_run])
+        failpoints.reach("orchestrator-tools-returned")
+        return tuple(self._outcome(round_number, each) for each in pending)
+
+    def recorded(self, run: Run) -> None:
+        """Have large results that the log of `run` holds leave the bus, in the background.
+
+        Of a run that has ended no result is needed any more.
+        """
+        needed = {
+            call.call_id
+            for each in run.rounds
+            for call in each.calls
+            if call.output is None and run.state == "running"
+        }
+        for each in tuple(self._calls.values()):
+            result = each.result
+            if result is not None and len(result.output) > _SHORT_CHARACTERS and result.call_id not in needed:
+                each.result = None
+                task = asyncio.create_task(self._record(result))
+                self._recording.add(task)
+                task.add_done_callback(self._recording.discard)
+
+    async def close(self) -> None:
+        if self._recording:
+            await asyncio.wait(self._recording, timeout=_RECORD_SECONDS)
+        for each in self._calls.values():
+            each.end_span()
+        if self._following is not None:
+            await self._following.close()
+
+    def _pending(self, call: Call, offered: Mapping[str, ToolSpec]) -> PendingCall:
+        """Return what is known of a call; its time-out is that of the tool as it is offered now."""
+        pending = self._calls.setdefault(call.call_id, PendingCall(call, requested_before=False))
+        pending.call = call
+        pending.seconds = self._seconds(offered.get(call.name))
+        return pending
+
+    def _seconds(self, spec: ToolSpec | None) -> float:
+        """Return the time-out of a tool; of one that is no longer offered, the longest of its agent."""
+        longest = max(self._server_seconds.values(), default=0.0)
+        return longest if spec is None else self._server_seconds.get(spec.server, longest)
+
+    def _is_to_be_requested(self, pending: PendingCall, offered: Mapping[str, ToolSpec]) -> bool:
+        spec = offered.get(pending.call.name)
+        if not pending.requested_before:
+            return spec is not None  # days may have passed since the model asked for it
+        return pending.result is None and spec is not None and (spec.read_only or spec.idempotent)
+
+    async def _request(self, calls: Sequence[PendingCall], offered: Mapping[str, ToolSpec]) -> None:
+        """Have these calls run. Nothing is awaited but that they are queued."""
+        for pending in calls:
+            call, spec = pending.call, offered[pending.call.name]
+            deadline = min(
+                later(self._began(pending), pending.seconds + self._slack_seconds), self._run_ends_at
+            )
+            pending.awaited_until = self._answered_by(deadline)
+            pending.span = _span(call)
+            pending.unconfirmed = ToolRequested(
+                trace_id=self._trace_id,
+                call_id=call.call_id,
+                account_id=self._agent.account_id,
+                agent_id=self._agent.agent_id,
+                agent_version=self._agent.version,
+                server=spec.server,
+                tool=spec.tool,
+                input=call.ran_input,
+                timeout_s=pending.seconds,
+                deadline=deadline,
+                leg=call.leg,
+                responses=call.responses,
+                request_state=call.request_state,
+            )
+        failpoints.reach("orchestrator-before-tool-request")
+        await self._send()
+        failpoints.reach("orchestrator-tool-requested")
+
+    def _began(self, pending: PendingCall) -> str:
+        """Return from when a call's time counts: from the event by which it may begin.
+
+        A worker that was paused since cannot renew that. A call of an earlier attempt is requested again,
+        from now on, and may be run twice.
+        """
+        return self._clock.now() if pending.requested_before else pending.call.may_run_since[1]
+
+    def _answered_by(self, deadline: str) -> float:
+        """Return the loop's time by which a call with this deadline has an answer, if it gets one."""
+        left = TOOL_ANSWER_SECONDS - self._clock.seconds_since(deadline)
+        return asyncio.get_running_loop().time() + left
+
+    def _awaited_until(self, pending: PendingCall) -> float:
+        """A call that an earlier attempt requested, and that must not run twice, keeps its deadline."""
+        if pending.awaited_until is not None:
+            return pending.awaited_until
+        deadline = later(pending.call.may_run_since[1], pending.seconds + self._slack_seconds)
+        return self._answered_by(min(deadline, self._run_ends_at))
+
+    async def _send(self) -> None:
+        """Send what the bus has not confirmed. It knows a request by its id, so a repeated one runs once."""
+        waiting = [each for each in self._calls.values() if each.unconfirmed is not None]
+        outcomes = await asyncio.gather(*map(self._send_request, waiting), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, BusUnavailable):
+                raise outcome
+
+    async def _send_request(self, pending: PendingCall) -> None:
+        assert pending.unconfirmed is not None
+        span = pending.span or telemetry.start_span("execute_tool")
+        with use_span(span, record_exception=False, set_status_on_exception=False):
+            await self._queues.request_tool(pending.unconfirmed)
+        pending.unconfirmed = None
+
+    async def _wait(self, calls: Iterable[PendingCall]) -> None:
+        """Return when all of these have a result, or the time that each is awaited until has come."""
+        loop = asyncio.get_running_loop()
+        while missing := [each for each in calls if each.result is None]:
+            left = max(map(self._awaited_until, missing)) - loop.time()
+            if left <= 0:
+                await self._read_results()  # a worker that was paused has not read what came meanwhile
+                return
+            self._result_came.clear()
+            if not await wait_for_event(self._result_came, min(left, _LOOK_AGAIN_SECONDS)):
+                await self._send()
+                await self._read_results()
+
+    async def _read_results(self) -> None:
+        """Take what was published while nobody followed, or while NATS was away."""
+        with contextlib.suppress(BusUnavailable):
+            for result in (await self._traces.tool_results_of(self._trace_id)).values():
+                self._take(result)
+
+    def _take(self, result: ToolFinished) -> None:
+        pending = self._calls.get(result.call_id)
+        if pending is None or result.recorded or result.leg != pending.call.leg:
+            return  # of a call that came back for input, the results of before are no news
+        pending.finish(result)
+        self._result_came.set()
+
+    async def _record(self, result: ToolFinished) -> None:
+        with contextlib.suppress(BusUnavailable):  # it stays for its 15 minutes
+            await self._traces.record_tool(result)
+
+    def _outcome(self, round_number: int, pending: PendingCall) -> events.ToolReturned | ToolInputRequired:
+        call, result = pending.call, pending.result
+        if result is not None and result.input_requests:
+            return ToolInputRequired(call, result.input_requests, result.request_state)
+        if result is None:
+            words = _UNKNOWN if pending.may_have_run else _GONE
+            result = ToolFinished(
+                trace_id=self._trace_id,
+                call_id=call.call_id,
+                output=wire.error_output(words.format(call.name)),
+                is_error=True,
+                ms=int(pending.seconds * 1000) if pending.may_have_run else 0,
+            )
+        return events.ToolReturned(
+            trace_id=self._trace_id,
+            at=self._clock.now(),
+            round=round_number,
+            call_id=call.call_id,
+            output=cleaned(result.output),
+            is_error=result.is_error,
+            ms=result.ms,
+        )
+
+
+def _span(call: Call) -> Span:
+    return telemetry.start_span(
+        f"{genai.EXECUTE_TOOL} {call.name}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
+            genai.TOOL_NAME: call.name,
+            genai.TOOL_CALL_ID: call.call_id,
+            genai.TOOL_TYPE: "function",
+        },
+    )

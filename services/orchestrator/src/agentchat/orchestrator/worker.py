@@ -1,0 +1,130 @@
+"""The orchestrator process: what it is made of, and how it starts and stops."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from msgspec.structs import replace
+
+from agentchat.bus.bus import Bus
+from agentchat.conversations.event_store.appending import Condition
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.event_store.store import open_store
+from agentchat.conversations.leases.leases import Leases
+from agentchat.conversations.leases.waiting_line import WaitingLine
+from agentchat.directory.agents import UNCHANGED
+from agentchat.directory.model_parameters import DEFAULT_PROVIDER
+from agentchat.directory.secrets import refuse_unknown_key, sealer_of
+from agentchat.knowledge.embedding.configured import embedder_of
+from agentchat.knowledge.embedding.vectors import usable
+from agentchat.limits.limiter import Limiter
+from agentchat.orchestrator.heartbeat import beat
+from agentchat.orchestrator.inbox.exhausted import end_exhausted
+from agentchat.orchestrator.inbox.inbox import Inbox
+from agentchat.orchestrator.models import Models, defaults_of
+from agentchat.orchestrator.orchestrator_services import DEFAULT, Parts, Timings
+from agentchat.orchestrator.output.schema_checks import SchemaChecks
+from agentchat.orchestrator.rpc.conversation_commands import serving_commands
+from agentchat.orchestrator.rpc.erasing import keep_removing
+from agentchat.orchestrator.rpc.model_check import serving_checks
+from agentchat.orchestrator.rpc.what_if import serving_what_ifs
+from agentchat.orchestrator.run_agent import Agents
+from agentchat.orchestrator.settings import Settings
+from agentchat.orchestrator.tools.listed_tools import ToolListings
+from agentchat.runtime import logs
+from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.postgres import acting_as, open_pool
+from agentchat.runtime.web import within_open_files
+
+_POOL = 8
+_LEASE_POOL = 2
+_RENEWAL_POOL = 1
+_AGENT_UNCHANGED = Condition(UNCHANGED, width=5)
+
+
+async def work(settings: Settings, name: str, stop: asyncio.Event, timings: Timings = DEFAULT) -> None:
+    """Work off REQUESTS until `stop` is set; runs that cannot end by then are handed over."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "orchestrator"))
+    async with _parts(settings, name, stop, timings) as parts, asyncio.TaskGroup() as background:
+        health = HealthChecks({"nats": parts.bus.ping, "postgres": parts.store.ping})
+        async with (
+            serving_commands(parts),
+            serving_checks(parts),
+            serving_what_ifs(parts),
+            serve_health(health, settings.host, settings.health_port) as port,
+        ):
+            following = await parts.bus.traces.follow_cancels(parts.register.cancel)
+            following.look_again()
+            beating = background.create_task(beat(parts))
+            line = background.create_task(parts.line.follow(settings.database_url))
+            background.create_task(
+                parts.bus.queues.follow_max_deliveries(
+                    lambda message: end_exhausted(parts, message), stop=stop
+                )
+            )
+            background.create_task(_drain(parts))
+            removing = background.create_task(keep_removing(parts, settings.unlisted_hours * 3600))
+            logs.get_logger("worker").info("ready", health_port=port, run_slots=parts.run_slots)
+            inbox = Inbox(parts)
+            ready, slots = parts.leases.readiness, parts.run_slots
+            await parts.bus.queues.consume("REQUESTS", inbox.handle, slots=slots, stop=stop, readiness=ready)
+            for task in (beating, line, removing):
+                task.cancel()
+            await following.close()
+
+
+async def _drain(parts: Parts) -> None:
+    """Runs get a few seconds to come to the end of their step; then others go on with them."""
+    await parts.stop.wait()
+    parts.register.interrupt("shutdown", waiting_only=True)
+    try:
+        async with asyncio.timeout(parts.timings.drain_seconds):
+            await parts.register.wait_until_none()
+    except TimeoutError:
+        parts.register.interrupt("shutdown")
+
+
+@asynccontextmanager
+async def _parts(
+    settings: Settings, name: str, stop: asyncio.Event, timings: Timings
+) -> AsyncIterator[Parts]:
+    sealer = sealer_of(settings.secret_key, settings.previous_secret_keys)
+    async with AsyncExitStack() as stack:
+        embedder = await stack.enter_async_context(embedder_of(settings))
+        # Opened one after the other, so that they are closed in the opposite order; none of them is slow.
+        bus = await stack.enter_async_context(Bus.connect(settings.nats_url, name=name, on_lost=stop.set))
+        store = await stack.enter_async_context(open_store(settings.database_url, _AGENT_UNCHANGED))
+        pool = await stack.enter_async_context(open_pool(settings.database_url, min_size=2, max_size=_POOL))
+        # Not the pool that searches and waiting lines use: tenants decide how long those take.
+        lease_pool = await stack.enter_async_context(
+            open_pool(settings.database_url, min_size=1, max_size=_LEASE_POOL)
+        )
+        renewals = await stack.enter_async_context(
+            open_pool(settings.database_url, min_size=1, max_size=_RENEWAL_POOL)
+        )
+        await refuse_unknown_key(pool, sealer)
+        limiter = Limiter(settings.redis_url, instance=name, timeout=timings.limits_seconds)
+        stack.push_async_callback(limiter.aclose)
+        models = Models(defaults_of(settings), settings.guard())
+        stack.push_async_callback(models.aclose)
+        await models.of(DEFAULT_PROVIDER)
+        schema_checks = SchemaChecks()
+        stack.push_async_callback(schema_checks.aclose)
+        yield Parts(
+            bus=bus,
+            store=store,
+            log=Log(pool),
+            leases=Leases(lease_pool, name, renewals=renewals, timings=timings.leases),
+            line=WaitingLine(pool, name),
+            limiter=limiter,
+            agents=Agents(pool, sealer),
+            listings=ToolListings(bus.rpc, give_up_seconds=timings.tools_listed_seconds),
+            models=models,
+            pool=pool,
+            embedder=await usable(pool, embedder),
+            schema_checks=schema_checks,
+            name=name,
+            run_slots=within_open_files(settings.run_slots),
+            stop=stop,
+            timings=timings,
+        )

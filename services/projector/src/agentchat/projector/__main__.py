@@ -1,0 +1,29 @@
+"""`python -m projector --name projector-1 --run-dir .run`: settings first, all else imported later."""
+
+import asyncio
+
+from agentchat.projector.settings import Settings
+from agentchat.runtime import worker
+from agentchat.runtime.settings import load_or_exit
+
+
+def main() -> None:
+    """Start the process."""
+    name = worker.parse_process_args().name or "projector"
+    settings = load_or_exit(Settings)
+
+    from agentchat.runtime import logs, telemetry
+
+    logs.configure("projector", settings.log_level)
+    telemetry.configure("projector", settings.otlp_endpoint)
+
+    async def work(stop: asyncio.Event) -> None:
+        from agentchat.projector.worker import work
+
+        await work(settings, name, stop)
+
+    worker.run(work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Removes what is left of erased conversations: copies on NATS first, then the rows of the log."""
+
+import asyncio
+
+from agentchat.bus.bus import Bus
+from agentchat.conversations.erasures import delete_old_tombstones, due_erasures, finish_chunk, load_chunk
+from agentchat.projector.feed_publisher import end_of_feed
+from agentchat.runtime.logs import bound, get_logger
+from agentchat.runtime.postgres import Pool
+
+BATCH = 50
+POLL_SECONDS = 2.0
+"""A second pass is looked for so often; the first follows upon the feed."""
+
+PAUSE_SECONDS = 0.01
+"""Between two deletions of tombstones, so that they do not take all of the server's time."""
+
+TOMBSTONES_POLL_SECONDS = 3600.0
+
+ROWS_AT_ONCE = 200
+"""Rows that a step removes. To overwrite one in EVENTS takes the server 10 ms, and it has other work."""
+
+
+async def delete_tombstones(pool: Pool) -> int:
+    """Delete some of the tombstones that are weeks old and return how many. Raises DatabaseUnavailable."""
+    deleted = await delete_old_tombstones(pool)
+    if deleted:
+        get_logger("agentchat.projector.erasure").info("tombstones_deleted", conversations=deleted)
+        await asyncio.sleep(PAUSE_SECONDS)
+    return deleted
+
+
+class ErasureStep:
+    """The loop over all erasures that are due, a chunk of each at a time."""
+
+    def __init__(self, bus: Bus, pool: Pool) -> None:
+        self._bus = bus
+        self._pool = pool
+        self._logger = get_logger("agentchat.projector.erasure")
+
+    async def step(self) -> int:
+        """Remove up to ROWS_AT_ONCE rows of up to BATCH erasures that are due; returns of how many.
+
+        An erasure that EVENTS has not come to yet is left for a later step. Raises BusUnavailable,
+        DatabaseUnavailable.
+        """
+        fed = await end_of_feed(self._bus.feed, self._pool)
+        chunks, room = [], ROWS_AT_ONCE
+        for erasure in await due_erasures(self._pool, fed.position, limit=BATCH):
+            if room == 0:
+                break
+            chunk = await load_chunk(self._pool, erasure, room)
+            chunks.append(chunk)
+            room -= len(chunk.positions)
+        if not chunks:
+            return 0
+        # The queues and DEAD are read through once for all of them. In the first pass a request in line is
+        # about to be refused by its worker.
+        trace_ids = [trace_id for chunk in chunks for trace_id in chunk.trace_ids]
+        late = [chunk.erasure.conversation_id for chunk in chunks if chunk.erasure.passes > 0]
+        await self._bus.eraser.erase_runs(trace_ids)
+        await self._bus.eraser.erase_mentions([*trace_ids, *late])
+        for chunk in chunks:
+            await self._bus.eraser.erase_events(chunk.positions)
+            await finish_chunk(self._pool, chunk)
+            if chunk.is_last:
+                with bound(conversation_id=chunk.erasure.conversation_id):
+                    self._logger.info("conversation_erased", passes=chunk.erasure.passes + 1)
+        return len(chunks)

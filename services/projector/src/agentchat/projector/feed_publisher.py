@@ -1,0 +1,115 @@
+"""Copies every stored event into EVENTS, once and in log order.
+
+Where it goes on is read from the newest message in EVENTS, and each publication states what it goes after:
+of two that overlap, one is refused and looks again. An event is published as `FeedReader` gives it.
+"""
+
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import FeedConflict
+from agentchat.bus.feed_stream import Feed
+from agentchat.bus.positions import FeedEnd
+from agentchat.conversations.event_store.feed_reader import FeedReader, kept_from, last_fed, remember_fed
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.projections import follower
+from agentchat.runtime import failpoints
+from agentchat.runtime.logs import get_logger
+from agentchat.runtime.postgres import Pool
+
+BATCH = follower.BATCH
+"""That of the read models, which read the same pages."""
+
+LOOK_SECONDS = 5.0
+"""After so long without an event, EVENTS is looked at: it may have been lost, or be fed again by hand."""
+
+_REMEMBER_SECONDS = 5.0
+_ERASED = "ConversationErased"
+
+
+class FeedPublisher:
+    """The place in EVENTS, and the steps that go on from it; `on_erasure` is called after an erasure."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        log: Log,
+        pool: Pool,
+        *,
+        look_seconds: float = LOOK_SECONDS,
+        on_erasure: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._bus = bus
+        self._log = log
+        self._pool = pool
+        self._look_seconds = look_seconds
+        self._on_erasure = on_erasure
+        self._reader = FeedReader(log)
+        self._end: FeedEnd | None = None
+        self._seen_at = 0.0  # when the end was last known to be right
+        self._remembered = (0, 0.0)  # the position, when
+        self._logger = get_logger("agentchat.projector.feed_publisher")
+        bus.on_reconnect(self._forget)
+
+    def begin_again(self) -> None:
+        """The log may be another one: the next step looks at where EVENTS ends, and compares both."""
+        self._end = None
+
+    async def step(self) -> int:
+        """Publish the next batch; returns its size, less than BATCH at the end of the log.
+
+        Raises BusUnavailable, DatabaseUnavailable, and FeedConflict where somebody else publishes.
+        """
+        end, self._end = self._end, None  # to be looked up again, should anything fail
+        if end is None or time.monotonic() - self._seen_at > self._look_seconds:
+            end = await self._find(end)
+        events = await self._reader.read(end.position, BATCH)
+        if events:
+            failpoints.reach("projector-before-feed")
+            end = await self._bus.feed.publish_events(events, end)
+            failpoints.reach("projector-fed")
+            self._seen_at = time.monotonic()
+            if any(event.name == _ERASED for event in events):
+                self._on_erasure()
+        await self._remember(end.position)
+        self._end = end
+        return len(events)
+
+    async def _find(self, known: FeedEnd | None) -> FeedEnd:
+        end = await end_of_feed(self._bus.feed, self._pool)
+        head = await self._log.head()
+        self._seen_at = time.monotonic()
+        if known is not None and known.sequence == end.sequence:
+            return known  # also where what stands there has been removed since
+        if end.position > head:
+            # The database has lost events, and would give their positions again: `agentchat repair`.
+            self._logger.error("feed_ahead_of_log", position=end.position, head=head)
+            raise FeedConflict(end.sequence)
+        self._logger.info("feed_goes_on", sequence=end.sequence, position=end.position)
+        return end
+
+    async def _remember(self, position: int) -> None:
+        kept, at = self._remembered
+        if position != kept and time.monotonic() - at > _REMEMBER_SECONDS:
+            await remember_fed(self._pool, position)
+            self._remembered = (position, time.monotonic())
+
+    def _forget(self) -> None:
+        """NATS may have come back with another EVENTS."""
+        self._seen_at = 0.0
+
+
+async def end_of_feed(feed: Feed, pool: Pool) -> FeedEnd:
+    """Where EVENTS ends, and the log position up to which it was fed or need not be.
+
+    A new or wiped stream is to get what it would have kept. Raises BusUnavailable, DatabaseUnavailable.
+    """
+    end = await feed.end()
+    if end.position > 0:
+        return end
+    # All its messages were removed, by age or by hand; a wiped stream begins at sequence 0 again.
+    position = await (last_fed(pool) if end.sequence > 0 else kept_from(pool))
+    return replace(end, position=position)

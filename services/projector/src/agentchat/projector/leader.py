@@ -1,0 +1,107 @@
+"""Elect the projector that does the work: the one whose session holds an advisory lock of Postgres.
+
+Postgres ends a session that was silent for too long, so a leader that is stopped loses the lock, and another
+projector takes over. If the stopped one continues, its session is gone, and what it still tries to write is
+refused by the positions that it states.
+
+The same session listens for appends, so that followers begin at once.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+
+from agentchat.conversations.database import (
+    LEADER_LOCK,
+    DatabaseError,
+    bounded,
+    listen,
+    notifications,
+    open_session,
+)
+from agentchat.runtime.cancellation import wait_first
+from agentchat.runtime.following import follow
+from agentchat.runtime.logs import get_logger
+from agentchat.runtime.postgres import Connection
+
+RETRY_SECONDS = 0.5
+"""Seconds between two attempts to take the lock, and before a lost session is opened again."""
+
+CHECK_SECONDS = 1.0
+"""The leader's session says something at least this often."""
+
+SILENCE_SECONDS = 4
+"""Postgres ends a session that was silent for this long.
+
+SILENCE_SECONDS + RETRY_SECONDS <= 5 s, the longest time without a leader after one was stopped.
+"""
+
+GATHER_SECONDS = 0.02
+"""After an append, wait so long for others to share the step: a run makes several, close together."""
+
+REST_SECONDS = 0.055
+"""Seconds after a step in which no other begins: under load a step takes more events instead.
+
+GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, the greatest delay of read models.
+"""
+
+
+class Leader:
+    """Runs `work` while this process leads; `notify` is called after what arrives on `channel`."""
+
+    def __init__(self, database_url: str, name: str, *, channel: str, notify: Callable[[], None]) -> None:
+        self.is_leading = False
+        self._database_url = database_url
+        self._name = name
+        self._channel = channel
+        self._notify = notify
+        self._logger = get_logger("agentchat.projector.leader")
+
+    async def run(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Stand by and lead in turns until cancelled."""
+
+        async def lead_once() -> None:
+            async with open_session(
+                self._database_url, self._name, silence_seconds=SILENCE_SECONDS
+            ) as session:
+                await self._wait_for_lock(session)
+                await listen(session, self._channel)
+                await self._lead(session, work)
+
+        await follow(
+            lead_once, DatabaseError, retry_seconds=RETRY_SECONDS, log=self._logger, problem="session_lost"
+        )
+
+    async def _wait_for_lock(self, session: Connection) -> None:
+        self._logger.info("standing_by")
+        while True:
+            with bounded(session):
+                cursor = await session.execute("SELECT pg_try_advisory_lock(%s)", [LEADER_LOCK])
+                if await cursor.fetchone() == (True,):
+                    return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _lead(self, session: Connection, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        self._logger.info("leading")
+        self.is_leading = True
+        try:
+            await wait_first(work(), self._hold(session))
+        finally:
+            self.is_leading = False
+            # The lock is free at once, and not only when the server notices that the session is gone.
+            with contextlib.suppress(DatabaseError), bounded(session):
+                await session.execute("SELECT pg_advisory_unlock(%s)", [LEADER_LOCK])
+            self._logger.info("leads_no_more")
+
+    async def _hold(self, session: Connection) -> None:
+        """Notice appends, and a session that is gone. Raises psycopg.Error."""
+        while True:
+            with bounded(session):
+                await session.execute("SELECT 1")
+            checked_at = time.monotonic()
+            while (left := checked_at + CHECK_SECONDS - time.monotonic()) > 0:
+                if await notifications(session, seconds=left):
+                    await asyncio.sleep(GATHER_SECONDS)
+                    self._notify()
+                    await asyncio.sleep(REST_SECONDS)

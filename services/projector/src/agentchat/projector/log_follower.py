@@ -1,0 +1,69 @@
+"""The loop of everything that follows the log: step by step, then wait for the next append."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from agentchat.bus.errors import BusUnavailable, FeedConflict
+from agentchat.runtime.following import follow, wait_for_event
+from agentchat.runtime.logs import get_logger
+from agentchat.runtime.postgres import DatabaseUnavailable
+
+POLL_SECONDS = 1.0
+"""Should a notification be missed, an event is found after this time."""
+
+TOGETHER_SECONDS = 0.02
+"""From one step to the next, but for a log that has more than a step takes: what is appended meanwhile goes
+together. What comes after a pause is followed at once."""
+
+_RETRY_SECONDS = 0.5
+_LAG_SECONDS = 30.0
+
+Step = Callable[[], Awaitable[int]]
+
+
+class LogLag(Exception):  # noqa: N818 - a state, reported by a health check
+    """A follower has not come to the end of the log for too long."""
+
+
+class LogFollower:
+    """Calls `step` over and over. It returns how much there was: less than `batch` at the end of the log."""
+
+    def __init__(self, name: str, step: Step, batch: int, *, poll_seconds: float = POLL_SECONDS) -> None:
+        self.name = name
+        self._step = step
+        self._batch = batch
+        self._poll_seconds = poll_seconds
+        self._appended = asyncio.Event()
+        self._at_end = time.monotonic()
+        self._logger = get_logger("agentchat.projector.log_follower").bind(follower=name)
+
+    def wake(self) -> None:
+        """There may be something new."""
+        self._appended.set()
+
+    async def run(self) -> None:
+        """Until cancelled. A server that is away is tried again and again."""
+        self._at_end = time.monotonic()
+        away = (DatabaseUnavailable, BusUnavailable, FeedConflict)
+        await follow(
+            self._follow_on, away, retry_seconds=_RETRY_SECONDS, log=self._logger, problem="cannot_follow"
+        )
+
+    async def _follow_on(self) -> None:
+        next_at = time.monotonic() + TOGETHER_SECONDS
+        self._appended.clear()
+        if await self._step() < self._batch:
+            self._at_end = time.monotonic()
+            await wait_for_event(self._appended, self._poll_seconds)
+            await asyncio.sleep(max(0.0, next_at - time.monotonic()))
+
+    @property
+    def lag(self) -> float:
+        """Seconds since it was at the end of the log: at most `poll_seconds` while it is not behind."""
+        return time.monotonic() - self._at_end
+
+    def check(self) -> None:
+        """Raises LogLag."""
+        if self.lag > _LAG_SECONDS:
+            raise LogLag(f"{self.name} has not been at the end of the log for {self.lag:.0f} s")

@@ -1,0 +1,42 @@
+"""The settings of the projector, from its environment."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from agentchat.contracts.webhooks import PORTS
+from agentchat.directory.secrets import Sealer, sealer_of
+from agentchat.net_guard import Guard
+from agentchat.net_guard.guard import guard_of
+from agentchat.runtime.settings import ServiceSettings, Setting
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Settings(ServiceSettings, frozen=True, kw_only=True):
+    """`webhook_allow` lists host:port pairs that webhook endpoints may have though they are not
+    public, or not https.
+    """
+
+    database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
+    nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
+    nats_provisioner_url: Annotated[str | None, Setting("AGENTCHAT_NATS_PROVISIONER_URL", secret=True)] = None
+    """Of the user who may make streams, where `nats_url` has one who may not."""
+    nats_replicas: Annotated[Literal[1, 3, 5], Setting("AGENTCHAT_NATS_REPLICAS")] = 1
+    secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
+    webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
+    health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
+    otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def sealer(self) -> Sealer:
+        """Return what opens the secrets of endpoints. Raises SettingsError."""
+        return sealer_of(self.secret_key, self.previous_secret_keys)
+
+    def webhook_guard(self) -> Guard:
+        """Return what judges the addresses of endpoints. Raises SettingsError."""
+        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)

@@ -1,0 +1,80 @@
+"""Asks again for runs that nobody works on, so that a lost request or a wiped NATS loses no answer.
+
+To ask too often is safe: a worker takes up a run only with its lease, and goes on from what the log says.
+"""
+
+import asyncio
+import time
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.conversations.aggregate.turn import ask_again
+from agentchat.conversations.claims.idempotency import forget_old_keys
+from agentchat.conversations.event_store.log import Log
+from agentchat.conversations.leases.abandoned_runs import Abandoned, claim_abandoned, forget_old_requests
+from agentchat.conversations.leases.availability import keep_noting
+from agentchat.conversations.leases.leases import forget_expired_leases
+from agentchat.conversations.leases.waiting_line import delete_expired_waiters
+from agentchat.runtime.following import follow
+from agentchat.runtime.logs import bound, get_logger
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool
+
+SWEEP_SECONDS = 3.0
+_TIDY_SECONDS = 600.0
+
+
+class Sweeper:
+    """One sweep every few seconds, and now and then the removal of what dead workers left."""
+
+    def __init__(self, bus: Bus, log: Log, pool: Pool) -> None:
+        self._bus = bus
+        self._log = log
+        self._pool = pool
+        self._tidied = 0.0
+        self._logger = get_logger("agentchat.projector.sweeper")
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(keep_noting(self._pool))
+            tasks.create_task(
+                follow(
+                    self._sweep_and_tidy,
+                    (DatabaseUnavailable, BusUnavailable),
+                    retry_seconds=SWEEP_SECONDS,
+                    log=self._logger,
+                    problem="cannot_sweep",
+                )
+            )
+
+    async def _sweep_and_tidy(self) -> None:
+        await self.sweep()
+        await self._tidy()
+        await asyncio.sleep(SWEEP_SECONDS)
+
+    async def sweep(self) -> int:
+        """Request every abandoned run again; returns how many. Raises DatabaseUnavailable, BusUnavailable."""
+        await self._bus.ping()  # claims are not to be spent while nothing can be published
+        abandoned = await claim_abandoned(self._pool)
+        asked = [await self._ask_again(each) for each in abandoned]
+        return sum(asked)
+
+    async def _ask_again(self, abandoned: Abandoned) -> bool:
+        with bound(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
+            # One that nobody can read is requested too: a worker ends its run.
+            conversation = await self._log.newest_run(abandoned.conversation_id)
+            run = conversation.run(abandoned.trace_id)
+            if run is None or run.state != "running":
+                return False  # the read model is behind the log
+            await self._bus.queues.request_chat(ask_again(conversation, run, abandoned.attempt))
+            self._logger.warning("run_requested_again", attempt=abandoned.attempt)
+            return True
+
+    async def _tidy(self) -> None:
+        if time.monotonic() - self._tidied < _TIDY_SECONDS:
+            return
+        await forget_expired_leases(self._pool)
+        await delete_expired_waiters(self._pool)
+        await forget_old_requests(self._pool)
+        await forget_old_keys(self._pool)
+        self._tidied = time.monotonic()

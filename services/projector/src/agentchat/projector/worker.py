@@ -1,0 +1,160 @@
+"""The projector process: what it is made of, and how it starts and stops."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from math import nan
+
+from msgspec.structs import replace
+
+from agentchat.bus import users
+from agentchat.bus.bus import Bus
+from agentchat.conversations import erasures
+from agentchat.conversations.database import EVENTS_TABLE
+from agentchat.conversations.event_store.shared_log import SharedLog
+from agentchat.conversations.leases.waiting_line import count_waiters
+from agentchat.conversations.projections.follower import Follower
+from agentchat.conversations.projections.read_models import PROJECTIONS
+from agentchat.conversations.queries.finding_approvals import runs_that_wait
+from agentchat.projector import erasure, feed_publisher
+from agentchat.projector.leader import Leader
+from agentchat.projector.log_follower import LogFollower
+from agentchat.projector.settings import Settings
+from agentchat.projector.sweeper import Sweeper
+from agentchat.runtime import metrics
+from agentchat.runtime.cancellation import wait_first
+from agentchat.runtime.following import follow
+from agentchat.runtime.health import HealthChecks, serve_health
+from agentchat.runtime.logs import get_logger
+from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
+from agentchat.webhooks import delivery_projection, delivery_queue
+from agentchat.webhooks.sender import DeliverySender
+
+_CONNECTIONS = 6
+_MEASURE_SECONDS = 3.0
+_OLD_DELIVERIES_BATCH = 5000
+_OLD_DELIVERIES_POLL_SECONDS = 3600.0
+
+
+async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
+    """Lead or stand by until `stop` is set."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
+    async with (
+        _provisioning(settings, name, stop),
+        Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
+        # All that it commits is done again, should the server lose it.
+        open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
+    ):
+        projector = Projector(settings, name, bus, pool)
+        async with serve_health(projector.health, settings.host, settings.health_port) as port:
+            get_logger("projector").info("ready", health_port=port)
+            await wait_first(stop.wait(), projector.run())
+
+
+@asynccontextmanager
+async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
+    """Streams and consumers are kept on a connection of the user who may make them."""
+    if settings.nats_provisioner_url is None:
+        if not users.may_provision(users.user_of(settings.nats_url)):
+            get_logger("projector").error("streams_not_provisioned", unset="AGENTCHAT_NATS_PROVISIONER_URL")
+        yield
+        return
+    url, name = settings.nats_provisioner_url, f"{name} provisioner"
+    async with Bus.connect(url, name=name, on_lost=stop.set, replicas=settings.nats_replicas):
+        yield
+
+
+class Projector:
+    """The readers of the log and the sweeper: one process does the work, others stand by."""
+
+    def __init__(self, settings: Settings, name: str, bus: Bus, pool: Pool) -> None:
+        database_url = settings.database_url
+        self._log = log = SharedLog(pool)
+        self._pool = pool
+        self._follower = Follower(pool, log, (*PROJECTIONS, erasures.PROJECTION))
+        self._erasing = LogFollower(
+            "erasures",
+            erasure.ErasureStep(bus, pool).step,
+            erasure.BATCH,
+            poll_seconds=erasure.POLL_SECONDS,
+        )
+        self._tidying = (
+            LogFollower(
+                "old tombstones",
+                partial(erasure.delete_tombstones, pool),
+                erasures.TOMBSTONES_AT_ONCE,
+                poll_seconds=erasure.TOMBSTONES_POLL_SECONDS,
+            ),
+            LogFollower(
+                "old deliveries",
+                partial(delivery_queue.delete_old, pool, _OLD_DELIVERIES_BATCH),
+                _OLD_DELIVERIES_BATCH,
+                poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
+            ),
+        )
+        self._feed = feed_publisher.FeedPublisher(bus, log, pool, on_erasure=self._erasing.wake)
+        self._sender = DeliverySender(pool, settings.sealer(), settings.webhook_guard(), name)
+        self._deliveries = delivery_projection.DeliveryProjection(
+            pool, log, on_inserted=self._sender.wake, on_erased=self._sender.forget
+        )
+        self._followings = (
+            LogFollower("read models", self._follower.step, self._follower.batch),
+            LogFollower("events feed", self._feed.step, feed_publisher.BATCH),
+            LogFollower("webhook deliveries", self._deliveries.step, delivery_projection.BATCH),
+        )
+        self._sweeper = Sweeper(bus, log, pool)
+        self._leader = Leader(database_url, name, channel=EVENTS_TABLE, notify=self._notify)
+        metrics.LEADING.set_function(lambda: self._leader.is_leading)
+        for following in self._followings:
+            metrics.LAG.labels(following.name).set_function(partial(self._lag, following))
+        self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._leader.run(self._lead)
+
+    async def _lead(self) -> None:
+        self._follower.forget_positions()
+        self._deliveries.begin_again()
+        self._feed.begin_again()
+        async with asyncio.TaskGroup() as tasks:
+            others = (self._erasing, *self._tidying)
+            for following in (*self._followings, *others):
+                tasks.create_task(following.run())
+            tasks.create_task(self._sweeper.run())
+            tasks.create_task(self._sender.run())
+            tasks.create_task(self._measuring())
+
+    async def _measuring(self) -> None:
+        """What waits in Postgres, for the metrics of the leader."""
+        try:
+            await follow(
+                self._measure,
+                DatabaseUnavailable,
+                retry_seconds=_MEASURE_SECONDS,
+                log=get_logger("projector"),
+                problem="cannot_measure",
+            )
+        finally:  # from now on another process knows
+            metrics.WAITING_LINE.set(0)
+            metrics.APPROVALS.set(0)
+
+    async def _measure(self) -> None:
+        metrics.WAITING_LINE.set(await count_waiters(self._pool))
+        metrics.APPROVALS.set(await runs_that_wait(self._pool))
+        await asyncio.sleep(_MEASURE_SECONDS)
+
+    def _lag(self, following: LogFollower) -> float:
+        return following.lag if self._leader.is_leading else nan
+
+    def _notify(self) -> None:
+        self._log.appended()
+        for following in self._followings:
+            following.wake()
+
+    async def _check(self) -> None:
+        """Raises LogLag if a reader of the log has been behind for too long."""
+        if self._leader.is_leading:
+            for following in (*self._followings, self._erasing):
+                following.check()

@@ -1,0 +1,280 @@
+"""The work queue TOOLS: a delivery becomes a call, and its result is published before it is acknowledged.
+
+So a call comes again if its runner has died. One that may be repeated is then run again. Any other has a row
+in the journal from before it ran, and is not: its outcome is reported as lost.
+
+The functions stand in the order in which they happen. `_run` decides what becomes of a delivery, as one
+Disposition; `_settle` acts on it, and nothing else publishes or acknowledges.
+"""
+
+import asyncio
+import math
+import time
+
+from mcp_types import CallToolResult
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentchat.bus.bus import Bus
+from agentchat.bus.errors import BusUnavailable
+from agentchat.bus.work_queue import Delivery
+from agentchat.contracts import messages, subjects, tool_messages, wire
+from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
+from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
+from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
+from agentchat.runtime.postgres import DatabaseUnavailable
+from agentchat.tool_runner.calls.call_output import finished_call
+from agentchat.tool_runner.calls.executor import Executor
+from agentchat.tool_runner.calls.result_quota import ResultQuota
+from agentchat.tool_runner.database_clock import DatabaseClock, parse_time
+from agentchat.tool_runner.faults import ToolFailed, ToolFault
+from agentchat.tool_runner.journal import Execution, Journal
+from agentchat.tool_runner.servers.elicitation import InputRequired
+from agentchat.tool_runner.servers.tool_server import ToolServer
+
+HELD_PER_SLOT = 8
+"""Messages that this process holds for each slot: they wait here for their accounts' turns."""
+
+_PUBLISH_SECONDS = 30.0
+_PUBLISH_AGAIN_SECONDS = 0.25
+_WAITED_SECONDS = 0.1
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+class Report(Struct, frozen=True):
+    """Publish this outcome, then acknowledge."""
+
+    outcome: CallToolResult | InputRequired | ToolFault
+
+
+class PutBack(Struct, frozen=True):
+    """Have the queue deliver the call again, after `seconds`: it has not run here, or may run elsewhere."""
+
+    seconds: float = 0.0
+
+
+class Reported(Struct, frozen=True):
+    """Acknowledge only: the outcome has been published before."""
+
+
+Disposition = Report | PutBack | Reported
+"""What becomes of a delivery."""
+
+
+class CallHandler:
+    """Work off the queue. An account gets half of the slots at most, more accounts take turns."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        executor: Executor,
+        journal: Journal,
+        clock: DatabaseClock,
+        quota: ResultQuota,
+        slots: int,
+    ) -> None:
+        self._bus = bus
+        self._executor = executor
+        self._journal = journal
+        self._clock = clock
+        self._quota = quota
+        self._slots = FairSlots(slots)
+        self._log = logs.get_logger("calls")
+
+    def close(self) -> None:
+        """Put back the calls that wait for their turn; those that run continue."""
+        self._slots.close()
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Work off one message. After BusUnavailable and DatabaseUnavailable it is delivered again."""
+        try:
+            request = _decode(delivery.data)
+        except ValueError as error:
+            await self._dead_letter(delivery, str(error))
+            return
+        attributes = {
+            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
+            genai.TOOL_NAME: request.tool,
+            genai.TOOL_CALL_ID: request.call_id,
+            genai.TOOL_TYPE: "extension",
+            genai.AGENT_ID: request.agent_id,
+        }
+        with (
+            logs.bound(trace_id=request.trace_id, account_id=request.account_id),
+            telemetry.span(
+                f"execute_tool {request.tool}",
+                context=telemetry.extract(delivery.headers),
+                attributes=attributes,
+            ),
+        ):
+            began = time.perf_counter()
+            disposition = await self._run(request, delivery.attempt)
+            await self._settle(delivery, request, disposition, began)
+
+    async def _run(self, request: tool_messages.ToolRequested, attempt: int) -> Disposition:
+        if attempt > 1 and await self._is_reported(request):
+            return Reported()
+        failpoints.reach("tool-runner-received")
+        try:
+            seconds_left = await self._seconds_left(request)
+            server = await self._executor.find_server(request)
+            with server.in_use():
+                return await self._run_in_turn(request, attempt, server, seconds_left)
+        except ToolFailed as failed:
+            return await self._not_begun_here(request, failed.fault)
+
+    async def _seconds_left(self, request: tool_messages.ToolRequested) -> float:
+        """Return how long somebody waits for the call. Raises ToolFailed if nobody does any more."""
+        seconds_left = await self._clock.seconds_until(request.deadline) if request.deadline else math.inf
+        if seconds_left <= 0:
+            raise ToolFailed("late")
+        if await self._bus.traces.is_cancelled(request.trace_id):
+            raise ToolFailed("cancelled")
+        return seconds_left
+
+    async def _run_in_turn(
+        self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, seconds_left: float
+    ) -> Disposition:
+        """Run the call once its account has a slot. Raises ToolFailed if it did not begin here."""
+        loop = asyncio.get_running_loop()
+        arrived = loop.time()
+        deadline = arrived + seconds_left
+        try:
+            async with asyncio.timeout_at(min(arrived + TOOL_TURN_SECONDS, deadline)):
+                await self._slots.take(request.account_id)
+        except SlotsClosed:
+            return PutBack()
+        except TimeoutError as error:
+            metrics.TOOLS_WAITED.labels(begun=False).inc()
+            raise ToolFailed("busy", f"waited {loop.time() - arrived:.1f} s") from error
+        try:
+            if (waited := loop.time() - arrived) >= _WAITED_SECONDS:
+                metrics.TOOLS_WAITED.labels(begun=True).inc()
+                self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
+            seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
+            until = min(loop.time() + seconds, deadline)
+            return await self._claim_and_run(request, attempt, server, until)
+        finally:
+            self._slots.release(request.account_id)
+
+    async def _claim_and_run(
+        self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, until: float
+    ) -> Disposition:
+        """Run the call until `until`, after a row in the journal if it must not run twice.
+
+        Raises ToolFailed if it did not begin here.
+        """
+        tool = await self._executor.find_tool(server, request, until)
+        try:
+            if (
+                not tool.repeatable
+                and (begun_before := await self._claim(request, attempt, until)) is not None
+            ):
+                return begun_before
+            return Report(await self._executor.call(server, tool, request, until))
+        except ToolFailed as failed:
+            if tool.repeatable and failed.fault.kind == "stopped":
+                return PutBack()
+            return Report(replace(failed.fault, writing=not tool.repeatable))
+
+    async def _claim(
+        self, request: tool_messages.ToolRequested, attempt: int, until: float
+    ) -> Disposition | None:
+        """Claim a call that must not run twice. Return None if it is ours to run.
+
+        Raises:
+            ToolFailed: It is not to be run: Postgres does not answer, or its time is up.
+            DatabaseUnavailable: An earlier delivery may have begun it.
+        """
+        loop = asyncio.get_running_loop()
+        failpoints.reach("tool-runner-before-journal")
+        try:
+            execution = await self._journal.begin(
+                request.trace_id,
+                request.leg_id,
+                deadline=None if request.deadline is None else parse_time(request.deadline),
+                seconds=until - loop.time() + TOOL_ANSWER_SECONDS,
+            )
+        except DatabaseUnavailable as error:
+            if attempt > 1:
+                raise
+            raise ToolFailed("not_started", str(error)) from error
+        if execution is None or (execution.mine and loop.time() >= until):
+            raise ToolFailed("late")
+        if not execution.mine:
+            return await self._begun_before(request, execution)
+        failpoints.reach("tool-runner-journaled")
+        return None
+
+    async def _not_begun_here(self, request: tool_messages.ToolRequested, fault: ToolFault) -> Disposition:
+        """Report `fault`, unless another runner has begun the call and may have died or been paused since."""
+        if fault.kind == "stopped":
+            return PutBack()
+        execution = await self._journal.find(request.trace_id, request.leg_id)
+        return Report(fault) if execution is None else await self._begun_before(request, execution)
+
+    async def _begun_before(self, request: tool_messages.ToolRequested, execution: Execution) -> Disposition:
+        """Decide about a call that must not run twice and has begun: it is reported, may be, or is lost."""
+        self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
+        if await self._is_reported(request):
+            return Reported()
+        if execution.seconds_left > 0:
+            return PutBack(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
+        return Report(ToolFault("lost", f"begun by {execution.runner}", writing=True))
+
+    async def _is_reported(self, request: tool_messages.ToolRequested) -> bool:
+        """Return True if this call, or a later leg of it, has its result. Raises BusUnavailable."""
+        result = (await self._bus.traces.tool_results_of(request.trace_id)).get(request.call_id)
+        return result is not None and result.leg >= request.leg
+
+    async def _settle(
+        self,
+        delivery: Delivery,
+        request: tool_messages.ToolRequested,
+        disposition: Disposition,
+        began: float,
+    ) -> None:
+        match disposition:
+            case PutBack(seconds):
+                await delivery.nak(seconds)
+            case Report(outcome):
+                finished = finished_call(request, outcome, began)
+                size = len(wire.encode(finished))
+                if not self._quota.take(request.account_id, size, time.monotonic()):
+                    finished = finished_call(request, ToolFault("crowded"), began)
+                failpoints.reach("tool-runner-called")
+                await self._publish(finished)
+                failpoints.reach("tool-runner-published")
+            case Reported():
+                pass  # a delivery whose handler returns is acknowledged
+
+    async def _publish(self, finished: tool_messages.ToolFinished) -> None:
+        """Publish a result, through a NATS outage too: what is not published here is lost."""
+        give_up_at = time.monotonic() + _PUBLISH_SECONDS
+        while True:
+            try:
+                await self._bus.traces.finish_tool(finished)
+            except BusUnavailable:
+                if self._executor.interrupted or time.monotonic() > give_up_at:
+                    raise
+                await asyncio.sleep(_PUBLISH_AGAIN_SECONDS)
+            else:
+                return
+
+    async def _dead_letter(self, delivery: Delivery, reason: str) -> None:
+        self._log.error("request_undecodable", reason=reason)
+        payload = delivery.data.decode("utf-8", "replace")
+        await self._bus.queues.dead_letter(
+            messages.DeadLettered(
+                stream=subjects.TOOLS, subject=delivery.subject, reason=reason, payload=payload
+            )
+        )
+        await delivery.term()
+
+
+def _decode(data: bytes) -> tool_messages.ToolRequested:
+    """Raises ValueError for what is not JSON, not a request, or has a deadline that is not a time."""
+    request = wire.decode_message(tool_messages.ToolRequested, data)
+    if request.deadline is not None:
+        parse_time(request.deadline)
+    return request

@@ -1,0 +1,201 @@
+"""All HTTP to tool servers: checked addresses, bounded bytes, an absolute deadline.
+
+A failure becomes a response with status 502, and its ToolFault is left in the budget: an exception out of a
+transport would end the MCP session, and with it every other call on it.
+"""
+
+import asyncio
+import contextlib
+import re
+import ssl
+
+import aiohttp
+import httpx2
+import msgspec
+
+from agentchat.net_guard import Guard
+from agentchat.net_guard.addresses import CONNECT_SECONDS
+from agentchat.net_guard.guarded_session import open_session
+from agentchat.runtime.fair_slots import KeySlots
+from agentchat.tool_runner.authorization.tokens import AccessTokens
+from agentchat.tool_runner.faults import ToolFailed, ToolFault
+from agentchat.tool_runner.http.call_budget import CallBudget, current_budget
+from agentchat.tool_runner.http.network import ERRORS, BoundedBody, fault_of, send
+from agentchat.tool_runner.redaction import Redactor
+
+# Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
+_KEEPALIVE_SECONDS = 4.0
+_CONNECTIONS = 32
+_PROBE_SECONDS = 3.0
+_REDIRECTS = (301, 302, 303, 307, 308)
+_ANSWERS = ("application/json", "text/event-stream")
+_SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}\Z")
+
+
+class _Sent(msgspec.Struct):
+    """The fields of an outgoing message that the transport needs. One without a method answers the server."""
+
+    method: str = ""
+    id: int | str | None = None
+
+
+class ToolServerTransport(httpx2.AsyncBaseTransport):
+    """HTTP/1.1 to one tool server. `session_lost` is set once the server seems not to know the session."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        account_id: str,
+        tls: ssl.SSLContext,
+        large: KeySlots,
+        tokens: AccessTokens | None = None,
+    ) -> None:
+        self.session_lost = False
+        self._tokens = tokens
+        self._guard = guard
+        self._large = large
+        self._notices: set[asyncio.Task[None]] = set()
+        self._session = open_session(
+            tls,
+            keepalive_seconds=_KEEPALIVE_SECONDS,
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS),
+            connections=_CONNECTIONS,
+            guard=guard,
+            account_id=account_id,
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request of the MCP client. Raises nothing but cancellation."""
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            # The standing stream for a server's own messages: nothing here listens to them.
+            return httpx2.Response(405)
+        await request.aread()
+        if self._tokens is not None and not await self._authorized(request, self._tokens):
+            return httpx2.Response(502)
+        sent = _sent(request)
+        if sent.method == "notifications/cancelled":
+            # Not awaited: the client sends nothing else meanwhile, and this server may hang.
+            self._post_aside(request)
+            return httpx2.Response(202)
+        budget = current_budget()
+        if budget.fault is not None and budget.fault.final:
+            return httpx2.Response(502)
+        deadline = budget.deadline
+        if sent.method == "server/discover":
+            # Older servers do not know this method, and some never answer what they do not know.
+            deadline = min(deadline, asyncio.get_running_loop().time() + _PROBE_SECONDS)
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._answer(request, sent, budget)
+        except ToolFailed as failed:
+            budget.fail(failed.fault)
+        except ERRORS as error:
+            fault = fault_of(error)
+            if deadline == budget.deadline or fault.final:
+                budget.fail(fault)
+        return httpx2.Response(502)
+
+    async def aclose(self) -> None:
+        for notice in tuple(self._notices):
+            notice.cancel()
+        await self._session.close()
+
+    async def _answer(self, request: httpx2.Request, sent: _Sent, budget: CallBudget) -> httpx2.Response:
+        response = await self._response(request)
+        if response.status == 401 and self._tokens is not None:
+            # A server that refuses the token has not looked at the message: it may be sent again.
+            rejected = request.headers["authorization"].removeprefix("Bearer ")
+            if (token := await self._tokens.refresh(rejected)) is not None:
+                response.release()
+                request.headers["authorization"] = f"Bearer {token}"
+                response = await self._response(request)
+        received = httpx2.Headers(list(response.headers.items()))
+        fault = _fault(sent, response.status, _media_type(received))
+        if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
+            self.session_lost = True
+            if response.status == 404:
+                fault = ToolFault("expired")
+        if fault is None:
+            budget.succeed()
+        else:
+            budget.fail(fault)
+        body = BoundedBody(response, budget, self._large, Redactor(request.headers))
+        headers = _kept_headers(request.url, response.status, received)
+        return httpx2.Response(response.status, headers=headers, stream=body)
+
+    async def _authorized(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
+        """Give the request its token; if there is none, leave the fault in the budget and return False."""
+        budget = current_budget()
+        try:
+            async with asyncio.timeout_at(budget.deadline):
+                request.headers["authorization"] = f"Bearer {await tokens.token()}"
+        except ToolFailed as failed:
+            budget.fail(failed.fault)
+        except TimeoutError:
+            budget.fail(ToolFault("timeout", "no token in time"))
+        else:
+            return True
+        return False
+
+    async def _response(self, request: httpx2.Request) -> aiohttp.ClientResponse:
+        return await send(self._session, self._guard, request)
+
+    def _post_aside(self, request: httpx2.Request) -> None:
+        async def post() -> None:
+            budget = CallBudget(asyncio.get_running_loop().time() + CONNECT_SECONDS)
+            with contextlib.suppress(ToolFailed, *ERRORS):
+                async with asyncio.timeout_at(budget.deadline):
+                    response = await self._answer(request, _Sent(), budget)
+                    await response.aclose()
+
+        task = asyncio.create_task(post())
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
+
+
+def _sent(request: httpx2.Request) -> _Sent:
+    try:
+        return msgspec.json.decode(request.content, type=_Sent)
+    except msgspec.DecodeError:
+        return _Sent()
+
+
+def _fault(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
+    """Return what explains a failure of the call if this response is the reason."""
+    if status in (401, 403):
+        return ToolFault("credentials", f"HTTP {status}")
+    if status in _REDIRECTS:
+        return ToolFault("redirect", f"HTTP {status}")
+    if status >= 400:
+        return ToolFault("status", f"HTTP {status}")
+    if sent.method and sent.id is not None and (status != 200 or media_type not in _ANSWERS):
+        return ToolFault("protocol", f"HTTP {status}, {media_type[:100] or 'no content type'}")
+    return None
+
+
+def _kept_headers(url: httpx2.URL, status: int, received: httpx2.Headers) -> dict[str, str]:
+    """Return the few headers that the MCP client reads. The rest (cookies, charsets) can only do harm."""
+    kept = {}
+    if media_type := _media_type(received):
+        kept["content-type"] = media_type
+    if _SESSION_ID.match(received.get("mcp-session-id", "")):
+        kept["mcp-session-id"] = received["mcp-session-id"]
+    if status in _REDIRECTS and (location := _within_origin(url, received.get("location", ""))):
+        kept["location"] = location
+    return kept
+
+
+def _media_type(received: httpx2.Headers) -> str:
+    media_type = received.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type if media_type.isascii() else ""
+
+
+def _within_origin(url: httpx2.URL, location: str) -> str | None:
+    """Return `location` made absolute if it has the same scheme, host and port, else None."""
+    try:
+        target = url.join(location)
+    except (httpx2.InvalidURL, ValueError):
+        return None
+    if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port) or target.userinfo:
+        return None
+    return str(target)

@@ -1,0 +1,176 @@
+"""One tool server under one set of credentials: its open session and its tools.
+
+The session is opened again after it has ended, with back-off after failures; one attempt at a time, for all
+who wait for one.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from mcp_types import CallToolResult
+
+from agentchat.runtime import logs
+from agentchat.runtime.shared_task import shared
+from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, InputRequired
+from agentchat.tool_runner.servers.failures import GRACE_SECONDS
+from agentchat.tool_runner.servers.mcp_session import ToolSession
+from agentchat.tool_runner.tools.server_tool import OfferedTool, check_tools
+
+LISTING_SECONDS = 60.0
+_LIST_SECONDS = 8.0
+_BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+_NAMED = 5
+
+Tools = Mapping[str, OfferedTool]
+MakeSession = Callable[[bool], ToolSession]
+"""Make a new session; True for a server that is known to want a handshake."""
+
+
+class ToolServer:
+    """`tools` lists and `call` runs a tool; both open a session if none is alive."""
+
+    def __init__(
+        self, name: str, make_session: MakeSession, *, listing_seconds: float = LISTING_SECONDS
+    ) -> None:
+        self.users = 0
+        self.used_at = _now()
+        self._make_session = make_session
+        self._handshake = False
+        self._session: ToolSession | None = None
+        self._opening: asyncio.Task[ToolSession] | None = None
+        self._retiring: dict[ToolSession, asyncio.Task[None]] = {}
+        self._failures = 0
+        self._failed = ToolFailed("unreachable")
+        self._retry_at = 0.0
+        self._listing_seconds = listing_seconds
+        self._listing: asyncio.Task[Tools] | None = None
+        self._tools: Tools = MappingProxyType({})
+        self._listed_by: ToolSession | None = None
+        self._fresh_until = 0.0
+        self._log = logs.get_logger("servers").bind(server=name)
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep it open within this block."""
+        self.users += 1
+        try:
+            yield
+        finally:
+            self.users -= 1
+            self.used_at = _now()
+
+    @property
+    def protocol_version(self) -> str:
+        """The version that the newest session speaks, such as 2024-11-05; empty before the first."""
+        return self._session.protocol_version if self._session is not None else ""
+
+    async def tools(self) -> Tools:
+        """Return the tools by their own names, at most `listing_seconds` old. Raises ToolFailed."""
+        self.used_at = _now()
+        if self.used_at < self._fresh_until:
+            return self._tools
+        return await self._list_once()
+
+    async def call(
+        self,
+        tool: OfferedTool,
+        arguments: dict[str, Any],
+        until: float,
+        attempt: CallAttempt = FIRST_CALL_ATTEMPT,
+    ) -> CallToolResult | InputRequired:
+        """Run a tool, until `until` on the loop's clock. Raises ToolFailed.
+
+        It is sent a second time only if that does no harm: the server did not know the session, or the tool
+        may be repeated and the connection broke.
+        """
+        try:
+            async with asyncio.timeout_at(until + 2 * GRACE_SECONDS):
+                session = await self._listed_session()
+                try:
+                    return await session.call(tool.name, arguments, until, attempt)
+                except ToolFailed as failed:
+                    kind = failed.fault.kind
+                    if not (kind == "expired" or (tool.repeatable and kind == "broken")):
+                        raise
+                session = await self._listed_session()
+                return await session.call(tool.name, arguments, until, attempt)
+        except TimeoutError as error:
+            raise ToolFailed("timeout") from error
+
+    async def close(self) -> None:
+        """Close the session, and older ones that were still in use. Calls that still run fail."""
+        for task in (self._listing, self._opening, *self._retiring.values()):
+            if task is not None:
+                task.cancel()
+        sessions = [*self._retiring, *([self._session] if self._session is not None else [])]
+        await asyncio.gather(*(session.close() for session in sessions))
+
+    async def _listed_session(self) -> ToolSession:
+        """Return a session that has listed the tools: so it knows which arguments go into headers too."""
+        session = await self._live_session()
+        if session is not self._listed_by:
+            await self._list_once()
+        return session
+
+    async def _list_once(self) -> Tools:
+        if self._listing is None or self._listing.done():
+            self._listing = shared(self._list())
+        return await asyncio.shield(self._listing)
+
+    async def _list(self) -> Tools:
+        session = await self._live_session()
+        tools, left_out = await check_tools(await session.list_tools(_now() + _LIST_SECONDS))
+        if left_out:
+            first = [f"{tool.name} ({tool.reason})" for tool in left_out[:_NAMED]]
+            self._log.warning("tools_left_out", count=len(left_out), first=first)
+        self._tools = MappingProxyType(tools)
+        self._listed_by = session
+        self._fresh_until = _now() + self._listing_seconds
+        return self._tools
+
+    async def _live_session(self) -> ToolSession:
+        """Return a session that is alive. Raises ToolFailed, at once for some time after a failure."""
+        if self._session is not None and self._session.alive:
+            return self._session
+        if self._opening is None or self._opening.done():
+            if _now() < self._retry_at:
+                raise ToolFailed(self._failed.fault.kind, "not tried again yet")
+            self._opening = shared(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> ToolSession:
+        previous, self._session = self._session, None
+        if previous is not None:
+            self._retire(previous)
+        session = self._make_session(self._handshake)
+        try:
+            await session.open()
+        except ToolFailed as failed:
+            self._failures += 1
+            self._failed = failed
+            delay = _BACK_OFF_SECONDS[min(self._failures, len(_BACK_OFF_SECONDS)) - 1]
+            self._retry_at = _now() + delay
+            self._log.warning("server_unavailable", fault=str(failed), failures=self._failures)
+            raise
+        except asyncio.CancelledError:
+            await session.close()
+            raise
+        self._failures = 0
+        self._handshake = session.needs_handshake
+        self._session = session
+        self._log.info("session_opened", protocol_version=session.protocol_version)
+        return session
+
+    def _retire(self, session: ToolSession) -> None:
+        """Close an old session once the calls that run on it are done."""
+        task = asyncio.create_task(session.close_when_unused())
+        self._retiring[session] = task
+        task.add_done_callback(lambda _: self._retiring.pop(session, None))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,47 @@
+"""What the environment sets."""
+
+from typing import Annotated
+
+import msgspec
+
+from agentchat.contracts.http import OAUTH_CALLBACK
+from agentchat.directory.secrets import Sealer, sealer_of
+from agentchat.net_guard import Guard
+from agentchat.net_guard.guard import guard_of
+from agentchat.runtime.settings import ServiceSettings, Setting
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
+
+
+class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
+    """`mcp_allow` lists host:port pairs that may be called though they are not public, or not https.
+
+    `public_url` is where browsers reach the gateways: authorization servers send them back there.
+    """
+
+    database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
+    nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
+    secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    health_port: Annotated[Port, Setting("AGENTCHAT_HEALTH_PORT")]
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
+    mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
+    public_url: Annotated[str | None, Setting("AGENTCHAT_PUBLIC_URL")] = None
+    slots: Annotated[Slots, Setting("AGENTCHAT_TOOL_SLOTS")] = 64
+    log_level: Annotated[str, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
+    otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def guard(self) -> Guard:
+        """What judges the addresses of tool servers. Raises SettingsError."""
+        return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
+
+    @property
+    def redirect_uri(self) -> str | None:
+        return None if not self.public_url else self.public_url.rstrip("/") + OAUTH_CALLBACK
+
+    def sealer(self) -> Sealer:
+        """What opens the agents' headers. Raises SettingsError."""
+        return sealer_of(self.secret_key, self.previous_secret_keys)

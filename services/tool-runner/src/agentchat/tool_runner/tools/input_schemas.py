@@ -1,0 +1,106 @@
+"""Input schemas of tool servers, made fit for the model provider, which refuses a complete request for one of
+them.
+
+It takes JSON Schema draft 2020-12 with an object at the root, no combination there, and property names of a
+certain form. A schema that is not valid, or refers to something outside of it, is left out with a reason.
+Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview and the API's own errors.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from agentchat.contracts.text import cleaned_json
+
+MAX_BYTES = 64 * 1024
+_DEPTH = 64
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+
+Schema = dict[str, Any]
+
+
+class UnfitSchema(Exception):  # noqa: N818 - an outcome
+    """The schema cannot be offered to a model; the text says why."""
+
+
+def normalized(schema: Schema) -> Schema:
+    """Return `schema` as the provider takes it. Raises UnfitSchema."""
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise UnfitSchema("its input is not an object")
+    references = list(_references(schema, _DEPTH))
+    kept = {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
+    found: Schema = cleaned_json(kept)
+    if len(msgspec.json.encode(found)) > MAX_BYTES:
+        raise UnfitSchema("its schema is larger than 64 KiB")
+    found = _as_draft_2020(found)
+    try:
+        Draft202012Validator.check_schema(found)
+        resolver = Registry().with_resource("", DRAFT202012.create_resource(found)).resolver()
+        for reference in references:
+            resolver.lookup(reference)
+    except SchemaError as error:
+        raise UnfitSchema(f"its schema is not valid: {error.message[:200]}") from None
+    except (Unresolvable, ValueError):
+        raise UnfitSchema("its schema refers to something that is not in it") from None
+    found = _flattened(found) | {"type": "object"}
+    found["properties"] = _named(found)
+    return found
+
+
+def _references(schema: Any, depth: int) -> Iterator[str]:
+    """Yield every `$ref`. Raises UnfitSchema if the schema is nested too deeply."""
+    if depth == 0:
+        raise UnfitSchema(f"its schema is nested deeper than {_DEPTH}")
+    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+        yield schema["$ref"]
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    for each in inner:
+        yield from _references(each, depth - 1)
+
+
+def _as_draft_2020(schema: Any) -> Any:
+    """Rewrite the tuples of older drafts, a list of `items`; what else is of them is not valid."""
+    if isinstance(schema, list):
+        return [_as_draft_2020(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        "prefixItems" if key == "items" and isinstance(value, list) else key: _as_draft_2020(value)
+        for key, value in schema.items()
+    }
+
+
+def _flattened(root: Schema) -> Schema:
+    """Merge the combinations at the root into one object; what `anyOf` and `oneOf` require is lost."""
+    merged = {key: value for key, value in root.items() if key not in ("allOf", "anyOf", "oneOf")}
+    properties = dict(root.get("properties", {}))
+    required = list(root.get("required", ()))
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for branch in root.get(keyword, ()):
+            if isinstance(branch, dict):
+                properties = branch.get("properties", {}) | properties
+                required += branch.get("required", ()) if keyword == "allOf" else ()
+    merged["properties"] = properties
+    merged.pop("required", None)
+    return merged | ({"required": list(dict.fromkeys(required))} if required else {})
+
+
+def _named(found: Schema) -> Schema:
+    """Return the properties whose names the provider takes.
+
+    Raises UnfitSchema if a required one has to go.
+    """
+    properties: Schema = found["properties"]
+    bad = [name for name in properties if not _PROPERTY.match(name)]
+    for name in bad:
+        if name in found.get("required", ()):
+            raise UnfitSchema(f"a required property has an unusable name: {name[:80]}")
+    return {name: value for name, value in properties.items() if name not in bad}

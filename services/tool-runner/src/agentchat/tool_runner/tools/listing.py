@@ -1,0 +1,198 @@
+"""`chat.tools.list`: the tools of an agent version, from all its servers side by side;
+`chat.tools.check`: each of them connected to again, and what of it works.
+"""
+
+import asyncio
+import hashlib
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from agentchat.contracts import tool_messages, wire
+from agentchat.contracts.timings import CHECK_SECONDS, TOOLS_LISTED_SECONDS
+from agentchat.contracts.values import ToolSpec
+from agentchat.directory.agents import McpServer
+from agentchat.directory.approval_policy import ApprovalRules
+from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.servers.agent_servers import AgentServers
+from agentchat.tool_runner.servers.server_pool import ServerPool
+from agentchat.tool_runner.tools.server_tool import LeftOut, OfferedTool
+
+_NAMED = 5
+_SILENT = "The tool server did not answer in time."
+
+
+class Listing:
+    def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
+        self._agents = agents
+        self._servers = servers
+
+    async def answer(self, data: bytes) -> bytes:
+        """The bytes of a ListTools to those of its ToolsListed. Raises DecodeError, DatabaseUnavailable."""
+        return wire.encode(await self.tools_of(wire.decode_message(tool_messages.ListTools, data)))
+
+    async def tools_of(self, request: tool_messages.ListTools) -> tool_messages.ToolsListed:
+        """Every tool that the agent may be offered, ordered by name, and the servers that are not there."""
+        try:
+            servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
+        except ToolFailed as failed:
+            reason = tool_messages.UnavailableServer(server="*", reason=failed.fault.words)
+            return tool_messages.ToolsListed(tools=(), unavailable=(reason,))
+        results = await asyncio.gather(*(self._listed(request.account_id, server) for server in servers))
+        found: list[tuple[str, OfferedTool]] = []
+        unavailable = []
+        for server, result in zip(servers, results, strict=True):
+            if isinstance(result, ToolFailed):
+                unavailable.append(
+                    tool_messages.UnavailableServer(server=server.name, reason=result.fault.words)
+                )
+            else:
+                found += [(server.name, tool) for tool in result]
+        return tool_messages.ToolsListed(tools=_specs(found), unavailable=tuple(unavailable))
+
+    async def _listed(self, account_id: str, config: McpServer) -> list[OfferedTool] | ToolFailed:
+        try:
+            async with asyncio.timeout(TOOLS_LISTED_SECONDS):
+                tools = await self._servers.get(account_id, config).tools()
+        except ToolFailed as failed:
+            return failed
+        except TimeoutError:
+            return ToolFailed("timeout")
+        return [tool for tool in tools.values() if is_allowed(config, tool.name)]
+
+
+def is_allowed(config: McpServer, tool: str) -> bool:
+    return config.allowed_tools is None or tool in config.allowed_tools
+
+
+def _specs(found: Iterable[tuple[str, OfferedTool]]) -> tuple[ToolSpec, ...]:
+    by_place = {(server, tool.name): tool for server, tool in found}
+    names = visible_names(tuple(by_place))
+    specs = (
+        ToolSpec(
+            name=names[place],
+            server=place[0],
+            tool=place[1],
+            description=tool.description,
+            input_schema=tool.input_schema,
+            read_only=tool.read_only,
+            idempotent=tool.idempotent,
+        )
+        for place, tool in by_place.items()
+    )
+    return tuple(sorted(specs, key=lambda spec: spec.name))
+
+
+MAX_LENGTH = 64  # ^[a-zA-Z0-9_-]{1,64}$ is what every provider takes: OpenAI 64, Anthropic 128
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGEST = 8
+
+QualifiedName = tuple[str, str]
+"""A server's name and a tool's own name."""
+
+
+def visible_names(tools: Sequence[QualifiedName]) -> Mapping[QualifiedName, str]:
+    """A name for each tool: the tool's own, `<server>_<tool>` where servers collide.
+
+    Where even those are the same (two names that differ only in unfit characters), a digest of the tool is
+    added. The order of `tools` makes no difference.
+    """
+    names = {tool: _fit(tool[1]) for tool in tools}
+    for tool in _colliding(names):
+        names[tool] = _fit("_".join(tool))
+    for tool in _colliding(names):
+        names[tool] = _ended(names[tool], "\0".join(tool))
+    return names
+
+
+def _colliding(names: Mapping[QualifiedName, str]) -> list[QualifiedName]:
+    counts = Counter(names.values())
+    return [tool for tool, name in names.items() if counts[name] > 1]
+
+
+def _fit(name: str) -> str:
+    fit = _UNFIT.sub("_", name)
+    return fit if len(fit) <= MAX_LENGTH else _ended(fit, name)
+
+
+def _ended(name: str, source: str) -> str:
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{name[: MAX_LENGTH - _DIGEST - 1]}_{digest}"
+
+
+class Checking:
+    def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
+        self._agents = agents
+        self._servers = servers
+
+    async def answer(self, data: bytes) -> bytes:
+        """The bytes of a CheckTools to those of its ToolsChecked. Raises DecodeError, DatabaseUnavailable."""
+        return wire.encode(await self.check(wire.decode_message(tool_messages.CheckTools, data)))
+
+    async def check(self, request: tool_messages.CheckTools) -> tool_messages.ToolsChecked:
+        try:
+            servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
+        except ToolFailed as failed:
+            return tool_messages.ToolsChecked(servers=(_unread(failed),))
+        checks = (self._checked(request.account_id, server) for server in servers)
+        return tool_messages.ToolsChecked(servers=tuple(await asyncio.gather(*checks)))
+
+    async def _checked(self, account_id: str, config: McpServer) -> tool_messages.ServerCheck:
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                tools, left_out = await self._servers.inspect(account_id, config)
+        except ToolFailed as failed:
+            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_words(failed))
+        except TimeoutError:
+            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_SILENT)
+        else:
+            found = _server_check(config, tools, left_out)
+        return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
+
+
+def _server_check(
+    config: McpServer, tools: dict[str, OfferedTool], left_out: list[LeftOut]
+) -> tool_messages.ServerCheck:
+    policy = config.require_approval
+    asked = policy.names if isinstance(policy, ApprovalRules) else ()
+    named = dict.fromkeys((*(config.allowed_tools or ()), *asked))
+    missing = tuple(name for name in named if name not in tools)
+    unfit = [f"{tool.name} ({tool.reason})" for tool in left_out if is_allowed(config, tool.name)]
+    sentences = []
+    if missing:
+        sentences.append(f"Named in allowed_tools or require_approval, and no tool here: {_some(missing)}.")
+    if unfit:
+        sentences.append(f"Not offered to the model: {_some(unfit)}.")
+    return tool_messages.ServerCheck(
+        name=config.name,
+        ok=not missing,
+        tools=len(tools),
+        allowed=sum(is_allowed(config, name) for name in tools),
+        missing=missing,
+        detail=" ".join(sentences),
+    )
+
+
+def _words(failed: ToolFailed) -> str:
+    if failed.fault.kind == "authorization":
+        return f"Needs authorisation: {failed.fault.detail or 'nothing authorises the agent'}."
+    return _SILENT if failed.fault.kind == "timeout" else failed.fault.words
+
+
+def _unread(failed: ToolFailed) -> tool_messages.ServerCheck:
+    words = {
+        "credentials": "The servers' headers cannot be read: they were sealed under another secret key.",
+        "not_offered": "There is no such agent, or no such version of it.",
+    }
+    return tool_messages.ServerCheck(
+        name="*", ok=False, detail=words.get(failed.fault.kind, failed.fault.words)
+    )
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

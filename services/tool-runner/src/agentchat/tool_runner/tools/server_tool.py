@@ -1,0 +1,83 @@
+"""A server's tools as this service keeps them: checked, bounded, or left out with a reason."""
+
+import asyncio
+from collections.abc import Sequence
+
+import mcp_types
+import msgspec
+
+from agentchat.contracts.text import cleaned
+from agentchat.tool_runner.redaction import STRUCK
+from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalized
+
+MAX_TOOLS = 256
+"""Tools of one server; those after are left out, as are those past MAX_BYTES of schemas and descriptions."""
+MAX_BYTES = 384 * 1024
+_DESCRIPTION_CHARS = 8192
+_NAME_CHARS = 256
+
+
+class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that can be offered and called, under the name that its server gives it."""
+
+    name: str
+    description: str
+    input_schema: Schema
+    read_only: bool
+    idempotent: bool
+
+    @property
+    def repeatable(self) -> bool:
+        return self.read_only or self.idempotent
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    reason: str
+
+
+async def check_tools(
+    listed: Sequence[mcp_types.Tool],
+) -> tuple[dict[str, OfferedTool], list[LeftOut]]:
+    """Return a server's tools by name, and those that are not offered. Lets other tasks run in between."""
+    kept: dict[str, OfferedTool] = {}
+    left_out: list[LeftOut] = []
+    room = MAX_BYTES
+    for entry in listed:
+        await asyncio.sleep(0)
+        tool = _check(entry)
+        if isinstance(tool, OfferedTool):
+            room -= len(msgspec.json.encode(tool))
+            if tool.name in kept:
+                tool = LeftOut(name=tool.name, reason="its name is listed twice")
+            elif room < 0 or len(kept) == MAX_TOOLS:
+                tool = LeftOut(name=tool.name, reason="the server has too many tools")
+        if isinstance(tool, OfferedTool):
+            kept[tool.name] = tool
+        else:
+            left_out.append(tool)
+    return kept, left_out
+
+
+def _check(listed: mcp_types.Tool) -> OfferedTool | LeftOut:
+    if not 0 < len(listed.name) <= _NAME_CHARS or listed.name != cleaned(listed.name):
+        return LeftOut(
+            name=cleaned(listed.name)[:_NAME_CHARS], reason="its name is empty, too long or no text"
+        )
+    if STRUCK in listed.name:
+        return LeftOut(name=listed.name, reason="its name holds a credential")
+    if listed.execution is not None and listed.execution.task_support == "required":
+        return LeftOut(name=listed.name, reason="it runs only as a task")
+    try:
+        schema = normalized(listed.input_schema)
+    except UnfitSchema as unfit:
+        return LeftOut(name=listed.name, reason=str(unfit))
+    hints = listed.annotations or mcp_types.ToolAnnotations()
+    title = listed.title or hints.title or ""
+    return OfferedTool(
+        name=listed.name,
+        description=cleaned(listed.description or title)[:_DESCRIPTION_CHARS],
+        input_schema=schema,
+        read_only=bool(hints.read_only_hint),
+        idempotent=bool(hints.idempotent_hint),
+    )
