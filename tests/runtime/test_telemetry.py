@@ -109,7 +109,7 @@ def test_outside_every_span_the_trace_id_is_zeros() -> None:
 def test_no_exporter_is_loaded_without_an_endpoint() -> None:
     program = (
         "import sys\n"
-        "from runtime import telemetry\n"
+        "from agentchat.runtime import telemetry\n"
         "telemetry.configure('x', None)\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'requests'))])\n"
     )

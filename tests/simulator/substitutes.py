@@ -15,9 +15,12 @@ import agentchat.runtime.postgres
 from tests.simulator import database
 from tests.simulator.world import World
 
-_OURS = (
-    *("contracts", "conversations", "orchestrator", "gateway", "projector", "tool_runner"),
-    *("directory", "runtime", "bus"),
+_OURS = tuple(
+    f"agentchat.{name}."
+    for name in (
+        *("contracts", "conversations", "orchestrator", "gateway", "projector", "tool_runner"),
+        *("directory", "runtime", "bus"),
+    )
 )
 
 
@@ -84,7 +87,7 @@ def simulated() -> Iterator[None]:
     }
     changed: list[tuple[ModuleType, str, Any]] = []
     for name, module in tuple(sys.modules.items()):
-        if name.partition(".")[0] in _OURS and module is not None:
+        if f"{name}.".startswith(_OURS) and module is not None:
             for attribute, value in tuple(vars(module).items()):
                 if id(value) in instead:
                     changed.append((module, attribute, value))
