@@ -7,8 +7,8 @@ from typing import LiteralString
 
 from agentchat.administration.admin_versions import create_agent
 from agentchat.contracts.ids import new_id
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
-from agentchat.directory.agents import McpServer
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo, folder_secrets, record
 from agentchat.ops.folder import RunFolder

@@ -8,7 +8,7 @@ import msgspec
 from agentchat.administration import Admin, admin_plans
 from agentchat.administration.admin_values import NewPlan, PlanChanges
 from agentchat.contracts.admin_errors import Conflict
-from agentchat.directory.caller import Callers, Found
+from agentchat.directory.caller import Callers, ResolvedCaller
 from agentchat.directory.plans import Plan
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool
@@ -41,6 +41,6 @@ async def put_plan(pool: Pool, plan: Plan) -> None:
         await admin_plans.change(administrator(pool), numbers.pop("name"), PlanChanges(**numbers))
 
 
-async def resolve(pool: Pool, key: str, agent: str | None) -> Found | None:
+async def resolve(pool: Pool, key: str, agent: str | None) -> ResolvedCaller | None:
     async with contextlib.aclosing(Callers(pool)) as callers:
         return await callers.resolve(key, agent)

@@ -32,8 +32,8 @@ from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import conversations_table as threads
 from agentchat.conversations.projections import runs_table
 from agentchat.conversations.projections.follower import Follower
+from agentchat.directory.agent_config import McpServer, Retrieval, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges
-from agentchat.directory.agents import McpServer, Retrieval, load_agent, provider_key
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard, Resolver
 from agentchat.runtime.postgres import Pool
@@ -76,7 +76,7 @@ async def test_a_restored_version_answers_with_its_own_secrets(
     await admin_agents.change(admin, agent, changes)
     restored = await admin_agents.restore(admin, agent, 1)
     assert restored.version == 3
-    assert await provider_key(pool, SEALER, account.id, agent, 3) == "canary-provider-key"
+    assert await load_provider_key(pool, SEALER, account.id, agent, 3) == "canary-provider-key"
     config = await load_agent(pool, account.id, agent, sealer=SEALER)
     assert config is not None
     assert config.mcp_servers == (SHOP,)

@@ -18,9 +18,9 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.projections import feedback_table, runs_table, tools_table
 from agentchat.conversations.projections.follower import Follower
+from agentchat.directory.agent_config import load_agent
 from agentchat.directory.agent_draft import AgentChanges
-from agentchat.directory.agents import load_agent
-from agentchat.directory.canary import version_for
+from agentchat.directory.canary import choose_version
 from agentchat.runtime.postgres import Pool
 
 
@@ -47,7 +47,7 @@ async def test_a_conversation_is_answered_by_the_version_that_its_id_gets(
     await share(admin, agent, v1=50, v2=50)
     ids = [new_id() for _ in range(40)]
     answered = [await load_agent(pool, account.id, agent, conversation_id=each) for each in ids]
-    assert [each and each.version for each in answered] == [version_for(shares, each) for each in ids]
+    assert [each and each.version for each in answered] == [choose_version(shares, each) for each in ids]
     assert {each and each.model for each in answered} == {"old", "new"}
     named = await load_agent(pool, account.id, agent, 1, conversation_id=ids[0])
     assert named is not None

@@ -11,7 +11,7 @@ from agentchat.console.pages.accounts import bars_of
 from agentchat.console.pages.agents import differences
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.projections.runs_table import UsageLine
-from agentchat.directory.secrets import sealer_of
+from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import open_pool
 from agentchat.webhooks import endpoints
 from tests.console.pages import Browser, form_of, text_of
@@ -215,7 +215,7 @@ async def test_documents_are_uploaded_and_found_with_their_scores(browser: Brows
 async def test_a_webhook_endpoint_is_seen_and_stopped(
     browser: Browser, account: str, environ: dict[str, str]
 ) -> None:
-    sealer = sealer_of(environ["AGENTCHAT_SECRET_KEY"], ())
+    sealer = build_sealer(environ["AGENTCHAT_SECRET_KEY"], ())
     new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
     async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as pool:
         endpoint = await endpoints.create(pool, sealer, account, new)

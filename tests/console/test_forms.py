@@ -10,8 +10,8 @@ from agentchat.administration.admin_values import NewPlan
 from agentchat.console.frame.forms import RefusedForm, SchemaForm, body_schema
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import NewEndpoint
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentChanges
-from agentchat.directory.agents import McpServer
 
 TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 MAYBE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}

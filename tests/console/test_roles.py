@@ -20,7 +20,7 @@ from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.contracts.webhooks import NewEndpoint
 from agentchat.conversations.event_store.log import open_log
 from agentchat.conversations.event_store.store import open_store
-from agentchat.directory.secrets import sealer_of
+from agentchat.directory.secrets import build_sealer
 from agentchat.runtime.postgres import Pool, open_pool
 from agentchat.webhooks import endpoints
 from tests.console.pages import text_of
@@ -125,7 +125,7 @@ class Visitor:
         cls, console: ConsoleProcess, pool: Pool, secret_key: str, role: Role | None
     ) -> "Visitor":
         settings = SignInSettings(admin_token=TOKEN, console_url=URL)
-        sessions = Sessions(pool, sealer_of(secret_key), settings, secret_key)
+        sessions = Sessions(pool, build_sealer(secret_key), settings, secret_key)
         token = generate_csrf_token(sessions.secret.hex())
         cookies = {"_forms": token}
         if role is not None:
@@ -235,7 +235,7 @@ async def pages(visitors: dict[Role | None, Visitor], environ: dict[str, str], p
         files={"file": ("a.md", b"# A\n\nWords.")},
     )
     new = NewEndpoint(url="https://shop.example/hook", events=("run.completed",))
-    sealer = sealer_of(environ["AGENTCHAT_SECRET_KEY"], ())
+    sealer = build_sealer(environ["AGENTCHAT_SECRET_KEY"], ())
     async with open_pool(environ["AGENTCHAT_DATABASE_URL"], role=None) as owners_pool:
         endpoint = await endpoints.create(owners_pool, sealer, account_id, new)
     with psycopg.connect(environ["AGENTCHAT_DATABASE_URL"]) as conn:

@@ -15,7 +15,7 @@ def metric_names(query: str) -> set[str]:
     return set(_NAME.findall(_TEXT.sub('""', query)))
 
 
-def shown_names() -> set[str]:
+def load_display_names() -> set[str]:
     """Return every name that `/metrics` of some service has, once everything has been measured."""
     suffixes = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",), "gauge": ("",)}
     return {

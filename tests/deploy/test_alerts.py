@@ -11,7 +11,7 @@ import pytest
 
 from agentchat.contracts.errors import ERRORS
 from agentchat.tool_runner.faults import Kind
-from tests.deploy.queries import metric_names, shown_names
+from tests.deploy.queries import load_display_names, metric_names
 
 TREE = Path(__file__).parents[2]
 FOLDER = TREE / "deploy" / "prometheus"
@@ -46,7 +46,7 @@ def test_promtool_accepts_the_rules_and_their_unit_tests_pass(command: tuple[str
 
 
 def test_each_rule_names_metrics_that_are_shown_or_recorded() -> None:
-    known = shown_names() | set(_rules("record")) | {"up"}
+    known = load_display_names() | set(_rules("record")) | {"up"}
     for kind in ("alert", "record"):
         for name, rule in _rules(kind).items():
             named = metric_names(rule["expr"])
@@ -120,7 +120,7 @@ def test_the_jobs_of_the_scrape_example_are_the_services_and_each_has_a_memory_l
 
 
 def test_a_histogram_is_shown_under_three_names_and_a_counter_under_one() -> None:
-    assert {name for name in shown_names() if "first_delta" in name} == {
+    assert {name for name in load_display_names() if "first_delta" in name} == {
         f"agentchat_streams_first_delta_seconds_{part}" for part in ("bucket", "count", "sum")
     }
-    assert {name for name in shown_names() if "runs_ended" in name} == {"agentchat_runs_ended_total"}
+    assert {name for name in load_display_names() if "runs_ended" in name} == {"agentchat_runs_ended_total"}

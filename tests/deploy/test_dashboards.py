@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from agentchat.runtime import metrics
-from tests.deploy.queries import metric_names, shown_names
+from tests.deploy.queries import load_display_names, metric_names
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
 PROMTOOL = shutil.which("promtool")
@@ -29,7 +29,7 @@ def _queries() -> list[str]:
 
 
 def test_each_query_names_metrics_that_are_shown() -> None:
-    known = shown_names() | {"up"}
+    known = load_display_names() | {"up"}
     for query in _queries():
         named = metric_names(query)
         assert named <= known, query

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft, checked
-from agentchat.directory.agents import McpServer, Retrieval
+from agentchat.directory.agent_config import McpServer, Retrieval
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.compaction_settings import Compaction
 
 SERVER = McpServer(name="shop", url="https://tools.example/api/mcp", headers={"Authorization": "Bearer x"})
@@ -63,7 +63,7 @@ def nested(depth: int) -> Any:
     ],
 )
 def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
-    assert checked(good) == good
+    assert validate_draft(good) == good
 
 
 @pytest.mark.parametrize(
@@ -135,18 +135,18 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
 )
 def test_a_bad_draft_is_refused_by_the_fields_path(bad: AgentDraft, field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        checked(bad)
+        validate_draft(bad)
     assert caught.value.field == field
 
 
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(Invalid, match="nested deeper"):
-        checked(draft(parameters={"extra": nested(40)}))
+        validate_draft(draft(parameters={"extra": nested(40)}))
 
 
 def test_other_parameters_are_the_providers_affair() -> None:
     parameters = {"max_token": 5, "thinking": {"type": "new"}, "temperature": 1.5}
-    assert checked(draft(parameters=parameters)).parameters == parameters
+    assert validate_draft(draft(parameters=parameters)).parameters == parameters
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_other_parameters_are_the_providers_affair() -> None:
 )
 def test_what_is_no_schema_is_refused_by_its_path(change: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        checked(draft(output_type="json", output_schema=SCHEMA | change))
+        validate_draft(draft(output_type="json", output_schema=SCHEMA | change))
     assert caught.value.field == f"output_schema.{field}"
 
 
@@ -178,7 +178,7 @@ def test_a_schema_is_bounded_in_size_and_depth() -> None:
     wide = {f"p{number}": {"type": "string", "description": "x" * 60} for number in range(1000)}
     for schema, words in ((SCHEMA | {"properties": wide}, "64 KiB"), (SCHEMA | nested(40), "nested deeper")):
         with pytest.raises(Invalid, match=words):
-            checked(draft(output_type="json", output_schema=schema))
+            validate_draft(draft(output_type="json", output_schema=schema))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_schema_is_bounded_in_size_and_depth() -> None:
 def test_a_hostile_schema_is_checked_in_bounded_time(change: dict[str, Any]) -> None:
     began = time.process_time()
     with contextlib.suppress(Invalid):
-        checked(draft(output_type="json", output_schema=SCHEMA | change))
+        validate_draft(draft(output_type="json", output_schema=SCHEMA | change))
     assert time.process_time() - began < 3.0
 
 
@@ -208,4 +208,4 @@ def test_no_repr_shows_a_secret() -> None:
 
 def test_changes_know_what_was_given_and_null_is_given() -> None:
     changes = msgspec.json.decode(b'{"provider_key":null,"max_tool_rounds":3}', type=AgentChanges)
-    assert changes.given() == {"provider_key": None, "max_tool_rounds": 3}
+    assert changes.to_dict() == {"provider_key": None, "max_tool_rounds": 3}

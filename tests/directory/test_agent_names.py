@@ -10,7 +10,7 @@ from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.agent_names import AgentNames, agent_of, named_agents
+from agentchat.directory.agent_names import AgentNames, find_named_agent, list_named_agents
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection, Pool
 
@@ -30,8 +30,8 @@ async def _make(conn: Connection, account: str, name: str) -> str:
 
 async def _called(names: AgentNames, pool: Pool, account: str, name: str) -> str | None:
     """What is found, as the list has it too."""
-    found = await names.called(account, name)
-    listed = agent_of(await named_agents(pool, account), name)
+    found = await names.resolve(account, name)
+    listed = find_named_agent(await list_named_agents(pool, account), name)
     assert found == (None if listed is None else listed.agent_id)
     return found
 
@@ -45,8 +45,8 @@ async def test_an_id_finds_its_agent_however_many_have_its_name(
     named_like = await _make(conn, account, same[0])
     assert await _called(names, pool, account, same[0]) == same[0]
     assert await _called(names, pool, account, "Shop") is None
-    listed = await named_agents(pool, account)
-    assert [agent.called for agent in listed] == [*same, named_like]
+    listed = await list_named_agents(pool, account)
+    assert [agent.public_name for agent in listed] == [*same, named_like]
 
 
 async def test_a_name_is_enough_where_no_other_enabled_agent_has_it(
@@ -59,7 +59,7 @@ async def test_a_name_is_enough_where_no_other_enabled_agent_has_it(
     unfit = [await _make(conn, account, name) for name in ("a/b", ".", "..")]
     for agent_id, name in zip(unfit, ("a/b", ".", ".."), strict=True):
         assert await _called(names, pool, account, name) == agent_id
-    listed = {agent.agent_id: agent.called for agent in await named_agents(pool, account)}
+    listed = {agent.agent_id: agent.public_name for agent in await list_named_agents(pool, account)}
     assert [listed[agent_id] for agent_id in unfit] == unfit, "it cannot stand in an address"
     assert listed[one] == "Shop"
 
@@ -72,10 +72,10 @@ async def test_names_that_are_looked_up_together_are_found_as_alone(
     other = (await admin_accounts.create(admin, NewAccount(name="other", plan="Unlimited"))).id
     foreign = await _make(conn, other, "Theirs")
     asked = [*odd, "n" * 10**6, "\x00", "\ud800", "", "Theirs", foreign]
-    found = await asyncio.gather(*(names.called(account, name) for name in asked))
+    found = await asyncio.gather(*(names.resolve(account, name) for name in asked))
     assert found == [*made.values(), None, None, None, None, None, None]
-    assert await names.called(other, "Theirs") == foreign
-    assert await names.called(other, odd[0]) is None
+    assert await names.resolve(other, "Theirs") == foreign
+    assert await names.resolve(other, odd[0]) is None
 
 
 async def test_an_agent_that_was_renamed_or_disabled_is_seen_so_at_the_next_look_up(
@@ -83,11 +83,11 @@ async def test_an_agent_that_was_renamed_or_disabled_is_seen_so_at_the_next_look
 ) -> None:
     agent_id = await _make(conn, account, "Shop")
     for number in range(20):
-        noise = asyncio.gather(*(names.called(account, "other") for _ in range(10)))
+        noise = asyncio.gather(*(names.resolve(account, "other") for _ in range(10)))
         await change_agent(conn, SEALER, agent_id, AgentChanges(name=f"Shop {number}"), actor="test")
         former = f"Shop {number - 1}" if number else "Shop"
-        found = await asyncio.gather(names.called(account, former), names.called(account, f"Shop {number}"))
+        found = await asyncio.gather(names.resolve(account, former), names.resolve(account, f"Shop {number}"))
         assert [*found] == [None, agent_id]
         await noise
     await change_agent(conn, SEALER, agent_id, AgentChanges(disabled=True), actor="test")
-    assert await names.called(account, agent_id) is None
+    assert await names.resolve(account, agent_id) is None

@@ -6,8 +6,8 @@ import pytest
 
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.values import ToolSpec
-from agentchat.directory.agent_draft import AgentDraft, checked
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
+from agentchat.directory.agent_draft import AgentDraft, validate_draft
 from agentchat.directory.approval_policy import ApprovalPolicy, ApprovalRules, ToolFilter, needs_approval
 
 
@@ -61,5 +61,5 @@ def test_a_policy_that_cannot_be_right_is_not_saved(server: dict[str, Any], reas
         name="a", model="m", mcp_servers=(McpServer(name="shop", url="https://shop.example/mcp", **server),)
     )
     with pytest.raises(Invalid) as raised:
-        checked(draft)
+        validate_draft(draft)
     assert (raised.value.field, raised.value.reason) == ("mcp_servers[0].require_approval", reason)

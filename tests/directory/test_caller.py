@@ -9,9 +9,9 @@ from agentchat.administration import Admin, admin_accounts, admin_keys, admin_pl
 from agentchat.administration.admin_values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, NotFound
+from agentchat.directory.agent_config import Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.agents import Retrieval
-from agentchat.directory.caller import Callers, LastUsed
+from agentchat.directory.caller import Callers, KeyUseRecorder
 from agentchat.directory.migrations import migrate
 from agentchat.directory.plans import Plan
 from agentchat.directory.secrets import Sealer
@@ -185,7 +185,10 @@ async def test_last_use_is_written_once_a_minute_and_off_the_path(
         moment: datetime | None = row[0]
         return moment
 
-    async with LastUsed(pool, every=3600) as noted, contextlib.aclosing(Callers(pool, noted)) as callers:
+    async with (
+        KeyUseRecorder(pool, every=3600) as noted,
+        contextlib.aclosing(Callers(pool, noted)) as callers,
+    ):
         assert await callers.resolve(key.key, None) is not None
         assert await last_used() is None
         await noted.write()

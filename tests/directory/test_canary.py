@@ -3,7 +3,7 @@
 import pytest
 
 from agentchat.contracts.ids import new_id
-from agentchat.directory.canary import version_for
+from agentchat.directory.canary import choose_version
 
 IDS = [new_id() for _ in range(20_000)]
 
@@ -13,15 +13,15 @@ IDS = [new_id() for _ in range(20_000)]
 )
 def test_each_version_answers_its_share(shares: dict[str, int]) -> None:
     total = sum(shares.values())
-    answered = [version_for(shares, each) for each in IDS]
+    answered = [choose_version(shares, each) for each in IDS]
     for version, share in shares.items():
         assert abs(answered.count(int(version)) / len(IDS) - share / total) < 0.015
-    assert [version_for(dict(reversed(shares.items())), each) for each in IDS] == answered
+    assert [choose_version(dict(reversed(shares.items())), each) for each in IDS] == answered
 
 
 def test_what_a_conversation_gets_is_the_same_in_every_process_and_release() -> None:
     ids = [f"0192f0c1-7c4e-7aaa-8bbb-{number:012x}" for number in range(12)]
-    assert [version_for({"12": 50, "13": 50}, each) for each in ids] == [
+    assert [choose_version({"12": 50, "13": 50}, each) for each in ids] == [
         12,
         13,
         13,
@@ -40,6 +40,6 @@ def test_what_a_conversation_gets_is_the_same_in_every_process_and_release() -> 
 def test_no_conversation_leaves_the_newest_while_its_share_grows() -> None:
     before: set[str] = set()
     for share in (1, 5, 20, 50, 99):
-        now = {each for each in IDS if version_for({"12": 100 - share, "13": share}, each) == 13}
+        now = {each for each in IDS if choose_version({"12": 100 - share, "13": share}, each) == 13}
         assert before < now
         before = now

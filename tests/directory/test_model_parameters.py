@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.directory.model_parameters import check_parameters, max_tokens, summary_parameters
+from agentchat.directory.model_parameters import build_summary_parameters, check_parameters, get_max_tokens
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,18 @@ def test_what_the_service_sets_is_refused(
 
 
 def test_max_tokens_by_provider() -> None:
-    assert max_tokens("openai", {"max_tokens": 5}) == max_tokens("openai", {"max_completion_tokens": 5}) == 5
-    assert max_tokens("openai", {}) is None
-    assert max_tokens("anthropic", {}) == 4096
+    assert (
+        get_max_tokens("openai", {"max_tokens": 5})
+        == get_max_tokens("openai", {"max_completion_tokens": 5})
+        == 5
+    )
+    assert get_max_tokens("openai", {}) is None
+    assert get_max_tokens("anthropic", {}) == 4096
 
 
 def test_summary_is_not_cut_short() -> None:
-    assert summary_parameters("openai", {"stop": "x", "max_tokens": 5, "seed": 1}) == {"seed": 1}
-    assert summary_parameters("anthropic", {"stop_sequences": ["x"], "max_tokens": 5}) == {"max_tokens": 4096}
-    assert summary_parameters("anthropic", {"max_tokens": 9000}) == {"max_tokens": 9000}
+    assert build_summary_parameters("openai", {"stop": "x", "max_tokens": 5, "seed": 1}) == {"seed": 1}
+    assert build_summary_parameters("anthropic", {"stop_sequences": ["x"], "max_tokens": 5}) == {
+        "max_tokens": 4096
+    }
+    assert build_summary_parameters("anthropic", {"max_tokens": 9000}) == {"max_tokens": 9000}

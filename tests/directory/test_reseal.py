@@ -12,14 +12,14 @@ from agentchat.administration.admin_authorizations import AuthorizationBody
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.administration.reseal import reseal
 from agentchat.contracts.webhooks import IssuedEndpoint, NewEndpoint
+from agentchat.directory.agent_config import McpServer, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.agents import McpServer, load_agent, provider_key
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.secrets import Sealer, refuse_unknown_key, sealer_of
+from agentchat.directory.secrets import Sealer, build_sealer, refuse_unknown_key
 from agentchat.directory.tool_authorizations import (
     Client,
     PendingLink,
-    ServerPlace,
+    ToolServerKey,
     find,
     keep_link,
     take_link,
@@ -55,7 +55,7 @@ async def _opens(pool: Pool, account: str, agent: str, version: int, key: str) -
     """With the new key alone."""
     config = await load_agent(pool, account, agent, version, AFTER)
     assert config is not None
-    opened = await provider_key(pool, AFTER, account, agent, version)
+    opened = await load_provider_key(pool, AFTER, account, agent, version)
     return opened == key and config.mcp_servers[0].headers == {"Authorization": key}
 
 
@@ -70,7 +70,7 @@ async def test_every_version_of_every_agent_opens_under_the_new_key_alone(
     assert await _opens(pool, account, agents[0], 1, "sk-ant-0")
     assert await _opens(pool, account, agents[0], 2, "sk-ant-0")
     assert all([await _opens(pool, account, agent, 1, f"sk-ant-{n}") for n, agent in enumerate(agents)])
-    assert await provider_key(pool, AFTER, account, bare, 1) is None
+    assert await load_provider_key(pool, AFTER, account, bare, 1) is None
 
 
 async def test_again_there_is_nothing_to_do_and_no_audit_row(
@@ -93,7 +93,7 @@ async def test_a_dry_run_counts_and_changes_nothing(pool: Pool, conn: Connection
     done = await reseal(pool, BOTH, actor="test", dry_run=True)
     assert done.values == 2
     assert done.resealed == 2
-    assert await provider_key(pool, BEFORE, account, agent, 1) == "sk-ant-one"
+    assert await load_provider_key(pool, BEFORE, account, agent, 1) == "sk-ant-one"
 
 
 async def test_what_no_key_opens_is_named_and_left_and_the_rest_is_done(
@@ -117,7 +117,7 @@ async def test_what_no_key_opens_is_named_and_left_and_the_rest_is_done(
     assert "sk-ant" not in repr(done)
     assert done.resealed == 3
     assert await _opens(pool, account, good, 1, "sk-ant-one")
-    assert await provider_key(pool, Sealer(b"x" * 32), account, lost, 1) == "sk-ant-lost"
+    assert await load_provider_key(pool, Sealer(b"x" * 32), account, lost, 1) == "sk-ant-lost"
 
 
 async def test_a_change_that_is_on_its_way_is_waited_for_and_its_version_sealed_too(
@@ -159,7 +159,7 @@ async def test_the_tokens_of_tool_servers_open_under_the_new_key_alone(
         grant="client_credentials", issuer="https://auth.example", client_id="c", client_secret="s"
     )
     await admin_authorizations.put(admin, agent, "shop", body)
-    place = ServerPlace(account, agent, "shop")
+    place = ToolServerKey(account, agent, "shop")
     present = await find(conn, BEFORE, place)
     assert present is not None
     link = PendingLink(
@@ -182,7 +182,7 @@ async def test_without_the_previous_key_nothing_opens(pool: Pool, conn: Connecti
     agent = await _make(conn, account)
     assert len((await reseal(pool, AFTER, actor="test")).unopened) == 2
     with pytest.raises(SealBroken):
-        await provider_key(pool, AFTER, account, agent, 1)
+        await load_provider_key(pool, AFTER, account, agent, 1)
 
 
 async def test_a_key_that_opens_nothing_in_the_database_is_refused(
@@ -206,9 +206,9 @@ def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> 
         (good, (good, "hunter2"), "AGENTCHAT_SECRET_KEY_PREVIOUS "),
     ):
         with pytest.raises(SettingsError, match=name) as caught:
-            sealer_of(current, previous)
+            build_sealer(current, previous)
         assert "hunter2" not in str(caught.value)
-    assert sealer_of(good, (good,)).key_id == Sealer.from_setting(good).key_id
+    assert build_sealer(good, (good,)).key_id == Sealer.from_setting(good).key_id
 
 
 async def test_secrets_of_webhook_endpoints_are_sealed_again_with_the_others(

@@ -16,7 +16,7 @@ from agentchat.conversations.aggregate.approvals import Terms, requested
 from agentchat.conversations.aggregate.conversation import Conversation, Run, fold
 from agentchat.conversations.aggregate.turn import CANCELLED, ask_again
 from agentchat.conversations.leases.leases import Leases
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.orchestrator.run.run_log import run_of
 from tests.orchestrator.given import Listener, World, ago

@@ -14,7 +14,7 @@ from agentchat.contracts.tool_messages import InputRequest, InputResponse, ToolF
 from agentchat.contracts.values import Elicitation, Usage
 from agentchat.conversations.aggregate.approvals import needed
 from agentchat.conversations.aggregate.rounds import CallApproval
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.orchestrator.inbox.exhausted import end_exhausted
 from agentchat.orchestrator.orchestrator_services import Parts

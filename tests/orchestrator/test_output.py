@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentchat.contracts import events, frames
-from agentchat.directory.agents import AgentConfig, McpServer
+from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.orchestrator.models.schema import output_format
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 from tests.orchestrator.given import World

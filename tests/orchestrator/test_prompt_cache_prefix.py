@@ -9,7 +9,7 @@ import pytest
 from agentchat.administration import admin_knowledge
 from agentchat.administration.admin_values import NewKnowledgeBase
 from agentchat.contracts import frames
-from agentchat.directory.agents import Retrieval
+from agentchat.directory.agent_config import Retrieval
 from agentchat.orchestrator.models import ModelCall
 from agentchat.orchestrator.models.anthropic.client import body_of
 from agentchat.runtime.postgres import open_pool

@@ -8,7 +8,7 @@ import pytest
 from agentchat.bus.commands import check_agent
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.messages import AgentCheck
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.scripted import Answer, breaks, fails, says
 

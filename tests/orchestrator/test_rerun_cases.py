@@ -12,7 +12,7 @@ from agentchat.contracts import frames, wire
 from agentchat.contracts.events import SourcesRetrieved
 from agentchat.contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
 from agentchat.contracts.values import Source
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.evals.reruns import Reruns
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import asks, says

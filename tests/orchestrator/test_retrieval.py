@@ -6,7 +6,7 @@ import pytest
 
 from agentchat.administration import admin_knowledge
 from agentchat.administration.admin_values import KnowledgeBaseChanges
-from agentchat.directory.agents import AgentConfig, Retrieval
+from agentchat.directory.agent_config import AgentConfig, Retrieval
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.runtime.postgres import open_pool
 from tests.administrator import administrator

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.output.schema_checker import CPU_SECONDS, MEMORY_BYTES
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 from agentchat.runtime.cpu_budget import CpuBudget

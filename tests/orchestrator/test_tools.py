@@ -11,7 +11,7 @@ from agentchat.contracts import events, frames
 from agentchat.contracts.tool_messages import ToolRequested, UnavailableServer
 from agentchat.contracts.values import Usage
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.tools.requested import MAX_CALLS, asked_for, sendable
 from tests.orchestrator.given import World

@@ -11,7 +11,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.replay_messages import AskedTool, WhatIf, WhatIfAnswered
 from agentchat.contracts.tool_messages import UnavailableServer
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, asks, breaks, fails, says
 from tests.orchestrator.toolbox import Toolbox

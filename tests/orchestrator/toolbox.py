@@ -19,7 +19,7 @@ from agentchat.contracts.tool_messages import (
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call, Round
-from agentchat.directory.agents import AgentConfig, McpServer
+from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World

@@ -9,7 +9,7 @@ import mcp_types
 from agentchat.contracts import events
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.values import ToolSpec, Usage
-from agentchat.directory.agents import AgentConfig, McpServer
+from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.directory.compaction_settings import PROMPT, Compaction
 from agentchat.orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
 from agentchat.orchestrator.models.anthropic.client import messages_of

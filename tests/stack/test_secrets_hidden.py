@@ -8,8 +8,8 @@ import pytest
 
 from agentchat.administration.admin_values import IssuedKey
 from agentchat.console.settings import ConsoleSettings
+from agentchat.directory.agent_config import AgentConfig, McpServer
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.agents import AgentConfig, McpServer
 from agentchat.gateway.settings import Settings as GatewaySettings
 from agentchat.ops.demo import Demo
 from agentchat.ops.environment import Environment

@@ -7,8 +7,8 @@ import pytest
 
 from agentchat.administration import Admin, admin_keys
 from agentchat.administration.admin_versions import change_agent
+from agentchat.directory.agent_config import AgentConfig, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges
-from agentchat.directory.agents import AgentConfig, load_agent, provider_key
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo
 from agentchat.ops.demo import Demo
@@ -103,7 +103,7 @@ async def test_agents_use_the_provider_whose_key_is_set_and_return_without_it(
     assert await models() == [("anthropic", demo.ANTHROPIC_MODEL), ("openai", demo.OPENAI_MODEL)]
     version = (await _agent(migrated_database_url)).version
     async with open_pool(migrated_database_url) as pool:
-        key = await provider_key(pool, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, version)
+        key = await load_provider_key(pool, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, version)
     assert key == "sk-ant-a-key"
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
     assert await models() == [("anthropic", demo.OFFLINE_MODEL), ("openai", demo.OFFLINE_MODEL)]
@@ -117,7 +117,7 @@ async def test_another_secret_key_seals_the_provider_key_again(migrated_database
     async with open_pool(migrated_database_url) as pool:
         agent = await load_agent(pool, demo.ACCOUNT_ID, demo.AGENT_ID)
         assert agent is not None
-        assert await provider_key(pool, sealer, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
+        assert await load_provider_key(pool, sealer, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
 
 

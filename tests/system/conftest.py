@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from agentchat.administration.admin_versions import create_agent
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
-from agentchat.directory.agents import McpServer
 from agentchat.directory.secrets import Sealer
 from agentchat.ops import demo, folder_secrets
 from agentchat.runtime.postgres import connection, open_pool

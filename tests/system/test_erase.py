@@ -9,7 +9,7 @@ import pytest
 
 from agentchat.administration import admin_knowledge
 from agentchat.administration.admin_values import NewKnowledgeBase
-from agentchat.directory.agents import Retrieval
+from agentchat.directory.agent_config import Retrieval
 from agentchat.knowledge.importing.drafts import Draft
 from agentchat.knowledge.importing.importer import import_document
 from agentchat.ops import demo

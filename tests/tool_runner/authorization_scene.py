@@ -17,7 +17,7 @@ from agentchat.contracts.authorizations import (
     FinishAuthorization,
 )
 from agentchat.directory.secrets import Sealer
-from agentchat.directory.tool_authorizations import ServerPlace
+from agentchat.directory.tool_authorizations import ToolServerKey
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool, open_pool
 from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
@@ -42,7 +42,7 @@ class Scene:
         self.database_url = database_url
         self.agent = agent
         self.admin = Admin(pool=pool, sealer=SEALER, actor="test")
-        self.place = ServerPlace(agent.account_id, agent.agent_id, "shop")
+        self.place = ToolServerKey(agent.account_id, agent.agent_id, "shop")
 
     async def set(self, **settings: str) -> ShownAuthorization:
         body = msgspec.convert(settings, AuthorizationBody)

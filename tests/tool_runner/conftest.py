@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from mcp_types import CallToolResult
 
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver
 from agentchat.tool_runner.servers.server_pool import ServerPool
 from agentchat.tool_runner.servers.tool_server import ToolServer

@@ -25,8 +25,8 @@ from agentchat.contracts.tool_messages import (
     ToolRequested,
     ToolsListed,
 )
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentDraft
-from agentchat.directory.agents import McpServer
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import connection, open_pool
 from tests.administrator import administrator

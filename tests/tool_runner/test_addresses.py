@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver, is_public
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.server_pool import ServerPool

@@ -17,7 +17,7 @@ from agentchat.contracts.authorizations import (
     FinishAuthorization,
     callback_of,
 )
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import Connection, Pool
 from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.authorization_scene import ANOTHER, Scene, finish

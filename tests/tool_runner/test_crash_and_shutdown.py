@@ -15,7 +15,7 @@ from agentchat.bus.bus import Bus
 from agentchat.bus.work_queue import Delivery
 from agentchat.contracts import subjects
 from agentchat.contracts.tool_messages import ToolFinished
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import until_nobody_pulls, until_undelivered

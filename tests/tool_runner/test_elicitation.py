@@ -11,7 +11,7 @@ from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
 from agentchat.contracts.tool_messages import InputResponse
 from agentchat.contracts.values import Elicitation
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver
 from agentchat.tool_runner.calls.call_output import rendered
 from agentchat.tool_runner.faults import ToolFailed

@@ -12,7 +12,7 @@ import pytest
 
 from agentchat.bus.bus import Bus
 from agentchat.bus.streams import STREAMS
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard, Resolver
 from agentchat.runtime.postgres import open_pool

@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import JSONResponse, RedirectResponse
 
 from agentchat.contracts.authorizations import callback_of
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import Pool
 from tests.tool_runner.authorization_scene import ANOTHER, CALLBACK, Scene, finish, follow_link
 from tests.tool_runner.authorization_server import CLIENT, Protected, protected

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agentchat.bus.bus import Bus
 from agentchat.contracts.tool_messages import InputResponse, ToolFinished, ToolRequested
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.runtime.postgres import open_pool
 from agentchat.tool_runner.journal import Journal
 from tests.tool_runner.eliciting import GUESTS, NAME, open_restaurant

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from agentchat.bus.bus import Bus
 from agentchat.contracts.ids import new_id
 from agentchat.contracts.messages import CancelRequested
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.runtime import telemetry
 from agentchat.runtime.postgres import open_pool

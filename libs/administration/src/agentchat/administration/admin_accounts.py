@@ -55,7 +55,7 @@ async def change(admin: Admin, account_id: str, changes: AccountChanges) -> Acco
 
     The plan and `disabled` count from the next request on. Raises NotFound, Invalid.
     """
-    given = checked(changes).given()
+    given = checked(changes).to_dict()
     if "name" in given:
         given["name"] = one_line(given["name"])
     async with admin.transaction() as conn:

@@ -28,8 +28,8 @@ from agentchat.bus.commands import check_agent
 from agentchat.contracts.admin_errors import Conflict, Invalid, Use
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.messages import AgentCheck
+from agentchat.directory.agent_config import McpServer, Retrieval
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.agents import McpServer, Retrieval
 from agentchat.runtime.postgres import Connection
 
 _OURS = ("account_id", "id")
@@ -84,7 +84,7 @@ async def get(admin: Admin, agent_id: str, version: Version | None = None) -> Ag
 async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
     """Change an agent: a new version, unless only `disabled` changes. Raises NotFound, Invalid."""
     changes = checked(changes)
-    given = changes.given()
+    given = changes.to_dict()
     await _check_addresses(admin, given.get("base_url"), given.get("mcp_servers") or ())
     async with admin.transaction() as conn:
         present = await found(conn, agent_id)

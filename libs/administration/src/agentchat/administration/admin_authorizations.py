@@ -26,8 +26,8 @@ from agentchat.directory.tool_authorizations import (
     OAuthSettings,
     Scope,
     SealedSecrets,
-    ServerPlace,
     Text,
+    ToolServerKey,
 )
 from agentchat.runtime.postgres import Connection
 
@@ -105,7 +105,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
         )
         plain = msgspec.json.encode(SealedSecrets(client=client or None)).decode()
         sealed = admin.sealer.seal(
-            plain, owner=ServerPlace(row.account_id, row.agent_id, name).owner(SECRETS)
+            plain, owner=ToolServerKey(row.account_id, row.agent_id, name).owner(SECRETS)
         )
         shown = msgspec.json.encode(settings).decode()
         await conn.execute(_PUT, [row.agent_id, name, new_id(), url, shown, sealed, _MISSING[body.grant]])

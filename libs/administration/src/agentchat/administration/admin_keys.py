@@ -10,13 +10,13 @@ from agentchat.administration.checked_input import checked, identifier
 from agentchat.administration.parameters import After, DryRun, Limit
 from agentchat.contracts.admin_errors import Conflict, NotFound
 from agentchat.contracts.ids import new_id
-from agentchat.directory.keys import hash_key, last4, new_api_key
+from agentchat.directory.api_keys import generate_api_key, get_last4, hash_key
 from agentchat.runtime.postgres import Connection
 
 
 async def create(admin: Admin, account_id: str, new: NewKey) -> IssuedKey:
     """Make an API key; it is shown this once. Raises NotFound for the account, Invalid."""
-    return await add(admin, identifier("account", account_id), new_api_key(), name=checked(new).name)
+    return await add(admin, identifier("account", account_id), generate_api_key(), name=checked(new).name)
 
 
 async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKey:
@@ -25,7 +25,7 @@ async def add(admin: Admin, account_id: str, key: str, *, name: str) -> IssuedKe
     Raises Invalid, NotFound for the account, Conflict where another row has that very key.
     """
     issued = IssuedKey(
-        id=new_id(), key=key, last4=last4(key), account_id=account_id, name=one_line(name, least=0)
+        id=new_id(), key=key, last4=get_last4(key), account_id=account_id, name=one_line(name, least=0)
     )
     async with admin.transaction() as conn:
         try:
@@ -67,7 +67,7 @@ async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
 
     Raises NotFound, Invalid, Conflict where one that is revoked is to be disabled or enabled.
     """
-    given = checked(changes).given()
+    given = checked(changes).to_dict()
     if "name" in given:
         given["name"] = one_line(given["name"], least=0)
     async with admin.transaction() as conn:
@@ -82,14 +82,16 @@ async def rotate(admin: Admin, key_id: str) -> IssuedKey:
 
     That of a disabled one is disabled. Raises NotFound, Conflict where it is revoked.
     """
-    key = new_api_key()
+    key = generate_api_key()
     async with admin.transaction() as conn:
         before = await _present(conn, key_id, lock=True)
         _check_not_revoked(before)
-        await conn.execute(_ROTATE, [hash_key(key), last4(key), before.id])
-        shown = {"last4": before.last4}, {"last4": last4(key)}
+        await conn.execute(_ROTATE, [hash_key(key), get_last4(key), before.id])
+        shown = {"last4": before.last4}, {"last4": get_last4(key)}
         await admin.note(conn, "rotate", "key", before.id, before=shown[0], after=shown[1])
-    return IssuedKey(id=before.id, key=key, last4=last4(key), account_id=before.account_id, name=before.name)
+    return IssuedKey(
+        id=before.id, key=key, last4=get_last4(key), account_id=before.account_id, name=before.name
+    )
 
 
 async def revoke(admin: Admin, key_id: str, *, dry_run: DryRun = False) -> Deletion:

@@ -69,7 +69,7 @@ async def change(admin: Admin, knowledge_base_id: str, changes: KnowledgeBaseCha
 
     `disabled` counts from the next run on. Raises NotFound, Invalid.
     """
-    given = checked(changes).given()
+    given = checked(changes).to_dict()
     if "name" in given:
         given["name"] = one_line(given["name"])
     async with admin.transaction() as conn:

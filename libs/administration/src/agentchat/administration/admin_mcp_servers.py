@@ -14,7 +14,7 @@ from agentchat.administration.agent_rows import found, servers_of
 from agentchat.administration.checked_input import checked
 from agentchat.administration.parameters import DryRun
 from agentchat.contracts.admin_errors import Invalid, NotFound
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 
 S = TypeVar("S", McpServer, ShownServer)
 

@@ -50,7 +50,7 @@ async def by_account(admin: Admin) -> dict[str, Plan]:
 
 async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:
     """Change a plan's numbers, from the next request on. Raises NotFound, Invalid."""
-    given = checked(changes).given()
+    given = checked(changes).to_dict()
     async with admin.transaction() as conn:
         before = await _present(conn, name, lock=True)
         return await write(conn, admin.actor, "plan", before, given)

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from agentchat.contracts.admin_errors import Use
 from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
 from agentchat.directory import agent_draft
-from agentchat.directory.agents import (
+from agentchat.directory.agent_config import (
     ApprovalSeconds,
     BaseUrl,
     MaxCallSeconds,

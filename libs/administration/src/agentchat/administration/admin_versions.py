@@ -14,8 +14,8 @@ from agentchat.administration.admin_rows import record
 from agentchat.administration.agent_rows import AgentRow, Sealed, found, open_headers, seal_headers, seal_key
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
 from agentchat.contracts.ids import new_id
-from agentchat.directory.agent_draft import AgentChanges, AgentDraft, checked
-from agentchat.directory.agents import AgentSettings, McpServer
+from agentchat.directory.agent_config import AgentSettings, McpServer
+from agentchat.directory.agent_draft import AgentChanges, AgentDraft, validate_draft
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection
 
@@ -32,7 +32,7 @@ async def create_agent(
     agent_id: str | None = None,
 ) -> str:
     """A new agent of the account, at version 1; returns its id. Raises Invalid, NotFound, Conflict."""
-    draft = checked(draft)
+    draft = validate_draft(draft)
     agent_id = agent_id or new_id()
     async with conn.transaction():
         try:
@@ -63,7 +63,7 @@ async def change_agent(
     `disabled` takes the agent out of service, or back in, and makes no version; a run that has begun goes on.
     Raises Invalid, NotFound.
     """
-    given = changes.given()
+    given = changes.to_dict()
     disabled = given.pop("disabled", None)
     async with conn.transaction():
         before = await found(conn, agent_id, lock=True)
@@ -90,7 +90,7 @@ async def change_servers(
             msgspec.structs.replace(server, headers=headers.get(server.name, {}))
             for server in fields["mcp_servers"]
         )
-        draft = checked(AgentDraft(**fields | {"mcp_servers": change(present)}))
+        draft = validate_draft(AgentDraft(**fields | {"mcp_servers": change(present)}))
         sealed = before.sealed
         if headers != {server.name: server.headers for server in draft.mcp_servers if server.headers}:
             fresh = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
@@ -106,7 +106,7 @@ async def restore_agent(conn: Connection, agent_id: str, version: int, *, actor:
     async with conn.transaction():
         before = await found(conn, agent_id, lock=True)
         old = await found(conn, agent_id, version)
-        draft = checked(AgentDraft(**asdict(old.settings)))
+        draft = validate_draft(AgentDraft(**asdict(old.settings)))
         return await _next(conn, before, draft, old.sealed, actor, restored=version)
 
 
@@ -124,7 +124,7 @@ async def _change_settings(
     conn: Connection, sealer: Sealer, before: AgentRow, given: dict[str, Any], actor: str
 ) -> int:
     # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
-    draft = checked(AgentDraft(**asdict(before.settings) | given))
+    draft = validate_draft(AgentDraft(**asdict(before.settings) | given))
     key, headers = before.provider_key, before.mcp_headers
     if "provider_key" in given:
         key = seal_key(sealer, before.account_id, before.agent_id, draft.provider_key)

@@ -11,7 +11,7 @@ from agentchat.administration.admin_rows import fetch_all, fetch_one
 from agentchat.administration.admin_values import Agent, SecretHint, ShownServer
 from agentchat.administration.checked_input import identifier
 from agentchat.contracts.admin_errors import NotFound
-from agentchat.directory.agents import AgentSettings, McpServer, seal_owner
+from agentchat.directory.agent_config import AgentSettings, McpServer, seal_owner
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection

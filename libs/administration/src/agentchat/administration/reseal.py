@@ -12,10 +12,10 @@ import msgspec
 from psycopg import sql
 
 from agentchat.administration.admin_rows import record
-from agentchat.directory.agents import seal_owner
+from agentchat.directory.agent_config import seal_owner
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
-from agentchat.directory.tool_authorizations import PENDING, SECRETS, ServerPlace
+from agentchat.directory.tool_authorizations import PENDING, SECRETS, ToolServerKey
 from agentchat.runtime.postgres import Connection, Pool, connection
 from agentchat.webhooks.endpoints import seal_owner as endpoint_owner
 
@@ -46,7 +46,7 @@ SEALED: dict[tuple[LiteralString, LiteralString], tuple[SealedTable, ...]] = {
             "mcp_authorizations",
             ("agent_id", "server"),
             ("secrets", "link"),
-            lambda account, key, column: ServerPlace(account, *key).owner(_PURPOSES[column]),
+            lambda account, key, column: ToolServerKey(account, *key).owner(_PURPOSES[column]),
         ),
     ),
     ("webhook_endpoints", "endpoint_id"): (

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.text import is_line, is_storable
 from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
-from agentchat.directory.agents import (
+from agentchat.directory.agent_config import (
     AgentSettings,
     ApprovalSeconds,
     BaseUrl,
@@ -24,7 +24,7 @@ from agentchat.directory.agents import (
     Retrieval,
     SystemPrompt,
 )
-from agentchat.directory.approval_policy import ApprovalRules, problem_of
+from agentchat.directory.approval_policy import ApprovalRules, find_policy_problem
 from agentchat.directory.changes import Changes
 from agentchat.directory.compaction_settings import COMPACTING, Compaction
 from agentchat.directory.model_parameters import check_parameters
@@ -57,7 +57,7 @@ def check_headers(headers: Mapping[str, str], field: str) -> None:
     for name, value in headers.items():
         if not _NAME.match(name):
             raise Invalid(field, "has a name that is not a header's")
-        if not is_value(value):
+        if not is_header_value(value):
             raise Invalid(f"{field}.{name}", "holds characters that no header can carry")
         known = name.lower()
         if known in _OURS or known.startswith(_PARAMETER):
@@ -67,7 +67,7 @@ def check_headers(headers: Mapping[str, str], field: str) -> None:
         seen[known] = name
 
 
-def is_value(text: str) -> bool:
+def is_header_value(text: str) -> bool:
     return _VALUE.match(text) is not None
 
 
@@ -105,7 +105,7 @@ class AgentChanges(Changes, frozen=True, kw_only=True):
     disabled: bool | UnsetType = UNSET
 
 
-def checked(draft: AgentDraft) -> AgentDraft:
+def validate_draft(draft: AgentDraft) -> AgentDraft:
     """The draft, if an agent can be like that. Raises Invalid with the field's path."""
     try:
         draft = msgspec.convert(msgspec.to_builtins(draft), AgentDraft)
@@ -125,7 +125,7 @@ def checked(draft: AgentDraft) -> AgentDraft:
         if draft.compaction.by == "provider" and draft.provider not in COMPACTING:
             raise Invalid("compaction.by", f"must be own: only {', '.join(COMPACTING)} has one")
     _check_servers(draft.mcp_servers)
-    if draft.provider_key is not None and not is_value(draft.provider_key):
+    if draft.provider_key is not None and not is_header_value(draft.provider_key):
         raise Invalid("provider_key", "holds characters that no header can carry")
     return draft
 
@@ -170,7 +170,7 @@ def _check_servers(servers: tuple[McpServer, ...]) -> None:
 
 
 def _check_approval(server: McpServer, field: str) -> None:
-    if problem := problem_of(server.require_approval):
+    if problem := find_policy_problem(server.require_approval):
         raise Invalid(field, problem)
     if isinstance(server.require_approval, ApprovalRules) and server.allowed_tools is not None:
         unknown = set(server.require_approval.names) - set(server.allowed_tools)

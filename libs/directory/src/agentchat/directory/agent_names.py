@@ -6,7 +6,7 @@ import msgspec
 
 from agentchat.contracts.ids import is_uuid
 from agentchat.contracts.text import is_storable
-from agentchat.directory.agents import MAX_NAME
+from agentchat.directory.agent_config import MAX_NAME
 from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, places_of
 from agentchat.runtime.postgres import Pool, connection
 
@@ -20,20 +20,20 @@ class NamedAgent(msgspec.Struct, frozen=True):
     same_name: int
 
     @property
-    def called(self) -> str:
+    def public_name(self) -> str:
         """Its name where that is enough, and can stand in an address; else its id."""
         is_usable = "/" not in self.name and self.name not in (".", "..") and not is_uuid(self.name.lower())
         return self.name if self.same_name == 1 and is_usable else self.agent_id
 
 
-async def named_agents(pool: Pool, account_id: str) -> list[NamedAgent]:
+async def list_named_agents(pool: Pool, account_id: str) -> list[NamedAgent]:
     """The account's enabled agents, the oldest first. Raises DatabaseUnavailable within 3 s."""
     async with connection(pool) as conn:
-        rows = await (await conn.execute(_ALL, [account_id])).fetchall()
+        rows = await (await conn.execute(_LIST, [account_id])).fetchall()
     return [NamedAgent(*row) for row in rows]
 
 
-def agent_of(agents: Sequence[NamedAgent], name: str) -> NamedAgent | None:
+def find_named_agent(agents: Sequence[NamedAgent], name: str) -> NamedAgent | None:
     """That which `AgentNames` finds in the account that has these enabled agents."""
     found = [agent for agent in agents if agent.agent_id == name.lower()]
     found = found or [agent for agent in agents if agent.name == name]
@@ -49,9 +49,9 @@ class AgentNames:
     """Looks up what agents are called, all calls that wait together. Close with `aclose`, before the pool."""
 
     def __init__(self, pool: Pool) -> None:
-        self._statement = BatchedStatement(pool, Form(_CALLED, _parameters, _results))
+        self._statement = BatchedStatement(pool, Form(_RESOLVE, _parameters, _results))
 
-    async def called(self, account_id: str, name: str) -> str | None:
+    async def resolve(self, account_id: str, name: str) -> str | None:
         """The id of the enabled agent that has it or, where none does, of the only one with this name.
 
         Raises DatabaseUnavailable within 3 s.
@@ -74,14 +74,14 @@ def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[str | None]:
     return [found[place][1] for place in range(len(batch))]
 
 
-_ALL = """
+_LIST = """
 SELECT g.agent_id, v.name, extract(epoch FROM g.created_at)::bigint, count(*) OVER (PARTITION BY v.name)
   FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
  WHERE g.account_id = %s AND g.disabled_at IS NULL ORDER BY g.created_at, g.agent_id
 """
 
 # Where the id finds one, no name is looked at.
-_CALLED = b"""
+_RESOLVE = b"""
 SELECT asked.place, coalesce(g.agent_id, named.agent_id)
   FROM unnest(%b::text[], %b::text[], %b::text[]) WITH ORDINALITY AS asked (account_id, agent_id, name, place)
   LEFT JOIN agents g

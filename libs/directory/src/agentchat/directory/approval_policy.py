@@ -45,7 +45,7 @@ def needs_approval(policy: ApprovalPolicy, tool: ToolSpec) -> bool:
     return policy.never is None or not all(_criteria(policy.never, tool))
 
 
-def problem_of(policy: ApprovalPolicy) -> str:
+def find_policy_problem(policy: ApprovalPolicy) -> str:
     """What is wrong with it; "" for nothing."""
     if not isinstance(policy, ApprovalRules):
         return ""

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from agentchat.contracts.ids import is_uuid
-from agentchat.directory.keys import hash_key
-from agentchat.directory.plans import Plan, plan_from
+from agentchat.directory.api_keys import hash_key
+from agentchat.directory.plans import Plan, build_plan
 from agentchat.runtime import logs
 from agentchat.runtime.batched_statement import BatchedStatement, Form, Rows, places_of
 from agentchat.runtime.following import repeat
@@ -23,8 +23,8 @@ from agentchat.runtime.postgres import DatabaseUnavailable, Pool, connection
 WRITE_SECONDS = 15.0
 
 
-class LastUsed:
-    """Collects the keys that were used and writes them together: `async with LastUsed(pool) as last_used`."""
+class KeyUseRecorder:
+    """Records when API keys were last used, in batches: `async with KeyUseRecorder(pool)`."""
 
     def __init__(self, pool: Pool, *, every: float = WRITE_SECONDS) -> None:
         self._pool = pool
@@ -33,7 +33,7 @@ class LastUsed:
         self._log = logs.get_logger("directory")
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "LastUsed":
+    async def __aenter__(self) -> "KeyUseRecorder":
         writing = repeat(self.write, self._every, (), log=self._log, problem="last_used_not_written")
         self._task = asyncio.create_task(writing)
         return self
@@ -46,7 +46,7 @@ class LastUsed:
             await asyncio.gather(self._task, return_exceptions=True)
         await self.write()
 
-    def note(self, key_id: str) -> None:
+    def add(self, key_id: str) -> None:
         self._used.add(key_id)
 
     async def write(self) -> None:
@@ -74,7 +74,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     now: str
 
 
-class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+class CallerAgent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's current version, as far as a gateway needs it. `retrieves`: it has a knowledge base."""
 
     agent_id: str
@@ -84,7 +84,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     retrieves: bool
 
 
-Found: TypeAlias = tuple[Caller, AgentSummary | None]
+ResolvedCaller: TypeAlias = tuple[Caller, CallerAgent | None]
 """The caller behind a key, and the agent if it is an enabled one of the same account."""
 
 
@@ -99,14 +99,14 @@ class Callers:
     `last_used` is told of the keys. Close with `aclose`, before the pool.
     """
 
-    def __init__(self, pool: Pool, last_used: LastUsed | None = None) -> None:
+    def __init__(self, pool: Pool, last_used: KeyUseRecorder | None = None) -> None:
         self._last_used = last_used
         self._statement = BatchedStatement(pool, Form(_RESOLVE, _parameters, _results))
 
-    async def resolve(self, api_key: str, agent_id: str | None) -> Found | None:
+    async def resolve(self, api_key: str, agent_id: str | None) -> ResolvedCaller | None:
         found = await self._statement.call(_Asked(hash_key(api_key), _uuid(agent_id)))
         if found is not None and self._last_used is not None:
-            self._last_used.note(found[0].key_id)
+            self._last_used.add(found[0].key_id)
         return found
 
     async def aclose(self) -> None:
@@ -117,7 +117,7 @@ def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
     return [asked.key_hash for asked in batch], [asked.agent for asked in batch]
 
 
-def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[Found | None]:
+def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[ResolvedCaller | None]:
     found = places_of(rows)
     return [_found(found[place]) if place in found else None for place in range(len(batch))]
 
@@ -127,13 +127,13 @@ def _uuid(agent_id: str | None) -> str | None:
     return agent if is_uuid(agent) else None
 
 
-def _found(row: tuple[Any, ...]) -> Found:
+def _found(row: tuple[Any, ...]) -> ResolvedCaller:
     _, account_id, key_id, now = row[:4]
-    caller = Caller(account_id=account_id, plan=plan_from(row[4:11]), key_id=key_id, now=now)
+    caller = Caller(account_id=account_id, plan=build_plan(row[4:11]), key_id=key_id, now=now)
     agent_id, version, name, model, retrieves = row[11:]
     if agent_id is None:
         return caller, None
-    return caller, AgentSummary(
+    return caller, CallerAgent(
         agent_id=agent_id, version=version, name=name, model=model, retrieves=retrieves
     )
 

@@ -9,7 +9,7 @@ Shares = Mapping[str, int]
 _POINTS = 2**64
 
 
-def version_for(shares: Shares, conversation_id: str) -> int:
+def choose_version(shares: Shares, conversation_id: str) -> int:
     """Always the same for a conversation while the shares are. `shares` has one at least.
 
     Versions take their shares in the order of their numbers: where the last one's grows and the sum stays,

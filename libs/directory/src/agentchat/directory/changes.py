@@ -10,9 +10,9 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __repr__(self) -> str:
         """The names of the changed fields only: values may be secret."""
-        return f"{type(self).__name__}({', '.join(self.given())})"
+        return f"{type(self).__name__}({', '.join(self.to_dict())})"
 
-    def given(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields that were given, by name."""
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in fields.items() if value is not msgspec.UNSET}

@@ -1,6 +1,6 @@
 """The directory's tables, step by step. Steps are only ever added."""
 
-from agentchat.directory import agents, console_sessions, tool_authorizations
+from agentchat.directory import agent_config, console_sessions, tool_authorizations
 from agentchat.runtime.migrations import apply, migrating
 
 COMPONENT = "directory"
@@ -96,7 +96,7 @@ VALUES
 """
 
 _BASELINE = "\n".join(
-    (_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE, console_sessions.TABLE)
+    (_TABLES, _GRANTS, _PLANS, agent_config.FUNCTION + ";", tool_authorizations.TABLE, console_sessions.TABLE)
 )
 
 STEPS = (_BASELINE,)

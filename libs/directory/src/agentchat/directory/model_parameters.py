@@ -51,7 +51,7 @@ class _OpenAIRead(msgspec.Struct, frozen=True):
     extra_body: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Provider(msgspec.Struct, frozen=True):
+class ProviderRules(msgspec.Struct, frozen=True):
     """What the service has to know about a provider's parameters."""
 
     read: type[_AnthropicRead] | type[_OpenAIRead]
@@ -62,8 +62,8 @@ class Provider(msgspec.Struct, frozen=True):
     """Names that may end a reply early, which are left out of a call that asks for a summary."""
 
 
-PROVIDERS: Mapping[str, Provider] = {
-    "anthropic": Provider(
+PROVIDERS: Mapping[str, ProviderRules] = {
+    "anthropic": ProviderRules(
         read=_AnthropicRead,
         set_by_service=frozenset(
             {"model", "messages", "system", "stream", "tools", "output_format", "mcp_servers"}
@@ -75,7 +75,7 @@ PROVIDERS: Mapping[str, Provider] = {
         },
         cutting=("stop_sequences", "max_tokens"),
     ),
-    "openai": Provider(
+    "openai": ProviderRules(
         read=_OpenAIRead,
         set_by_service=frozenset(
             {"model", "messages", "stream", "stream_options", "tools", "functions", "function_call", "n"}
@@ -117,14 +117,14 @@ def check_parameters(provider: str, parameters: dict[str, Any]) -> None:
         _check_openai(read, rules)
 
 
-def max_tokens(provider: str, parameters: dict[str, Any]) -> int | None:
+def get_max_tokens(provider: str, parameters: dict[str, Any]) -> int | None:
     """Return how many tokens a reply may have; None for as many as the provider allows."""
     if provider == "openai":
         return parameters.get("max_completion_tokens") or parameters.get("max_tokens")
     return int(parameters.get("max_tokens", DEFAULT_MAX_TOKENS))
 
 
-def summary_parameters(provider: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def build_summary_parameters(provider: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a call for a summary: the agent's own, without what may cut it short."""
     kept = {name: value for name, value in parameters.items() if name not in PROVIDERS[provider].cutting}
     if provider == "anthropic":
@@ -141,7 +141,7 @@ def _check_anthropic(read: _AnthropicRead) -> None:
         raise Invalid("parameters.cache_control.type", "must be ephemeral or off")
 
 
-def _check_openai(read: _OpenAIRead, rules: Provider) -> None:
+def _check_openai(read: _OpenAIRead, rules: ProviderRules) -> None:
     if read.tool_choice not in (None, "auto", "none"):
         raise Invalid("parameters.tool_choice", _ENDLESS)
     if read.max_tokens is not None and read.max_completion_tokens is not None:

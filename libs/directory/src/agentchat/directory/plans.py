@@ -20,14 +20,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     storage_bytes: int | None = None
 
 
-async def plan_of(pool: Pool, account_id: str) -> Plan | None:
+async def load_plan(pool: Pool, account_id: str) -> Plan | None:
     """The account's plan as it is now; None where there is no such account. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         row = await (await conn.execute(_PLAN_OF, [account_id])).fetchone()
-    return None if row is None else plan_from(row)
+    return None if row is None else build_plan(row)
 
 
-def plan_from(row: Sequence[Any]) -> Plan:
+def build_plan(row: Sequence[Any]) -> Plan:
     return Plan(**dict(zip(Plan.__struct_fields__, row, strict=True)))
 
 

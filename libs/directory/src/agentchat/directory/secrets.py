@@ -72,7 +72,7 @@ class Sealer:
         return sealed[1 : 1 + _ID_BYTES] == self._current
 
 
-def sealer_of(secret_key: str, previous: Sequence[str] = ()) -> Sealer:
+def build_sealer(secret_key: str, previous: Sequence[str] = ()) -> Sealer:
     """The sealer of a service: AGENTCHAT_SECRET_KEY and AGENTCHAT_SECRET_KEY_PREVIOUS.
 
     Raises SettingsError, which names the one that cannot be used and no value.

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from agentchat.directory.agents import seal_owner
+from agentchat.directory.agent_config import seal_owner
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection, Pool, connection
 
@@ -87,7 +87,7 @@ class PendingLink(msgspec.Struct, frozen=True, kw_only=True):
     scope: str | None
 
 
-class ServerPlace(msgspec.Struct, frozen=True):
+class ToolServerKey(msgspec.Struct, frozen=True):
     account_id: str
     agent_id: str
     server: str
@@ -111,7 +111,7 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def locked(pool: Pool, place: ServerPlace) -> AsyncIterator[Connection]:
+async def lock_authorization(pool: Pool, place: ToolServerKey) -> AsyncIterator[Connection]:
     """The one lock of this authorisation, of all processes, within this block; at most LOCKED_SECONDS.
 
     It is an advisory lock of the connection, outside any transaction: it ends with the process that holds it,
@@ -127,7 +127,7 @@ async def locked(pool: Pool, place: ServerPlace) -> AsyncIterator[Connection]:
                 await conn.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", [_LOCK, name])
 
 
-async def find(conn: Connection, sealer: Sealer, place: ServerPlace) -> Authorization | None:
+async def find(conn: Connection, sealer: Sealer, place: ToolServerKey) -> Authorization | None:
     """The row of this server. Raises SealBroken."""
     row = await (await conn.execute(_FIND, [place.agent_id, place.server])).fetchone()
     if row is None:
@@ -146,7 +146,7 @@ async def find(conn: Connection, sealer: Sealer, place: ServerPlace) -> Authoriz
 async def keep_tokens(
     conn: Connection,
     sealer: Sealer,
-    place: ServerPlace,
+    place: ToolServerKey,
     found_id: str,
     secrets: SealedSecrets,
     expires_in: int | None,
@@ -162,8 +162,8 @@ async def keep_tokens(
     return (await conn.execute(_KEEP, asked)).rowcount == 1
 
 
-async def need_authorization(
-    conn: Connection, sealer: Sealer, place: ServerPlace, found_id: str, secrets: SealedSecrets, detail: str
+async def require_authorization(
+    conn: Connection, sealer: Sealer, place: ToolServerKey, found_id: str, secrets: SealedSecrets, detail: str
 ) -> None:
     """Note that an administrator has to authorise the agent again because of `detail`; `secrets` are left."""
     sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
@@ -174,7 +174,7 @@ async def need_authorization(
 async def keep_link(
     conn: Connection,
     sealer: Sealer,
-    place: ServerPlace,
+    place: ToolServerKey,
     found_id: str,
     state: str,
     link: PendingLink,
@@ -188,12 +188,12 @@ async def keep_link(
 
 async def take_link(
     conn: Connection, sealer: Sealer, state: str
-) -> tuple[ServerPlace, str, PendingLink] | None:
+) -> tuple[ToolServerKey, str, PendingLink] | None:
     """The link of this `state` with its authorisation's id; nobody gets it again. Raises SealBroken."""
     row = await (await conn.execute(_TAKE_LINK, [_hashed(state)])).fetchone()
     if row is None:
         return None
-    place = ServerPlace(*row[:3])
+    place = ToolServerKey(*row[:3])
     plain = sealer.open(row[4], owner=place.owner(PENDING))
     return place, row[3], msgspec.json.decode(plain, type=PendingLink)
 

@@ -12,7 +12,7 @@ from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run, fold
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.log import Log, LogEntry, in_thread_if_large
-from agentchat.directory.agents import AgentConfig, AgentSettings, load_agent
+from agentchat.directory.agent_config import AgentConfig, AgentSettings, load_agent
 from agentchat.evals.cases import MOST_BYTES, Case, case_line
 from agentchat.evals.choosing import slices_of
 from agentchat.evals.errors import NotACase, SuiteError, ToolsNotListed

@@ -21,7 +21,7 @@ from agentchat.bus.errors import BusUnavailable, MessageTooLarge
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run
-from agentchat.directory.agents import AgentSettings
+from agentchat.directory.agent_config import AgentSettings
 from agentchat.evals.cases import Case
 from agentchat.evals.compared_run import ComparedRun, compared, recorded_figures, recorded_output
 from agentchat.evals.errors import UnfitSuite

@@ -14,7 +14,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import yaml
 
-from agentchat.directory.agents import AgentSettings
+from agentchat.directory.agent_config import AgentSettings
 from agentchat.evals.errors import UnfitSuite
 
 SETTINGS = "suite.yaml"

@@ -14,11 +14,11 @@ from agentchat.administration import Admin, admin_accounts, admin_agents, admin_
 from agentchat.administration.admin_values import NewAccount, NewKnowledgeBase
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, NotFound
+from agentchat.directory.agent_config import AgentConfig, McpServer, Retrieval, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.agents import AgentConfig, McpServer, Retrieval, load_agent, provider_key
+from agentchat.directory.api_keys import get_last4
 from agentchat.directory.approval_policy import ApprovalRules, ToolFilter
 from agentchat.directory.errors import SealBroken
-from agentchat.directory.keys import last4
 from agentchat.directory.secrets import Sealer
 from agentchat.knowledge.demo import KNOWLEDGE_BASE_ID, demo_documents
 from agentchat.knowledge.demo import NAME as BASE_NAME
@@ -142,7 +142,7 @@ async def _account(admin: Admin, account_id: str, name: str, plan: str, api_key:
 
 async def _had_key(conn: Connection, account_id: str, api_key: str) -> bool:
     """Whether an earlier start made this very key: a rotated one is to be found in the audit log only."""
-    cursor = await conn.execute(_HAD_KEY, [_ACTOR, account_id, last4(api_key)])
+    cursor = await conn.execute(_HAD_KEY, [_ACTOR, account_id, get_last4(api_key)])
     return await cursor.fetchone() is not None
 
 
@@ -156,7 +156,7 @@ async def _agent(admin: Admin, account_id: str, agent_id: str, draft: AgentDraft
                 await create_agent(conn, admin.sealer, account_id, draft, actor=_ACTOR, agent_id=agent_id)
         return
     changes = _changes(current, await _key(admin, current), draft)
-    if changes.given():
+    if changes.to_dict():
         async with admin.connection(_SECONDS) as conn:
             await change_agent(conn, admin.sealer, agent_id, changes, actor=_ACTOR)
 
@@ -171,7 +171,9 @@ async def _current(admin: Admin, account_id: str, agent_id: str) -> AgentConfig 
 
 async def _key(admin: Admin, agent: AgentConfig) -> str | None:
     try:
-        return await provider_key(admin.pool, admin.sealer, agent.account_id, agent.agent_id, agent.version)
+        return await load_provider_key(
+            admin.pool, admin.sealer, agent.account_id, agent.agent_id, agent.version
+        )
     except SealBroken:
         return None
 

@@ -8,7 +8,7 @@ import msgspec
 
 from agentchat.console.sign_in_settings import SignInSettings
 from agentchat.contracts.webhooks import PORTS
-from agentchat.directory.secrets import Sealer, sealer_of
+from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.evals.prices import Prices, UnreadablePrices, read_prices
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import guard_of
@@ -82,4 +82,4 @@ class ConsoleSettings(SignInSettings, frozen=True, kw_only=True):
 
     def sealer(self) -> Sealer:
         """What seals the secrets of agents. Raises SettingsError."""
-        return sealer_of(self.secret_key, self.previous_secret_keys)
+        return build_sealer(self.secret_key, self.previous_secret_keys)

@@ -9,7 +9,7 @@ from agentchat.bus.bus import Bus
 from agentchat.conversations.claims.table import Claims
 from agentchat.conversations.event_store.log import Log
 from agentchat.directory.agent_names import AgentNames
-from agentchat.directory.caller import Callers, LastUsed
+from agentchat.directory.caller import Callers, KeyUseRecorder
 from agentchat.gateway import app
 from agentchat.gateway.access.access_services import AccessServices
 from agentchat.gateway.access.account_bounds import AccountBounds
@@ -43,7 +43,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             on_fallback=lambda reason: metrics.DECIDED_LOCALLY.labels(reason=reason).inc(),
         )
         stack.push_async_callback(limiter.aclose)
-        callers = await enter(contextlib.aclosing(Callers(pool, await enter(LastUsed(pool)))))
+        callers = await enter(contextlib.aclosing(Callers(pool, await enter(KeyUseRecorder(pool)))))
         agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
         claims = await enter(contextlib.aclosing(Claims(pool)))
         figures = await enter(contextlib.aclosing(FigureCache(pool)))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from agentchat.contracts.webhooks import PORTS
-from agentchat.directory.secrets import Sealer, sealer_of
+from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.gateway.http.peers import networks_of
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
@@ -81,4 +81,4 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         """What seals the secrets of agents and of webhook endpoints. Raises SettingsError."""
         if self.secret_key is None:
             raise SettingsError("AGENTCHAT_SECRET_KEY is not set, and AGENTCHAT_ADMIN_TOKEN needs it")
-        return sealer_of(self.secret_key, self.previous_secret_keys)
+        return build_sealer(self.secret_key, self.previous_secret_keys)

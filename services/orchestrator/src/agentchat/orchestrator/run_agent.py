@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentchat.contracts.events import AgentFacts
-from agentchat.directory.agents import AgentConfig, load_agent, unsealed_key
+from agentchat.directory.agent_config import AgentConfig, load_agent, unseal_provider_key
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.orchestrator.models import Credentials, ModelFailure, Models
@@ -44,7 +44,7 @@ class Agents:
 
     def key_of(self, agent: AgentConfig) -> str | None:
         """The agent's provider key; None where it has none of its own. Raises SealBroken."""
-        return unsealed_key(self._sealer, agent)
+        return unseal_provider_key(self._sealer, agent)
 
 
 def credentials_of(agents: Agents, models: Models, agent: AgentConfig) -> Credentials:

@@ -15,7 +15,7 @@ from agentchat.contracts.messages import CancelRequested, ChatRequested
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.leases.leases import Lease
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.channel import TraceChannel
 from agentchat.orchestrator.run.interruption import Interruption, Reason
 from agentchat.orchestrator.run.run_clock import RunClock

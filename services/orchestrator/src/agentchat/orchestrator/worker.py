@@ -12,9 +12,9 @@ from agentchat.conversations.event_store.log import Log
 from agentchat.conversations.event_store.store import open_store
 from agentchat.conversations.leases.leases import Leases
 from agentchat.conversations.leases.waiting_line import WaitingLine
-from agentchat.directory.agents import UNCHANGED
+from agentchat.directory.agent_config import UNCHANGED
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
-from agentchat.directory.secrets import refuse_unknown_key, sealer_of
+from agentchat.directory.secrets import build_sealer, refuse_unknown_key
 from agentchat.knowledge.embedding.configured import embedder_of
 from agentchat.knowledge.embedding.vectors import usable
 from agentchat.limits.limiter import Limiter
@@ -88,7 +88,7 @@ async def _drain(parts: Parts) -> None:
 async def _parts(
     settings: Settings, name: str, stop: asyncio.Event, timings: Timings
 ) -> AsyncIterator[Parts]:
-    sealer = sealer_of(settings.secret_key, settings.previous_secret_keys)
+    sealer = build_sealer(settings.secret_key, settings.previous_secret_keys)
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(embedder_of(settings))
         # Opened one after the other, so that they are closed in the opposite order; none of them is slow.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from agentchat.contracts.webhooks import PORTS
-from agentchat.directory.secrets import Sealer, sealer_of
+from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import guard_of
 from agentchat.runtime.settings import ServiceSettings, Setting
@@ -35,7 +35,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
 
     def sealer(self) -> Sealer:
         """Return what opens the secrets of endpoints. Raises SettingsError."""
-        return sealer_of(self.secret_key, self.previous_secret_keys)
+        return build_sealer(self.secret_key, self.previous_secret_keys)
 
     def webhook_guard(self) -> Guard:
         """Return what judges the addresses of endpoints. Raises SettingsError."""

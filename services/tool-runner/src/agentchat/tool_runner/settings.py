@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from agentchat.contracts.http import OAUTH_CALLBACK
-from agentchat.directory.secrets import Sealer, sealer_of
+from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.net_guard import Guard
 from agentchat.net_guard.guard import guard_of
 from agentchat.runtime.settings import ServiceSettings, Setting
@@ -44,4 +44,4 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
 
     def sealer(self) -> Sealer:
         """What opens the agents' headers. Raises SettingsError."""
-        return sealer_of(self.secret_key, self.previous_secret_keys)
+        return build_sealer(self.secret_key, self.previous_secret_keys)

@@ -12,7 +12,7 @@ from agentchat.administration import Admin
 from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.users import OPERATOR, PROVISIONER, user_of
 from agentchat.contracts.admin_errors import AdminError, Invalid
-from agentchat.directory.secrets import sealer_of
+from agentchat.directory.secrets import build_sealer
 from agentchat.knowledge.embedding.configured import embedder_of
 from agentchat.knowledge.embedding.vectors import usable
 from agentchat.knowledge.settings import EmbedderSettings
@@ -112,7 +112,7 @@ def _find_stack(folder: RunFolder, database_url: str | None) -> Environment | No
 
 
 async def _run(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:
-    sealer = sealer_of(found.secret_key, found.previous_secret_keys)
+    sealer = build_sealer(found.secret_key, found.previous_secret_keys)
     nats_url = found.provisioner_url if bus == "to provision" else found.nats_url
     if bus not in ("no", "if known") and nats_url is None:
         raise SetupError(f"this needs {NATS_URL}")

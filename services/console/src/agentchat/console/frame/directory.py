@@ -10,7 +10,7 @@ from agentchat.administration.admin_values import Account, Agent, AuditRow, Page
 from agentchat.console.console_services import services_of
 from agentchat.console.frame.access import AnyRequest, rights_of
 from agentchat.console.frame.acting import admin_of
-from agentchat.directory.shown_names import shown_names
+from agentchat.directory.display_names import load_display_names
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ async def _choices(
 
 async def account_names(request: AnyRequest, account_ids: Collection[str]) -> dict[str, str]:
     """Of the accounts on a page."""
-    return (await shown_names(services_of(request).pool, account_ids, ())).accounts
+    return (await load_display_names(services_of(request).pool, account_ids, ())).accounts
 
 
 async def all_of(page: Callable[..., Awaitable[Page[T]]], *arguments: object) -> tuple[T, ...]:

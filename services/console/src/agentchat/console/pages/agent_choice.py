@@ -9,14 +9,14 @@ from agentchat.console.console_services import services_of
 from agentchat.console.frame.access import AnyRequest
 from agentchat.console.frame.acting import admin_of
 from agentchat.console.frame.forms import whole_number
-from agentchat.directory.shown_names import AgentName, agent_names
+from agentchat.directory.display_names import AgentOption, list_agent_names
 
 _VERSIONS = 50
 
 
-async def agent_options(request: AnyRequest) -> list[AgentName]:
+async def agent_options(request: AnyRequest) -> list[AgentOption]:
     """Every agent, by the name of its account and its own."""
-    return await agent_names(services_of(request).pool)
+    return await list_agent_names(services_of(request).pool)
 
 
 async def find_agent(request: AnyRequest, agent_id: str, version: int | None) -> Agent:

@@ -23,8 +23,8 @@ from agentchat.console.frame.rendering import page
 from agentchat.console.frame.roles import Role
 from agentchat.contracts.admin_errors import AdminError, Conflict, Invalid
 from agentchat.contracts.tool_messages import ToolsListed
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.agent_draft import AgentChanges
-from agentchat.directory.agents import McpServer
 
 _EDIT = BodyForm(AgentChanges, leave_out=("mcp_servers",), secrets=("provider_key",), blank_is_empty=True)
 _NEW = BodyForm(NewAgent, leave_out=("mcp_servers", "account_id", "id"), secrets=("provider_key",))
@@ -102,7 +102,7 @@ async def post_agent(request: AnyRequest, agent_id: FromPath[str]) -> Response[A
     current = await admin_agents.current(admin, agent_id)
     try:
         changes = _EDIT.changes(given, current)
-        if changes.given():
+        if changes.to_dict():
             await admin_agents.change(admin, agent_id, changes)
     except AdminError as error:
         return await _agent(request, agent_id, RefusedForm(given, error))

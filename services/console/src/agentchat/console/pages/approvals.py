@@ -23,7 +23,7 @@ from agentchat.console.frame.roles import Role
 from agentchat.contracts import http
 from agentchat.contracts.admin_errors import AdminError, Conflict, Disallowed, Invalid, NotFound
 from agentchat.conversations.queries.threads import SavedMessage, find_thread, messages_of
-from agentchat.directory.shown_names import shown_names
+from agentchat.directory.display_names import load_display_names
 
 _STATES = ("pending", "approved", "denied", "expired", "cancelled")
 _CONTEXT_MESSAGES = 6
@@ -207,7 +207,7 @@ async def _context(request: AnyRequest, conversation_id: str) -> tuple[SavedMess
 
 
 async def _shown(request: AnyRequest, approvals: Collection[http.Approval]) -> tuple[ShownApproval, ...]:
-    names = await shown_names(services_of(request).pool, (), {each.agent_id for each in approvals})
+    names = await load_display_names(services_of(request).pool, (), {each.agent_id for each in approvals})
     return tuple(
         ShownApproval(
             approval=each,

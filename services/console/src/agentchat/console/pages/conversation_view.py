@@ -18,7 +18,7 @@ from agentchat.conversations.projections.conversations_table import TITLE_LENGTH
 from agentchat.conversations.queries.find_run import find_run
 from agentchat.conversations.queries.run_timeline import Timeline, TimelineBar, timeline_of
 from agentchat.conversations.queries.threads import find_thread
-from agentchat.directory.shown_names import ShownNames, shown_names
+from agentchat.directory.display_names import DisplayNames, load_display_names
 from agentchat.runtime.postgres import Pool
 
 WINDOW = 1_000
@@ -66,7 +66,7 @@ class ConversationView(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[LogEntry, ...]
     run: Run | None
     timeline: Timeline | None
-    names: ShownNames
+    names: DisplayNames
 
     @property
     def at(self) -> LogEntry | None:
@@ -173,7 +173,9 @@ async def look_at(
         entries=tuple(entries),
         run=run,
         timeline=None if run is None else timeline_of(run, until, now),
-        names=await shown_names(pool, [thread.account_id], {each.agent_id for each in conversation.runs}),
+        names=await load_display_names(
+            pool, [thread.account_id], {each.agent_id for each in conversation.runs}
+        ),
     )
 
 

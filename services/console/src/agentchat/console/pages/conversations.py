@@ -20,7 +20,7 @@ from agentchat.contracts.admin_errors import Invalid
 from agentchat.conversations.database import server_now
 from agentchat.conversations.projections.feedback_table import RATINGS
 from agentchat.conversations.queries.finding_conversations import FoundConversation, find_conversations
-from agentchat.directory.shown_names import ShownNames, shown_names
+from agentchat.directory.display_names import DisplayNames, load_display_names
 
 MOST = 25
 MOST_NEW = 100
@@ -68,7 +68,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     """A page of what was found. `next_before` is the place of the page after, `newest` that of the first."""
 
     rows: list[FoundConversation]
-    names: ShownNames
+    names: DisplayNames
     next_before: str
     newest: str
 
@@ -109,7 +109,7 @@ async def _results(request: AnyRequest, form: SearchForm) -> Results:
     before = request.query_params.get("before") or None
     found = await find_conversations(pool, await _wanted(request, form), before=before, limit=MOST + 1)
     rows = found[:MOST]
-    names = await shown_names(
+    names = await load_display_names(
         pool,
         {each.account_id for each in rows} | ({form.account} if form.account else set()),
         {each.agent_id for each in rows if each.agent_id} | ({form.agent} if form.agent else set()),
@@ -130,7 +130,7 @@ async def get_conversations(request: AnyRequest) -> Template:
         results = await _results(request, form)
     except Invalid as error:
         wrong = str(error)
-        results = Results(rows=[], names=ShownNames({}, {}), next_before="", newest="")
+        results = Results(rows=[], names=DisplayNames({}, {}), next_before="", newest="")
     await note_list(request, "search", (each.id for each in results.rows))
     shown: dict[str, Any] = {"form": form, "results": results, "wrong": wrong, "every": _EVERY_SECONDS}
     if request.headers.get("hx-request"):

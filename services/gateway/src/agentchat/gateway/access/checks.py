@@ -148,7 +148,7 @@ async def agent_named(request: Request[Any, Caller, Any], name: str) -> str:
 
     Raises Refusal: 404; DatabaseUnavailable.
     """
-    found = await access_of(request).agent_names.called(request.auth.account_id, name)
+    found = await access_of(request).agent_names.resolve(request.auth.account_id, name)
     if found is None:
         raise Refusal("agent_not_found", "No agent of the account has this id, or alone has this name.")
     return found

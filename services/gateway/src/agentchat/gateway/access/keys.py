@@ -7,7 +7,7 @@ import re
 
 from litestar.datastructures import Headers
 
-from agentchat.directory.caller import AgentSummary
+from agentchat.directory.caller import CallerAgent
 from agentchat.gateway.access.access_services import access_of
 from agentchat.gateway.http.peers import peer_of
 from agentchat.gateway.http.refusals import Refusal
@@ -19,7 +19,7 @@ _BEARER = re.compile(r"bearer +([!-~]+)\Z", re.IGNORECASE)
 _MAX_KEY_LENGTH = 256
 
 
-async def authenticate(connection: Connection, key: str, agent_id: str | None = None) -> AgentSummary | None:
+async def authenticate(connection: Connection, key: str, agent_id: str | None = None) -> CallerAgent | None:
     """Set the connection's `auth`, the Caller; return the agent, if `agent_id` is one of the account's.
 
     A valid key is never cached.

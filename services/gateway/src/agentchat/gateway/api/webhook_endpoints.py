@@ -47,7 +47,7 @@ async def create(request: JsonRequest, data: NewEndpointData) -> IssuedEndpoint:
     """Its secret is shown this once."""
     await check_address(request, data.url)
     pool, account_id = services_of(request).pool, request.auth.account_id
-    return await endpoints.create(pool, sealer_of(request), account_id, data)
+    return await endpoints.create(pool, build_sealer(request), account_id, data)
 
 
 @get(
@@ -106,7 +106,7 @@ async def remove(request: JsonRequest, endpoint_id: EndpointId) -> None:
 async def rotate(request: JsonRequest, endpoint_id: EndpointId) -> IssuedEndpoint:
     """For a day each delivery is signed with both, so that receivers can be changed meanwhile."""
     pool, account_id = services_of(request).pool, request.auth.account_id
-    return await endpoints.rotate_secret(pool, sealer_of(request), account_id, endpoint_id)
+    return await endpoints.rotate_secret(pool, build_sealer(request), account_id, endpoint_id)
 
 
 async def check_address(request: JsonRequest, url: str) -> None:
@@ -119,7 +119,7 @@ async def check_address(request: JsonRequest, url: str) -> None:
         raise Refusal("address_refused", f"url: {field.message}", fields=[field]) from None
 
 
-def sealer_of(request: JsonRequest) -> Sealer:
+def build_sealer(request: JsonRequest) -> Sealer:
     """Raises Refusal where this service has no key to seal secrets with."""
     sealer = services_of(request).webhooks.sealer
     if sealer is None:

@@ -11,7 +11,7 @@ from agentchat.conversations.aggregate import turn
 from agentchat.conversations.aggregate.conversation import Conversation, Run
 from agentchat.conversations.aggregate.turn import open_turn
 from agentchat.conversations.errors import VersionConflict
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.opening.run_slots import NoSlot, take_slot, take_slot_again
 from agentchat.orchestrator.orchestrator_services import Parts
 from agentchat.orchestrator.run.endings import CANCELLED, heard, publish_end

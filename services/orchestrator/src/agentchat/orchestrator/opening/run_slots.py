@@ -7,7 +7,7 @@ begins: by the plan as it is then, without a further token of the rate.
 import msgspec
 from msgspec.structs import replace
 
-from agentchat.directory.plans import plan_of
+from agentchat.directory.plans import load_plan
 from agentchat.orchestrator.orchestrator_services import Parts
 from agentchat.orchestrator.run.run_clock import RunClock
 from agentchat.orchestrator.stages import Received, Taken
@@ -39,7 +39,7 @@ async def take_slot(parts: Parts, taken: Taken, *, waited: bool) -> NoSlot | Non
 
 async def _admitted(parts: Parts, taken: Taken) -> NoSlot | None:
     request = taken.request
-    plan = await plan_of(parts.pool, request.account_id)
+    plan = await load_plan(parts.pool, request.account_id)
     if plan is None:  # the account was deleted: what it may do is decided elsewhere
         return None
     plan = replace(plan, requests_per_minute=None)

@@ -12,7 +12,7 @@ from agentchat.conversations.aggregate.turn import Begin, open_turn
 from agentchat.conversations.errors import UnreadableEvent
 from agentchat.conversations.event_store.appending import Beginning
 from agentchat.conversations.leases.leases import Lease
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.opening.decide_request import begins
 from agentchat.orchestrator.opening.run_slots import is_fresh
 from agentchat.orchestrator.orchestrator_services import Parts

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agentchat.directory.agents import AgentConfig
-from agentchat.directory.model_parameters import max_tokens
+from agentchat.directory.agent_config import AgentConfig
+from agentchat.directory.model_parameters import get_max_tokens
 from agentchat.orchestrator.models import Model, ModelFailure, Reply
 from agentchat.orchestrator.output.schema_checks import SchemaChecks
 
@@ -76,5 +76,5 @@ class OutputSpec:
         )
 
     def _token_limit(self) -> str:
-        limit = max_tokens(self._agent.provider, self._agent.parameters)
+        limit = get_max_tokens(self._agent.provider, self._agent.parameters)
         return "the model's limit" if limit is None else f"max_tokens ({limit})"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.output.schema_checker import CPU_SECONDS, CheckRequest, CheckResult
 from agentchat.runtime import logs
 from agentchat.runtime.cpu_budget import CpuBudget

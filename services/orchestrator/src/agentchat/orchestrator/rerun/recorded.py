@@ -12,7 +12,7 @@ from agentchat.contracts.replay_messages import AskedTool, Divergence
 from agentchat.contracts.values import Source, ToolSpec
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.knowledge.search.passages import Passage
 from agentchat.orchestrator.run.retrieval import Retriever
 from agentchat.orchestrator.run.run_clock import RunClock

@@ -15,7 +15,7 @@ from agentchat.conversations.aggregate.compaction import Compact, through_versio
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all, fold
 from agentchat.conversations.aggregate.turn import Begin, ask_again, open_turn
 from agentchat.conversations.event_store import mapper
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.orchestrator.models import Credentials, Model, ModelFailure
 from agentchat.orchestrator.models.port import text_sha256

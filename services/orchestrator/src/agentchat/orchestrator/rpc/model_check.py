@@ -9,7 +9,7 @@ import msgspec
 from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.text import cleaned
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.net_guard.addresses import looking_up_for
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
 from agentchat.orchestrator.orchestrator_services import Parts

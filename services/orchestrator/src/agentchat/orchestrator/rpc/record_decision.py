@@ -17,7 +17,7 @@ from agentchat.conversations.aggregate.rounds import Call
 from agentchat.conversations.aggregate.turn import DECIDED, ask_again
 from agentchat.conversations.database import server_now
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.orchestrator_services import Parts
 from agentchat.orchestrator.run.run_log import run_of
 from agentchat.orchestrator.tools.listed_tools import ToolsUnavailable

@@ -15,10 +15,10 @@ from agentchat.conversations.aggregate.compaction import Compact, through_versio
 from agentchat.conversations.aggregate.conversation import Conversation, Run, evolve_all
 from agentchat.conversations.aggregate.history import KeptHistories, Prompt, prompt_for, summary_prompt
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.directory.approval_policy import needs_approval
 from agentchat.directory.compaction_settings import Compaction
-from agentchat.directory.model_parameters import summary_parameters
+from agentchat.directory.model_parameters import build_summary_parameters
 from agentchat.orchestrator.models import ModelCall, ModelFailure, Reply
 from agentchat.orchestrator.models.continuation import with_text
 from agentchat.orchestrator.models.port import prompt_sha256, summary_of, text_sha256, tools_sha256
@@ -183,7 +183,7 @@ class Performer:
             tools_offered=bool(await self.offered()),
             provider=agent.provider,
         )
-        parameters = summary_parameters(agent.provider, agent.parameters)
+        parameters = build_summary_parameters(agent.provider, agent.parameters)
         call = replace(
             await self._call(run, prompt),
             parameters=parameters,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agentchat.contracts.admin_errors import NotFound
 from agentchat.contracts.values import Source
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.knowledge.errors import Disabled
 from agentchat.knowledge.search.passages import INSTRUCTION, Passage, documents_of

@@ -10,7 +10,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.rpc import Rpc
 from agentchat.contracts.tool_messages import ToolsListed
 from agentchat.contracts.values import ToolSpec
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.runtime import logs
 from agentchat.runtime.bounded import BoundedMap
 from agentchat.runtime.shared_task import shared

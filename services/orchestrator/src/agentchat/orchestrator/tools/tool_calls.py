@@ -21,7 +21,7 @@ from agentchat.contracts.tool_messages import InputRequest, ToolFinished, ToolRe
 from agentchat.contracts.values import ToolSpec
 from agentchat.conversations.aggregate.conversation import Run
 from agentchat.conversations.aggregate.rounds import Call
-from agentchat.directory.agents import AgentConfig
+from agentchat.directory.agent_config import AgentConfig
 from agentchat.orchestrator.run.run_clock import RunClock, later
 from agentchat.runtime import failpoints, genai, telemetry
 from agentchat.runtime.following import wait_for_event

@@ -24,11 +24,11 @@ from agentchat.directory.tool_authorizations import (
     Client,
     PendingLink,
     SealedSecrets,
-    ServerPlace,
+    ToolServerKey,
     find,
     keep_link,
     keep_tokens,
-    locked,
+    lock_authorization,
     take_link,
 )
 from agentchat.net_guard import AddressRefused
@@ -59,7 +59,7 @@ class AuthorizationLinks:
         asked = wire.decode_message(authorizations.AuthorizeServer, data)
         try:
             with looking_up_for(asked.account_id):
-                url = await self._link(ServerPlace(asked.account_id, asked.agent_id, asked.server))
+                url = await self._link(ToolServerKey(asked.account_id, asked.agent_id, asked.server))
             return wire.encode(authorizations.AuthorizationLinked(url=url))
         except (ToolFailed, SealBroken) as error:
             return wire.encode(authorizations.AuthorizationLinked(detail=_detail(error)))
@@ -77,7 +77,7 @@ class AuthorizationLinks:
             self._log.warning("authorization_failed", fault=str(error))
             return wire.encode(authorizations.AuthorizationFinished(ok=False, detail=_detail(error)))
 
-    async def _link(self, place: ServerPlace) -> str:
+    async def _link(self, place: ToolServerKey) -> str:
         if self._redirect_uri is None:
             raise ToolFailed("authorization", "AGENTCHAT_PUBLIC_URL is not set, so no answer could come back")
         async with connection(self._all.pool) as conn:
@@ -159,7 +159,7 @@ class AuthorizationLinks:
             raise ToolFailed("authorization", "the authorization server refused it")
         with looking_up_for(place.account_id):
             issued = await grants.by_code(self._all.http, link, asked.code)
-        async with locked(self._all.pool, place) as conn:
+        async with lock_authorization(self._all.pool, place) as conn:
             kept = SealedSecrets(client=link.client, tokens=issued.tokens)
             stored = await keep_tokens(
                 conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=new_id()

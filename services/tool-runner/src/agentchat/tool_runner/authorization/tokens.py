@@ -14,11 +14,11 @@ from agentchat.directory.tool_authorizations import (
     Authorization,
     IssuedTokens,
     SealedSecrets,
-    ServerPlace,
+    ToolServerKey,
     find,
     keep_tokens,
-    locked,
-    need_authorization,
+    lock_authorization,
+    require_authorization,
 )
 from agentchat.net_guard.addresses import looking_up_for
 from agentchat.runtime import logs
@@ -50,7 +50,7 @@ class Authorizations:
         self.http = http
         self.turns = FairSlots(AT_ONCE)
 
-    def tokens(self, place: ServerPlace, url: str) -> "AccessTokens":
+    def tokens(self, place: ToolServerKey, url: str) -> "AccessTokens":
         return AccessTokens(self, place, url)
 
 
@@ -76,7 +76,7 @@ class AccessTokens:
     for all who wait.
     """
 
-    def __init__(self, authorizations: Authorizations, place: ServerPlace, url: str) -> None:
+    def __init__(self, authorizations: Authorizations, place: ToolServerKey, url: str) -> None:
         self._shared = authorizations
         self._place = place
         self._url = url
@@ -115,7 +115,10 @@ class AccessTokens:
         self._state = None
         account_id = self._place.account_id
         try:
-            async with self._shared.turns.turn(account_id), locked(self._shared.pool, self._place) as conn:
+            async with (
+                self._shared.turns.turn(account_id),
+                lock_authorization(self._shared.pool, self._place) as conn,
+            ):
                 with looking_up_for(account_id):
                     self._state = token = await self._stored_or_issued(conn, rejected)
                     return token.value
@@ -148,7 +151,7 @@ class AccessTokens:
         except ToolFailed as failed:
             if failed.fault.kind == "authorization":
                 client = SealedSecrets(client=found.secrets.client)
-                await need_authorization(
+                await require_authorization(
                     conn, self._shared.sealer, self._place, found.id, client, failed.fault.detail
                 )
             raise

@@ -6,7 +6,7 @@ Nothing of them goes to the bus or the log.
 
 import msgspec
 
-from agentchat.directory.agents import AgentConfig, McpServer, load_agent
+from agentchat.directory.agent_config import AgentConfig, McpServer, load_agent
 from agentchat.directory.errors import RunEnded, SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Pool

@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import ssl
 
-from agentchat.directory.agents import McpServer
-from agentchat.directory.tool_authorizations import ServerPlace
+from agentchat.directory.agent_config import McpServer
+from agentchat.directory.tool_authorizations import ToolServerKey
 from agentchat.net_guard import Guard
 from agentchat.runtime.fair_slots import FairSlots, KeySlots
 from agentchat.tool_runner.authorization.tokens import AccessTokens, Authorizations
@@ -116,7 +116,7 @@ class ServerPool:
     def _session_maker(self, account_id: str, config: McpServer) -> MakeSession:
         tokens: AccessTokens | None = None
         if isinstance(config, AuthorizedServer) and self._authorizations is not None:
-            place = ServerPlace(account_id, config.agent_id, config.name)
+            place = ToolServerKey(account_id, config.agent_id, config.name)
             tokens = self._authorizations.tokens(place, config.url)
 
         def make_session(handshake: bool) -> ToolSession:

@@ -14,7 +14,7 @@ import msgspec
 from agentchat.contracts import tool_messages, wire
 from agentchat.contracts.timings import CHECK_SECONDS, TOOLS_LISTED_SECONDS
 from agentchat.contracts.values import ToolSpec
-from agentchat.directory.agents import McpServer
+from agentchat.directory.agent_config import McpServer
 from agentchat.directory.approval_policy import ApprovalRules
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.agent_servers import AgentServers

@@ -15,7 +15,7 @@ from agentchat.bus.errors import BusUnavailable
 from agentchat.bus.subscription import Subscription
 from agentchat.contracts import frames
 from agentchat.conversations.queries.under_way import OpenRun, open_runs
-from agentchat.directory.shown_names import shown_names
+from agentchat.directory.display_names import load_display_names
 from agentchat.runtime.bounded import BoundedMap
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool
 
@@ -115,7 +115,7 @@ class OpenRuns:
         total, found = await open_runs(
             self._pool, account_id=chosen.account_id, agent_id=chosen.agent_id, limit=MOST_ROWS
         )
-        names = await shown_names(
+        names = await load_display_names(
             self._pool, {run.account_id for run in found}, {run.agent_id for run in found}
         )
         problem = None

@@ -5,7 +5,7 @@ from typing import Annotated
 from litestar import get
 from litestar.params import PathParameter
 
-from agentchat.directory.agent_names import NamedAgent, agent_of, named_agents
+from agentchat.directory.agent_names import NamedAgent, find_named_agent, list_named_agents
 from agentchat.gateway.access.checks import may_read_as_openai
 from agentchat.gateway.http.json_request import JsonRequest
 from agentchat.gateway.http.refusals import Refusal
@@ -22,7 +22,7 @@ ModelName = Annotated[str, PathParameter(description="The agent's id, or a name 
     guards=[may_read_as_openai],
 )
 async def list_models(request: JsonRequest) -> ModelList:
-    agents = await named_agents(services_of(request).pool, request.auth.account_id)
+    agents = await list_named_agents(services_of(request).pool, request.auth.account_id)
     return ModelList(data=tuple(map(_model, agents)))
 
 
@@ -33,15 +33,15 @@ async def list_models(request: JsonRequest) -> ModelList:
     guards=[may_read_as_openai],
 )
 async def get_model(request: JsonRequest, model: ModelName) -> Model:
-    agents = await named_agents(services_of(request).pool, request.auth.account_id)
-    agent = agent_of(agents, model)
+    agents = await list_named_agents(services_of(request).pool, request.auth.account_id)
+    agent = find_named_agent(agents, model)
     if agent is None:
         raise Refusal("agent_not_found")
     return _model(agent)
 
 
 def _model(agent: NamedAgent) -> Model:
-    return Model(id=agent.called, created=agent.created, name=agent.name)
+    return Model(id=agent.public_name, created=agent.created, name=agent.name)
 
 
 models_in_azure = (

@@ -18,7 +18,7 @@ _TASK_BEGIN, _TASK_END = "### Task:", "</chat_history>"
 
 async def agent_of_model(request: JsonRequest, model: str) -> str:
     """Return the id of the agent that `model` names. Raises Refusal: 404; DatabaseUnavailable."""
-    agent_id = await access_of(request).agent_names.called(request.auth.account_id, model)
+    agent_id = await access_of(request).agent_names.resolve(request.auth.account_id, model)
     if agent_id is None:
         raise Refusal("agent_not_found")
     return agent_id

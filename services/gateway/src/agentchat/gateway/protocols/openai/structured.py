@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from agentchat.contracts import wire
 from agentchat.contracts.admin_errors import Invalid
-from agentchat.directory.agents import load_agent
+from agentchat.directory.agent_config import load_agent
 from agentchat.directory.output_schema import check_output_schema
 from agentchat.gateway.http.refusals import Refusal, invalid
 from agentchat.runtime.postgres import Pool

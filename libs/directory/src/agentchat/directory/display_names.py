@@ -7,7 +7,7 @@ import msgspec
 from agentchat.runtime.postgres import Pool, connection
 
 
-class ShownNames(msgspec.Struct, frozen=True):
+class DisplayNames(msgspec.Struct, frozen=True):
     """By ids; one that was deleted has none. `owners` are the names of the agents' accounts, by the agents'
     ids.
     """
@@ -17,19 +17,21 @@ class ShownNames(msgspec.Struct, frozen=True):
     owners: dict[str, str] = {}
 
 
-async def shown_names(pool: Pool, account_ids: Collection[str], agent_ids: Collection[str]) -> ShownNames:
+async def load_display_names(
+    pool: Pool, account_ids: Collection[str], agent_ids: Collection[str]
+) -> DisplayNames:
     """Names of these. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         accounts = await (await conn.execute(_ACCOUNTS, [[*account_ids]])).fetchall()
         agents = await (await conn.execute(_AGENTS, [[*agent_ids]])).fetchall()
-    return ShownNames(
+    return DisplayNames(
         accounts=dict(accounts),
         agents={agent_id: name for agent_id, name, _ in agents},
         owners={agent_id: owner for agent_id, _, owner in agents},
     )
 
 
-class AgentName(msgspec.Struct, frozen=True):
+class AgentOption(msgspec.Struct, frozen=True):
     """An agent in a list to choose from."""
 
     id: str
@@ -37,11 +39,11 @@ class AgentName(msgspec.Struct, frozen=True):
     account: str
 
 
-async def agent_names(pool: Pool) -> list[AgentName]:
+async def list_agent_names(pool: Pool) -> list[AgentOption]:
     """Return every agent by the name of its account and its own. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         rows = await (await conn.execute(_ALL_AGENTS)).fetchall()
-    return [AgentName(*row) for row in rows]
+    return [AgentOption(*row) for row in rows]
 
 
 _ACCOUNTS = "SELECT account_id, name FROM accounts WHERE account_id = ANY(%s)"

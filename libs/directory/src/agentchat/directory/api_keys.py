@@ -8,7 +8,7 @@ import secrets
 PREFIX = "sk-ac-"
 
 
-def new_api_key() -> str:
+def generate_api_key() -> str:
     """`sk-ac-` and 43 URL-safe characters. It is shown once and cannot be had again."""
     return PREFIX + secrets.token_urlsafe(32)
 
@@ -18,5 +18,5 @@ def hash_key(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def last4(key: str) -> str:
+def get_last4(key: str) -> str:
     return key[-4:]

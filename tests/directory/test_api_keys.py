@@ -1,10 +1,10 @@
 import re
 
-from agentchat.directory.keys import hash_key, last4, new_api_key
+from agentchat.directory.api_keys import generate_api_key, get_last4, hash_key
 
 
 def test_a_key_is_the_fixed_prefix_and_43_url_safe_characters() -> None:
-    keys = {new_api_key() for _ in range(1000)}
+    keys = {generate_api_key() for _ in range(1000)}
     assert len(keys) == 1000
     assert all(re.fullmatch(r"sk-ac-[A-Za-z0-9_-]{43}", key) for key in keys)
 
@@ -16,4 +16,4 @@ def test_a_hash_is_32_bytes_and_any_text_has_one() -> None:
 
 
 def test_only_the_last_four_characters_are_shown() -> None:
-    assert last4("sk-ac-abcdef") == "cdef"
+    assert get_last4("sk-ac-abcdef") == "cdef"

@@ -5,8 +5,8 @@ from agentchat.administration import Admin, admin_accounts
 from agentchat.administration.admin_values import NewAccount
 from agentchat.administration.admin_versions import change_agent, create_agent
 from agentchat.contracts.admin_errors import Conflict, Invalid, NotFound
+from agentchat.directory.agent_config import McpServer, load_agent, load_provider_key
 from agentchat.directory.agent_draft import AgentChanges, AgentDraft
-from agentchat.directory.agents import McpServer, load_agent, provider_key
 from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.runtime.postgres import Connection, Pool
@@ -41,7 +41,7 @@ async def test_an_agent_is_read_back_as_it_was_made(pool: Pool, conn: Connection
     assert list(config.output_schema["properties"]) == ["z", "a"]
     assert config.max_tool_rounds == 8
     assert config.on_interruption == "continue"
-    assert await provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
+    assert await load_provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
 
 
 async def test_without_a_sealer_headers_stay_sealed(pool: Pool, conn: Connection, account: str) -> None:
@@ -68,7 +68,7 @@ async def test_a_change_makes_a_version_and_the_old_one_stays(
     assert new.system_prompt == "Be long."
     assert new.output_type == "text"
     assert new.mcp_servers == (SERVER,)
-    assert await provider_key(pool, SEALER, account, agent, 2) == "canary-provider-key"
+    assert await load_provider_key(pool, SEALER, account, agent, 2) == "canary-provider-key"
 
 
 async def test_secrets_can_be_replaced_and_taken_away(pool: Pool, conn: Connection, account: str) -> None:
@@ -79,8 +79,8 @@ async def test_secrets_can_be_replaced_and_taken_away(pool: Pool, conn: Connecti
     config = await load_agent(pool, account, agent, sealer=SEALER)
     assert config is not None
     assert config.mcp_servers == (bare,)
-    assert await provider_key(pool, SEALER, account, agent, version) is None
-    assert await provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
+    assert await load_provider_key(pool, SEALER, account, agent, version) is None
+    assert await load_provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
 
 
 async def test_a_bad_change_makes_no_version(pool: Pool, conn: Connection, account: str) -> None:
@@ -97,7 +97,7 @@ async def test_another_accounts_agent_is_not_found(
     other = (await admin_accounts.create(admin, NewAccount(name="Other", plan="Pro"))).id
     assert await load_agent(pool, other, agent) is None
     assert await load_agent(pool, other, agent, 1) is None
-    assert await provider_key(pool, SEALER, other, agent, 1) is None
+    assert await load_provider_key(pool, SEALER, other, agent, 1) is None
 
 
 async def test_a_disabled_agent_has_no_current_version_but_a_run_keeps_its_own(
@@ -130,7 +130,7 @@ async def test_sealed_bytes_copied_to_another_agent_do_not_open(
         [mine, theirs],
     )
     with pytest.raises(SealBroken):
-        await provider_key(pool, SEALER, account, mine, 1)
+        await load_provider_key(pool, SEALER, account, mine, 1)
     with pytest.raises(SealBroken):
         await load_agent(pool, account, mine, sealer=SEALER)
 

@@ -6,7 +6,7 @@ import msgspec
 
 from agentchat.contracts.values import Approvers, OnExpiry, OnNewMessage
 from agentchat.directory.approval_policy import ApprovalPolicy
-from agentchat.directory.canary import version_for
+from agentchat.directory.canary import choose_version
 from agentchat.directory.compaction_settings import Compaction
 from agentchat.directory.errors import RunEnded
 from agentchat.directory.model_parameters import DEFAULT_PROVIDER
@@ -138,7 +138,7 @@ async def load_agent(
     one that the agent is needed for.
     Raises DatabaseUnavailable, SealBroken, and RunEnded where that run has not begun, or has ended.
     """
-    row = await _version_row(
+    row = await _load_version_row(
         pool, _VERSION if sealer is None else _UNSEALED, account_id, agent_id, version, run
     )
     if row is None:
@@ -147,7 +147,7 @@ async def load_agent(
     if not is_wanted:
         raise RunEnded(run)
     if version is None and conversation_id is not None and shares:
-        answering = version_for(shares, conversation_id)
+        answering = choose_version(shares, conversation_id)
         if answering != number:
             return await load_agent(pool, account_id, agent_id, answering, sealer, run)
     settings: dict[str, Any] = msgspec.json.decode(config)
@@ -161,7 +161,7 @@ async def load_agent(
     return msgspec.convert(settings | identity | own, AgentConfig)
 
 
-async def provider_key(
+async def load_provider_key(
     pool: Pool, sealer: "Sealer", account_id: str, agent_id: str, version: int
 ) -> str | None:
     """The provider key of an agent's version, unsealed; None where it has none of its own.
@@ -169,10 +169,10 @@ async def provider_key(
     Raises DatabaseUnavailable, SealBroken.
     """
     agent = await load_agent(pool, account_id, agent_id, version)
-    return None if agent is None else unsealed_key(sealer, agent)
+    return None if agent is None else unseal_provider_key(sealer, agent)
 
 
-def unsealed_key(sealer: "Sealer", agent: AgentConfig) -> str | None:
+def unseal_provider_key(sealer: "Sealer", agent: AgentConfig) -> str | None:
     """The provider key of an agent that was loaded. Raises SealBroken."""
     if agent.sealed_key is None:
         return None
@@ -184,7 +184,7 @@ def seal_owner(account_id: str, agent_id: str, purpose: str) -> str:
     return f"{account_id}/{agent_id}/{purpose}"
 
 
-async def _version_row(
+async def _load_version_row(
     pool: Pool,
     query: LiteralString,
     account_id: str,
