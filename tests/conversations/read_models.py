@@ -32,6 +32,7 @@ async def empty(database_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(database_url) as owner:
         tables = [
             *TABLES,
+            "usage_by_day",
             "conversation_events",
             "projection_positions",
             "parked_events",

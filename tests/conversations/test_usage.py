@@ -121,6 +121,39 @@ async def test_a_rebuild_keeps_what_runs_of_erased_conversations_cost(storage: S
     assert kept.version == 5
 
 
+SUMS = """
+SELECT agent_id, runs, failed, cancelled, rounds, milliseconds, input_tokens, output_tokens
+  FROM usage_by_day ORDER BY 1
+"""
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+async def test_sums_count_each_run_once(storage: Storage, batch: int) -> None:
+    old = "2020-02-29T23:59:59.000000Z"
+    await told(storage.store, *run(10, at=old), *run(5, "failed", at=old), *run(7, "cancelled", at=old))
+    began, *rest = run(20, agent="b", at=old)
+    first, *end = rest[0], msgspec.structs.replace(rest[-1], at="2020-03-01T00:00:01.500000Z")
+    await told(storage.store, began, first, *run(9, agent="b", at=old)[:3], *end)
+    await storage.follow(ONLY, batch=batch)
+    assert await storage.rows(SUMS) == [("a", 3, 1, 1, 3, 0, 19, 3), ("b", 1, 0, 0, 1, 2500, 19, 1)]
+
+
+async def test_rebuild_and_verify_include_the_sums(storage: Storage) -> None:
+    gone = await told(storage.store, *run(10))
+    await told(storage.store, *run(3))
+    await storage.follow(ONLY)
+    await storage.erase(gone)
+    await storage.follow(ONLY)
+    sums = await storage.rows(SUMS)
+    await storage.rows("UPDATE usage_by_day SET runs = 9 RETURNING 1")
+    (found,) = await storage.verify(ONLY)
+    assert found.difference is not None
+    assert (found.ok, found.difference.table) == (False, "usage_by_day")
+    await storage.rebuild(ONLY)
+    assert await storage.rows(SUMS) == sums
+    assert [each.ok for each in await storage.verify(ONLY)] == [True]
+
+
 async def test_what_a_lost_reply_cost_is_the_runs(storage: Storage) -> None:
     asked, began, replied, _ = run(10)
     lost = events.ReplyLost(

@@ -15,13 +15,14 @@ from agentchat.administration.canary_comparison import Decision, FigureCompariso
 from agentchat.administration.checked_input import checked, checked_time
 from agentchat.administration.parameters import Against, Compared, PriceTable, RunsSince
 from agentchat.contracts.admin_errors import Conflict, Invalid
-from agentchat.conversations.database import server_now
+from agentchat.conversations.database import server_now, unbounded
 from agentchat.conversations.queries.time_travel import log_time
 from agentchat.directory.canary import Shares
 from agentchat.runtime.postgres import Connection
 
 MOST_SHARE = 10_000
 _DAYS = 30
+_COMPARE_SECONDS = 60.0
 
 _Versions = Annotated[
     dict[str, Any],
@@ -96,7 +97,8 @@ async def get(
     Of the runs that were requested since then, or within 30 days. Raises NotFound, Invalid.
     """
     begin, table = await _since(admin, since), prices_of(prices)
-    async with admin.connection() as conn:
+    async with admin.transaction(_COMPARE_SECONDS) as conn:
+        await unbounded(conn)
         row = await found(conn, agent_id)
         await _check_known(conn, row, {"version": version, "against": against})
         figures = await _figures(conn, row, begin)
@@ -139,6 +141,7 @@ async def put(admin: Admin, agent_id: str, shares: CanaryShares) -> tuple[Versio
         row = await found(conn, agent_id, lock=True)
         await _check(conn, row.agent_id, shares.versions)
         await _store(admin, conn, row, shares.versions)
+    async with admin.connection() as conn:
         return await _figures(conn, row, begin)
 
 
@@ -226,22 +229,23 @@ UPDATE agents AS g SET canary = %s FROM (SELECT agent_id, canary FROM agents) AS
 """
 
 _FIGURES = """
-SELECT coalesce(ran.version, shared.version), share, coalesce(runs, 0), coalesce(completed, 0),
-       coalesce(failed, 0), completed::float8 / runs, seconds, tokens, coalesce(rated, 0), rating
-  FROM (SELECT agent_version AS version, count(*) AS runs,
-               count(*) FILTER (WHERE state = 'completed') AS completed,
-               count(*) FILTER (WHERE state = 'failed') AS failed,
-               avg(extract(epoch FROM ended_at::timestamptz - started_at::timestamptz))::float8 AS seconds,
-               avg(input_tokens + output_tokens + cache_read_tokens
-                   + cache_creation_tokens)::float8 AS tokens,
-               count(given.rating) AS rated, avg(given.rating) AS rating
-          FROM runs, LATERAL (SELECT avg(score) AS rating FROM feedback
-                               WHERE feedback.trace_id = runs.trace_id) AS given
-         WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
-           AND ended_at IS NOT NULL AND agent_version > 0 AND conversation_id IS NOT NULL
+SELECT version, share, coalesce(runs, 0), coalesce(runs - failed - cancelled, 0), coalesce(failed, 0),
+       (runs - failed - cancelled)::float8 / runs, milliseconds / 1000 / runs, tokens::float8 / runs,
+       coalesce(rated, 0), rating
+  FROM (SELECT agent_version AS version, sum(runs)::bigint AS runs, sum(failed)::bigint AS failed,
+               sum(cancelled)::bigint AS cancelled, sum(milliseconds)::float8 AS milliseconds,
+               sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens) AS tokens
+          FROM usage_by_day
+         WHERE account_id = %(account)s AND agent_id = %(agent)s AND day >= left(%(since)s, 10)
+           AND agent_version > 0
          GROUP BY agent_version) AS ran
   FULL JOIN (SELECT key::integer AS version, value::text::integer AS share
-               FROM agents, json_each(canary) WHERE agent_id = %(agent)s) AS shared
-    ON shared.version = ran.version
- ORDER BY 1
+               FROM agents, json_each(canary) WHERE agent_id = %(agent)s) AS shared USING (version)
+  LEFT JOIN (SELECT agent_version AS version, count(*) AS rated, avg(score) AS rating
+               FROM (SELECT trace_id, avg(score) AS score FROM feedback
+                      WHERE account_id = %(account)s GROUP BY trace_id) AS given
+               JOIN runs USING (trace_id)
+              WHERE agent_id = %(agent)s AND ended_at >= left(%(since)s, 10)
+              GROUP BY agent_version) AS rated USING (version)
+ ORDER BY version
 """

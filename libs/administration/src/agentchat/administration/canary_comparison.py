@@ -122,7 +122,7 @@ _NOTHING = FigureSample(0, 0, "completed", 0, None, None)
 async def compare(
     conn: Connection, row: AgentRow, *, before: int, after: int, since: str, prices: Prices
 ) -> VersionVerdict:
-    """Compare by the runs that were requested since then, while both versions answered."""
+    """Compare by the newest runs that were requested since then, while both versions answered."""
     priced = [{"model": name, **msgspec.to_builtins(each)} for name, each in prices.models.items()]
     named = {
         "agent": row.agent_id,
@@ -237,12 +237,28 @@ def _reason(each: FigureComparison) -> str:
 
 
 _SAMPLES = """
-WITH answered AS (
-    SELECT agent_version, min(requested_at) AS first, max(requested_at) AS last, count(*) AS number
-      FROM runs
-     WHERE account_id = %(account)s AND agent_id = %(agent)s AND requested_at >= %(since)s
-       AND ended_at IS NOT NULL AND agent_version = ANY (%(versions)s) AND conversation_id IS NOT NULL
-     GROUP BY agent_version
+WITH days AS (
+    SELECT agent_version AS version, day, sum(runs) AS runs FROM usage_by_day
+     WHERE account_id = %(account)s AND agent_id = %(agent)s AND day >= left(%(since)s, 10)
+       AND agent_version = ANY (%(versions)s)
+     GROUP BY agent_version, day
+), counted AS (
+    SELECT version, day, sum(runs) OVER (PARTITION BY version ORDER BY day DESC) AS number FROM days
+), start AS (  -- the newest days in which each version has enough runs, or all of them
+    SELECT greatest(min(day), %(since)s) AS at
+      FROM (SELECT coalesce(max(day) FILTER (WHERE number >= %(most)s), min(day)) AS day
+              FROM counted GROUP BY version) AS enough
+), answered AS (
+    SELECT version, sum(runs)::bigint AS number,
+           (SELECT requested_at FROM runs
+             WHERE account_id = %(account)s AND agent_id = %(agent)s AND agent_version = version
+               AND requested_at >= start.at AND ended_at IS NOT NULL AND conversation_id IS NOT NULL
+             ORDER BY requested_at LIMIT 1) AS first,
+           (SELECT requested_at FROM runs
+             WHERE account_id = %(account)s AND agent_id = %(agent)s AND agent_version = version
+               AND requested_at >= start.at AND ended_at IS NOT NULL AND conversation_id IS NOT NULL
+             ORDER BY requested_at DESC LIMIT 1) AS last
+      FROM days, start WHERE day >= left(start.at, 10) GROUP BY version, start.at
 ), conversation AS (
     SELECT agent_version AS version,
            avg((state = 'completed')::integer)::float8 AS completed,
@@ -258,11 +274,11 @@ WITH answered AS (
                + CASE WHEN cache_read_tokens > 0 THEN price.cache_read * cache_read_tokens ELSE 0 END
                + CASE WHEN cache_creation_tokens > 0 THEN price.cache_write * cache_creation_tokens ELSE 0 END
            ) / 1e6 END AS cost
-      FROM answered JOIN runs USING (agent_version)
+      FROM answered JOIN runs ON agent_version = version
       LEFT JOIN json_to_recordset(%(prices)s) AS price (model text, input float8, output float8,
                                                        cache_read float8, cache_write float8) USING (model)
      WHERE account_id = %(account)s AND agent_id = %(agent)s AND ended_at IS NOT NULL
-       AND (SELECT count(*) FROM answered) = 2
+       AND (SELECT count(first) FROM answered) = 2
        AND requested_at BETWEEN (SELECT max(first) FROM answered) AND (SELECT min(last) FROM answered)
        AND (hashtext(conversation_id) & 2147483647) %% (1 + number / %(most)s) = 0
      GROUP BY agent_version, conversation_id

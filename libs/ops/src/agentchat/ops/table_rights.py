@@ -43,6 +43,7 @@ _TABLES: dict[str, dict[Service, LiteralString]] = {
     "conversations": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "messages": {"gateway": _READ, "projector": _REFILL},
     "runs": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
+    "usage_by_day": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "tools": {"gateway": _READ, "projector": _REFILL},
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "search": {"gateway": _READ, "projector": _REFILL},

@@ -1,6 +1,7 @@
 """What a projection is: a table, and a function from facts of the log to changes of them."""
 
 from collections.abc import Callable, Collection, Sequence
+from typing import LiteralString
 
 import msgspec
 
@@ -23,6 +24,17 @@ Statement = tuple[str, Sequence[object]]
 Changes = Callable[[Sequence[LoggedFact]], list[Statement]]
 
 
+class Sums(msgspec.Struct, frozen=True, kw_only=True):
+    """A second table, which sums up the rows of a read model.
+
+    `changes` of the read model keep it up to date. `query` is a SELECT of all its rows, in the order of its
+    columns, from the read model: a placeholder in braces, by its name.
+    """
+
+    table: str
+    query: LiteralString
+
+
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """One read model, in the table that has its name, with a primary key and a column `conversation_id`.
 
@@ -40,6 +52,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     takes_inherited: bool = False
     keeps_erased: bool = False
     changes: Changes
+    sums: Sums | None = None
 
     def statements(self, facts: Sequence[LoggedFact]) -> list[Statement]:
         """What brings these facts into the table. Raises UnicodeError."""

@@ -24,7 +24,7 @@ from agentchat.conversations.projections.applying import (
     apply_batch,
     park,
 )
-from agentchat.conversations.projections.projection import Projection
+from agentchat.conversations.projections.projection import Projection, Sums
 from agentchat.runtime.postgres import Connection, Pool, connection
 
 BATCH = 5000
@@ -186,6 +186,8 @@ async def _verify_one(pool: Pool, builder: Builder, projection: Projection) -> V
         # What was erased after the snapshot is in neither the log nor, soon, the live table.
         erased = await _erased_after(pool, position)
         rows, difference = await _compare(conn, name, erased)
+        if difference is None and projection.sums is not None:
+            difference = await _compare_sums(conn, projection.name, projection.sums)
         live = await (await conn.execute(_PARKED, [name])).fetchall()
         parked = [
             Parked(live=True, position=at, conversation_id=id_, reason=reason) for at, id_, reason in live
@@ -208,6 +210,10 @@ async def _replace_one(builder: Builder, projection: Projection) -> int:
         query = await _query(conn, name)
         await conn.execute(sql.SQL(_DELETE_DIFFERENT).format(**query))
         await conn.execute(sql.SQL(_INSERT_DIFFERENT).format(**query))
+        if projection.sums is not None:
+            table, rows = _sums_query(name, projection.sums)
+            await conn.execute(sql.SQL("DELETE FROM {}").format(table))
+            await conn.execute(sql.SQL("INSERT INTO {} {}").format(table, rows))
         await conn.execute("DELETE FROM parked_events WHERE projection = %s", [name])
         for refused in builder.refused[name]:
             await park(conn, name, refused)
@@ -234,7 +240,7 @@ async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple
             return 0, TableDifference(
                 table=table, key={}, column=name, live=live.get(name), rebuilt=rebuilt.get(name)
             )
-    query, key = await _query(conn, table), await _key(conn, table)
+    query, key = await _query(conn, table), await _key(conn, f"pg_temp.{table}")
     given = {"erased": erased}
     counted = await (await conn.execute(sql.SQL(_COUNT).format(**query), given)).fetchone()
     rows = counted[0] if counted else 0
@@ -249,6 +255,26 @@ async def _compare(conn: Connection, table: str, erased: Sequence[str]) -> tuple
     return rows, _difference(table, dict(zip(key, different[0], strict=True)), *found)
 
 
+async def _compare_sums(conn: Connection, name: str, sums: Sums) -> TableDifference | None:
+    """Find a row of the sums that the live read model does not add up to."""
+    table, rows = _sums_query(name, sums)
+    keys = await _key(conn, f"public.{sums.table}")
+    query = {"table": table, "rows": rows, "key_texts": _list(keys, "{}::text")}
+    different = await (await conn.execute(sql.SQL(_FIRST_SUM).format(**query))).fetchone()
+    if different is None:
+        return None
+    key = dict(zip(keys, different[0], strict=True))
+    return TableDifference(
+        table=sums.table, key=key, column=None, live="(other sums)", rebuilt="(its rows' sums)"
+    )
+
+
+def _sums_query(name: str, sums: Sums) -> tuple[sql.Composable, sql.Composable]:
+    return sql.Identifier("public", sums.table), sql.SQL(sums.query).format(
+        **{name: sql.Identifier("public", name)}
+    )
+
+
 def _difference(
     table: str, key: dict[str, str], live: dict[str, str | None] | None, rebuilt: dict[str, str | None] | None
 ) -> TableDifference:
@@ -261,7 +287,7 @@ def _difference(
 
 async def _query(conn: Connection, table: str) -> dict[str, sql.Composable]:
     """Return what the statements below name: both tables, their key, and their columns."""
-    key, columns = await _key(conn, table), await _columns(conn, "pg_temp", table)
+    key, columns = await _key(conn, f"pg_temp.{table}"), await _columns(conn, "pg_temp", table)
     return {
         "live": sql.Identifier("public", table),
         "rebuilt": sql.Identifier("pg_temp", table),
@@ -273,7 +299,7 @@ async def _query(conn: Connection, table: str) -> dict[str, sql.Composable]:
 
 
 async def _key(conn: Connection, table: str) -> list[str]:
-    return [row[0] for row in await (await conn.execute(_KEY, [f"pg_temp.{table}"])).fetchall()]
+    return [row[0] for row in await (await conn.execute(_KEY, [table])).fetchall()]
 
 
 async def _columns(conn: Connection, schema: str, table: str) -> dict[str, str]:
@@ -319,6 +345,13 @@ SELECT ARRAY[{key_texts}] FROM (
     (SELECT {columns} FROM {rebuilt} EXCEPT SELECT {columns} FROM {live})
 ) AS different
  WHERE conversation_id IS NOT NULL AND conversation_id <> ALL (%(erased)s) ORDER BY {key_texts} LIMIT 1
+"""
+
+_FIRST_SUM: LiteralString = """
+WITH counted AS (SELECT * FROM {table} WHERE false UNION ALL {rows})
+SELECT ARRAY[{key_texts}] FROM (
+    (TABLE {table} EXCEPT TABLE counted) UNION ALL (TABLE counted EXCEPT TABLE {table})
+) AS different ORDER BY {key_texts} LIMIT 1
 """
 
 _ROW: LiteralString = "SELECT ARRAY[{texts}] FROM {table} WHERE ARRAY[{key_texts}] = %s::text[]"

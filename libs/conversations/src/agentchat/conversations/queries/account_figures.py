@@ -34,8 +34,8 @@ async def this_month(pool: Pool) -> str:
 
 _FIGURES = """
 SELECT (SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens), 0)
-          FROM runs
+          FROM usage_by_day
          WHERE account_id = %(account_id)s
-           AND ended_at >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'))::bigint,
+           AND day >= to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM'))::bigint,
        (SELECT coalesce(sum(bytes), 0) FROM conversations WHERE account_id = %(account_id)s)::bigint
 """
