@@ -39,7 +39,7 @@ from agentchat.net_guard import Guard, Resolver
 from agentchat.runtime.postgres import Pool
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.server_pool import ServerPool
-from agentchat.tool_runner.tools.listing import Checking
+from agentchat.tool_runner.tools.listing import ServerChecker
 from tests.administration.conftest import SEALER
 from tests.tool_runner.scripted import Call, serving
 
@@ -124,7 +124,7 @@ async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the
             Guard([f"127.0.0.1:{first.port}", f"127.0.0.1:{second.port}"], Resolver()),
             httpx2.create_ssl_context(),
         )
-        checking = Checking(AgentServers(pool, SEALER), tools)
+        checking = ServerChecker(AgentServers(pool, SEALER), tools)
         agent = await make(admin, account, mcp_servers=(msgspec.structs.replace(SHOP, url=first.url),))
 
         async def works(version: int) -> bool:
@@ -149,10 +149,10 @@ async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: A
     agent = await make(admin, account)
     await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=SHOP.url, disabled=True))
     offered = AgentServers(pool, SEALER)
-    assert [server.name for server in await offered.servers(account.id, agent, 1)] == ["shop"]
-    assert await offered.servers(account.id, agent, 2) == ()
+    assert [server.name for server in await offered.load_servers(account.id, agent, 1)] == ["shop"]
+    assert await offered.load_servers(account.id, agent, 2) == ()
     await admin_mcp_servers.put(admin, agent, "shop", ServerBody(url=SHOP.url, disabled=False))
-    assert await offered.servers(account.id, agent, 3) == (SHOP,)
+    assert await offered.load_servers(account.id, agent, 3) == (SHOP,)
 
 
 async def test_an_agent_made_again_under_its_id_has_no_servers_of_the_one_before(
@@ -160,10 +160,10 @@ async def test_an_agent_made_again_under_its_id_has_no_servers_of_the_one_before
 ) -> None:
     offered = AgentServers(pool, SEALER)
     agent = await make(admin, account)
-    assert await offered.servers(account.id, agent, 1) == (SHOP,)
+    assert await offered.load_servers(account.id, agent, 1) == (SHOP,)
     await admin_agents.delete(admin, agent)
     await make(admin, account, id=agent, mcp_servers=())
-    assert await offered.servers(account.id, agent, 1) == ()
+    assert await offered.load_servers(account.id, agent, 1) == ()
 
 
 async def test_under_another_secret_key_headers_are_not_lost_unseen(

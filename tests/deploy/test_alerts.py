@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from agentchat.contracts.errors import ERRORS
-from agentchat.tool_runner.faults import Kind
+from agentchat.tool_runner.faults import FaultKind
 from tests.deploy.queries import load_display_names, metric_names
 
 TREE = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def test_the_rules_name_states_codes_faults_and_followers_that_there_are() -> No
     for code in _values(text, "code"):
         assert any(re.fullmatch(code, known) for known in ERRORS), code
     for outcome in _values(text, "outcome"):
-        assert outcome in {*ERRORS, *get_args(Kind), "delivered", "erased", "failed"}, outcome
+        assert outcome in {*ERRORS, *get_args(FaultKind), "delivered", "erased", "failed"}, outcome
     followers = (TREE / "services/projector/src/agentchat/projector/worker.py").read_text()
     for follower in _values(text, "follower"):
         assert f'"{follower}"' in followers

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentchat.net_guard import Guard, NotLookedUp, Resolver, Unresolved, addresses
-from agentchat.net_guard.addresses import judged_addresses, looking_up_for
+from agentchat.net_guard.addresses import look_up_for, resolve_judged
 
 PUBLIC = "93.184.216.34"
 
@@ -36,12 +36,12 @@ def name_servers(monkeypatch: pytest.MonkeyPatch) -> NameServers:
 
 async def test_names_at_slow_name_servers_take_no_turns_of_another_account(name_servers: NameServers) -> None:
     guard = Guard((), Resolver(threads=4))
-    with looking_up_for("attacker"):
-        slow = [asyncio.create_task(judged_addresses(guard, f"slow-{n}.example", 443)) for n in range(50)]
+    with look_up_for("attacker"):
+        slow = [asyncio.create_task(resolve_judged(guard, f"slow-{n}.example", 443)) for n in range(50)]
     for _ in range(2):  # half of the threads
         assert await asyncio.to_thread(name_servers.asked.acquire, timeout=30)
-    with looking_up_for("other"):
-        assert await judged_addresses(guard, "hooks.example", 443) == [PUBLIC]
+    with look_up_for("other"):
+        assert await resolve_judged(guard, "hooks.example", 443) == [PUBLIC]
     name_servers.answer.set()
     assert await asyncio.gather(*slow) == [[PUBLIC]] * 50
 
@@ -51,7 +51,7 @@ async def test_a_name_that_no_server_answers_for_in_time_is_not_called_one_witho
 ) -> None:
     monkeypatch.setattr(addresses, "CONNECT_SECONDS", 0.05)
     with pytest.raises(NotLookedUp):
-        await judged_addresses(Guard(()), "slow.example", 443)
+        await resolve_judged(Guard(()), "slow.example", 443)
     name_servers.answer.set()
 
 
@@ -66,5 +66,5 @@ async def test_only_a_name_that_is_known_not_to_be_has_no_address(
 
     monkeypatch.setattr(socket, "getaddrinfo", fails)
     with pytest.raises(Unresolved) as raised:
-        await judged_addresses(Guard(()), "hooks.example", 443)
+        await resolve_judged(Guard(()), "hooks.example", 443)
     assert type(raised.value) is expected

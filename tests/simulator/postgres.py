@@ -66,7 +66,7 @@ class Postgres(Server):
             id(waiting_line._RENEW): self._renew_waiters,
             id(abandoned_runs._CLAIM): self._claim,
             id(availability._NOTE): self._note,
-            id(journal._BEGIN): self._begin_call,
+            id(journal._CLAIM): self._begin_call,
             id(journal._FIND): self._find_call,
             id(database._SERVER_NOW): lambda: [(self.time(),)],
             id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, None, None)],

@@ -20,8 +20,8 @@ from agentchat.directory.secrets import Sealer
 from agentchat.directory.tool_authorizations import ToolServerKey
 from agentchat.net_guard import Guard
 from agentchat.runtime.postgres import Pool, open_pool
+from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
 from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
-from agentchat.tool_runner.authorization.authorization_requests import AuthorizationHttp
 from agentchat.tool_runner.authorization.tokens import AccessTokens, Authorizations
 from agentchat.tool_runner.servers.agent_servers import AuthorizedServer
 from agentchat.tool_runner.servers.server_pool import ServerPool
@@ -64,8 +64,8 @@ class Scene:
             yield Authorizations(pool, SEALER, http)
             await http.aclose()
 
-    def tokens(self, worker: Authorizations) -> AccessTokens:
-        return worker.tokens(self.place, self.server.url)
+    def open_tokens(self, worker: Authorizations) -> AccessTokens:
+        return worker.open_tokens(self.place, self.server.url)
 
     async def link(self, worker: Authorizations) -> AuthorizationLinked:
         asked = AuthorizeServer(account_id=self.agent.account_id, agent_id=self.agent.agent_id, server="shop")

@@ -38,7 +38,7 @@ def connect() -> Connect:
 
 async def call(server: ToolServer, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
     """One call, by the name of the tool."""
-    tools = await server.tools()
+    tools = await server.get_tools()
     result = await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
     assert isinstance(result, CallToolResult)
     return result

@@ -120,7 +120,7 @@ async def _reach(url: str, guard: Guard, tls: ssl.SSLContext = TLS) -> ToolFaile
     try:
         server = servers.get(ACCOUNT, McpServer(name="stranger", url=url))
         with pytest.raises(ToolFailed) as caught:
-            await server.tools()
+            await server.get_tools()
         return caught.value
     finally:
         await servers.close(5.0)
@@ -186,7 +186,7 @@ async def test_a_listed_address_is_let_through_by_its_spelling_only() -> None:
         servers = ServerPool(guard, httpx2.create_ssl_context())
         url = f"http://tools.internal:{scripted.port}/mcp"
         listed = servers.get(ACCOUNT, McpServer(name="listed", url=url))
-        assert list(await listed.tools()) == ["echo"]
+        assert list(await listed.get_tools()) == ["echo"]
         assert scripted.seen[0].headers["host"] == f"tools.internal:{scripted.port}"
         await servers.close(5.0)
         seen = len(scripted.seen)
@@ -221,7 +221,7 @@ async def test_a_redirect_elsewhere_is_not_followed(
 
     async with serving(redirect) as scripted:
         server = connect(scripted)
-        await server.tools()
+        await server.get_tools()
         connections.tried.clear()
         connections.blocked = True
         with pytest.raises(ToolFailed) as caught:
@@ -282,7 +282,7 @@ async def test_tls_is_spoken_to_the_name_in_the_url_at_the_judged_address() -> N
         guard = Guard([f"tools.internal:{scripted.port}"], _loopback)
         servers = ServerPool(guard, ours)
         url = f"https://tools.internal:{scripted.port}/mcp"
-        await servers.get(ACCOUNT, McpServer(name="tls", url=url)).tools()
+        await servers.get(ACCOUNT, McpServer(name="tls", url=url)).get_tools()
         assert set(asked_for) == {"tools.internal"}
         await servers.close(5.0)
 

@@ -81,7 +81,7 @@ async def test_a_link_authorises_once_and_its_state_is_taken_once(scene: Scene) 
         assert (await finish(another, answer)).ok, "whichever worker is asked"
         assert (await scene.get_authorization()).status == "authorized"
         assert (await finish(worker, answer)).detail == NO_SUCH_LINK
-        assert (await scene.tokens(worker).token()) in scene.server.issuer.access
+        assert (await scene.open_tokens(worker).get_token()) in scene.server.issuer.access
     assert scene.server.issuer.grants == ["authorization_code"]
 
 
@@ -123,7 +123,9 @@ async def test_two_workers_that_refresh_at_once_use_a_refresh_token_once(scene: 
     async with scene.worker() as worker, scene.worker() as another:
         await scene.authorize(worker)
         scene.server.issuer.expires_in = 3600
-        got = await asyncio.gather(scene.tokens(worker).token(), scene.tokens(another).token())
+        got = await asyncio.gather(
+            scene.open_tokens(worker).get_token(), scene.open_tokens(another).get_token()
+        )
     assert got[0] == got[1]
     assert scene.server.issuer.grants == ["authorization_code", "refresh_token"]
     assert scene.server.issuer.thefts == 0
@@ -133,8 +135,8 @@ async def test_a_rotated_refresh_token_is_the_one_for_the_next_time(scene: Scene
     scene.server.issuer.expires_in = 5
     async with scene.worker() as worker, scene.worker() as another:
         await scene.authorize(worker)
-        first = await scene.tokens(worker).token()
-        second = await scene.tokens(another).token()
+        first = await scene.open_tokens(worker).get_token()
+        second = await scene.open_tokens(another).get_token()
     assert first != second
     assert scene.server.issuer.grants == ["authorization_code", "refresh_token", "refresh_token"]
     assert scene.server.issuer.thefts == 0
@@ -143,8 +145,8 @@ async def test_a_rotated_refresh_token_is_the_one_for_the_next_time(scene: Scene
 async def test_a_token_that_the_server_refuses_is_refreshed(scene: Scene) -> None:
     async with scene.worker() as worker:
         await scene.authorize(worker)
-        tokens = scene.tokens(worker)
-        refused = await tokens.token()
+        tokens = scene.open_tokens(worker)
+        refused = await tokens.get_token()
         instead = await tokens.refresh(refused)
         assert instead not in (refused, None)
         assert await tokens.refresh(str(instead)) is None, "not at each refusal: it is of no use"
@@ -174,14 +176,14 @@ async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_li
         scene.server.issuer.refresh.clear()
         for _ in range(2):
             with pytest.raises(ToolFailed) as failed:
-                await scene.tokens(worker).token()
+                await scene.open_tokens(worker).get_token()
             assert failed.value.fault.kind == "authorization"
         shown = await scene.get_authorization()
         assert shown.status == "needs_authorization"
         assert shown.detail == "the authorization server refused it: invalid_grant"
         scene.server.issuer.expires_in = 3600
         assert (await finish(worker, await scene.open_link(worker))).ok
-        assert await scene.tokens(worker).token() in scene.server.issuer.access
+        assert await scene.open_tokens(worker).get_token() in scene.server.issuer.access
 
 
 async def test_a_runner_killed_while_it_refreshes_leaves_the_lock_and_the_token_to_the_next(
@@ -241,7 +243,7 @@ async def test_another_server_than_the_configured_issuer_gets_no_secret(scene: S
             "authorization_servers": [other.origin],
         }
         with pytest.raises(ToolFailed, match="another issuer"):
-            await scene.tokens(worker).token()
+            await scene.open_tokens(worker).get_token()
     assert other.issuer.grants == []
 
 
@@ -251,14 +253,14 @@ async def test_a_token_that_no_request_can_carry_is_refused(scene: Scene, field:
     await scene.set_credentials()
     async with scene.worker() as worker:
         with pytest.raises(ToolFailed, match="holds no token"):
-            await scene.tokens(worker).token()
+            await scene.open_tokens(worker).get_token()
 
 
 async def test_a_lifetime_too_long_to_store_is_cut(scene: Scene) -> None:
     scene.server.answers["/token"] = JSONResponse({"access_token": "a", "expires_in": 10**30})
     await scene.set_credentials()
     async with scene.worker() as worker:
-        assert await scene.tokens(worker).token() == "a"
+        assert await scene.open_tokens(worker).get_token() == "a"
     assert (await scene.get_authorization()).expires_at is not None
 
 
@@ -292,9 +294,9 @@ async def test_a_refused_registration_is_told_whatever_it_is_written_in(scene: S
 async def test_an_authorisation_is_for_the_address_that_it_was_set_for(scene: Scene) -> None:
     await scene.set_credentials()
     async with scene.worker() as worker:
-        elsewhere = worker.tokens(scene.place, f"{scene.server.origin}/other")
+        elsewhere = worker.open_tokens(scene.place, f"{scene.server.origin}/other")
         with pytest.raises(ToolFailed, match="at this address"):
-            await elsewhere.token()
+            await elsewhere.get_token()
     assert scene.server.issuer.grants == []
 
 
@@ -335,4 +337,4 @@ async def test_an_authorisation_goes_with_its_server(scene: Scene) -> None:
         await scene.get_authorization()
     async with scene.worker() as worker:
         with pytest.raises(ToolFailed, match="nothing authorises"):
-            await scene.tokens(worker).token()
+            await scene.open_tokens(worker).get_token()

@@ -13,7 +13,7 @@ from agentchat.contracts.tool_messages import InputResponse
 from agentchat.contracts.values import Elicitation
 from agentchat.directory.agent_config import McpServer
 from agentchat.net_guard import Guard, Resolver
-from agentchat.tool_runner.calls.call_output import rendered
+from agentchat.tool_runner.calls.call_output import render_result
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.servers.elicitation import (
     FIRST_CALL_ATTEMPT,
@@ -43,10 +43,10 @@ class Table:
     async def call(
         self, name: str, attempt: CallAttempt = FIRST_CALL_ATTEMPT, **arguments: Any
     ) -> str | InputRequired:
-        tools = await self.server.tools()
+        tools = await self.server.get_tools()
         until = asyncio.get_running_loop().time() + 20
         outcome = await self.server.call(tools[name], arguments, until, attempt)
-        return outcome if isinstance(outcome, InputRequired) else rendered(outcome)
+        return outcome if isinstance(outcome, InputRequired) else render_result(outcome)
 
     async def asked(
         self, name: str, attempt: CallAttempt = FIRST_CALL_ATTEMPT, **arguments: Any
@@ -211,13 +211,13 @@ READER = ElicitationReader(lambda _: None)
 )
 def test_nobody_is_asked_with_a_credential_in_what_goes_back_as_it_is(result: InputRequiredResult) -> None:
     with pytest.raises(ToolFailed, match="holds a credential"):
-        READER.required(result)
+        READER.read_required(result)
 
 
 @pytest.mark.parametrize("result", [asks(state="a\0b"), asks(key="a\0b")], ids=["state", "key"])
 def test_what_goes_back_as_it_is_can_be_stored_until_then(result: InputRequiredResult) -> None:
     with pytest.raises(ToolFailed, match="no text"):
-        READER.required(result)
+        READER.read_required(result)
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
@@ -249,13 +249,13 @@ async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
 
     async with serving(ask, version=version, on_any=hear) as scripted:
         server = connect(scripted)
-        tool = (await server.tools())["echo"]
+        tool = (await server.get_tools())["echo"]
         until = asyncio.get_running_loop().time() + 20
         first = await server.call(tool, {}, until)
         assert isinstance(first, InputRequired)
         assert messages(first) == ["Who?"]
         outcome = await server.call(tool, {}, until, behind(FIRST_CALL_ATTEMPT, first, {"name": "Ada"}))
         assert not isinstance(outcome, InputRequired)
-        assert json.loads(rendered(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
+        assert json.loads(render_result(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
         capabilities = scripted.calls("initialize")[0].message["params"]["capabilities"]
         assert capabilities["elicitation"] == {"form": {}, "url": {}}

@@ -14,7 +14,7 @@ from agentchat.tool_runner.journal import KEPT_SECONDS, Execution, Journal
 async def _begin(
     journal: Journal, trace_id: str, seconds: float = 30.0, deadline: datetime | None = None
 ) -> Execution | None:
-    return await journal.begin(trace_id, "call_1", deadline=deadline, seconds=seconds)
+    return await journal.claim(trace_id, "call_1", deadline=deadline, seconds=seconds)
 
 
 async def test_of_many_that_begin_a_call_at_once_one_may_run_it(pool: Pool) -> None:
@@ -33,7 +33,7 @@ async def test_a_process_that_begins_a_call_again_learns_that_it_has(pool: Pool)
     assert again.mine is False
     assert again.runner == "r"
     assert 15.0 < again.seconds_left < 20.0
-    assert await journal.begin(trace_id, "call_2", deadline=None, seconds=1.0) == Execution(True, "r", 1.0)
+    assert await journal.claim(trace_id, "call_2", deadline=None, seconds=1.0) == Execution(True, "r", 1.0)
 
 
 async def test_a_call_is_not_begun_past_its_deadline(pool: Pool) -> None:

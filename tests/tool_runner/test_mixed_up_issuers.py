@@ -117,7 +117,7 @@ async def test_an_endpoint_of_another_origin_is_linked_to_where_the_answer_names
         back = {"state": asked["state"], "code": "c", "iss": server.origin}
         pages.answers["/login"] = RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
         assert (await finish(worker, await follow_link(link.url))).ok
-        assert await attack.scene.tokens(worker).token() == "of-the-code"
+        assert await attack.scene.open_tokens(worker).get_token() == "of-the-code"
 
 
 def test_an_issuer_is_the_same_with_and_without_the_slash_of_its_root() -> None:

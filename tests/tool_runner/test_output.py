@@ -19,12 +19,12 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from agentchat.tool_runner.calls.call_output import MAX_BYTES, error_output, rendered
+from agentchat.tool_runner.calls.call_output import MAX_BYTES, render_error, render_result
 
 
 def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:
     blocks: list[ContentBlock] = [TextContent(text=text) for text in texts]
-    return rendered(CallToolResult(content=blocks, structured_content=structured, is_error=is_error))
+    return render_result(CallToolResult(content=blocks, structured_content=structured, is_error=is_error))
 
 
 @pytest.mark.parametrize("structured", [{"status": "shipped"}, {}, [1, 2], 7, "x", False, {"a": {"b": None}}])
@@ -63,7 +63,7 @@ def test_images_and_resources_are_described_not_repeated() -> None:
             resource=BlobResourceContents(uri="pdf:1", blob="QUJD", mime_type="application/pdf")
         ),
     ]
-    assert json.loads(rendered(CallToolResult(content=blocks))) == {
+    assert json.loads(render_result(CallToolResult(content=blocks))) == {
         "text": "A picture:",
         "attachments": [
             {"type": "image", "mime_type": "image/png", "bytes": 3000},
@@ -88,7 +88,7 @@ def test_an_error_is_an_error_with_the_tools_own_words() -> None:
 
 
 def test_a_long_error_is_cut() -> None:
-    output = error_output("é" * 100_000)
+    output = render_error("é" * 100_000)
     assert len(output.encode()) <= 64 * 1024
     assert json.loads(output)["error"].endswith("(cut)")
 
@@ -107,7 +107,7 @@ def test_a_long_error_is_cut() -> None:
     ],
 )
 def test_an_output_over_256_kib_is_cut_with_a_notice_and_is_still_json(result: CallToolResult) -> None:
-    output = rendered(result)
+    output = render_result(result)
     assert MAX_BYTES - 2000 < len(output.encode()) <= MAX_BYTES
     parsed = json.loads(output)
     assert parsed.keys() == {"notice", "text"}

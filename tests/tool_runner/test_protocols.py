@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentchat.runtime import telemetry
-from agentchat.tool_runner.calls.call_output import rendered
+from agentchat.tool_runner.calls.call_output import render_result
 from agentchat.tool_runner.faults import ToolFailed
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
@@ -28,7 +28,7 @@ async def test_a_server_with_a_handshake_is_spoken_to_in_its_version(
     async with serving(_echo, version=version) as scripted:
         scripted.session_id = session_id
         server = connect(scripted, Authorization="Bearer t")
-        assert rendered(await call(server, "echo", a=1)) == '{"text":"{\'a\': 1}"}'
+        assert render_result(await call(server, "echo", a=1)) == '{"text":"{\'a\': 1}"}'
         assert server.protocol_version == version
         assert scripted.calls()[0].headers["mcp-protocol-version"] == version
         assert scripted.calls()[0].headers["authorization"] == "Bearer t"
@@ -96,7 +96,7 @@ async def test_a_lost_session_does_not_touch_the_calls_that_still_run_on_it(
             with pytest.raises(ToolFailed, match="broken"):
                 await running
         else:
-            assert rendered(await running) == '{"text":"done"}'
+            assert render_result(await running) == '{"text":"done"}'
         assert [seen.tool for seen in scripted.calls()].count("long") == 1
 
 
@@ -146,10 +146,10 @@ async def test_the_newest_protocol_is_spoken_where_the_server_knows_it(
 ) -> None:
     async with _running(json_response=json_response, stateless=stateless) as address:
         server = connect(address)
-        assert rendered(await call(server, "add", a=1, b=2)) == '{"sum":3}'
+        assert render_result(await call(server, "add", a=1, b=2)) == '{"sum":3}'
         assert server.protocol_version == "2026-07-28"
         results = await asyncio.gather(*(call(server, "add", a=n, b=n) for n in range(16)))
-        assert [rendered(result) for result in results] == [f'{{"sum":{2 * n}}}' for n in range(16)]
+        assert [render_result(result) for result in results] == [f'{{"sum":{2 * n}}}' for n in range(16)]
 
 
 async def test_the_server_gets_the_trace_context_of_the_call(connect: Connect) -> None:
@@ -160,6 +160,6 @@ async def test_the_server_gets_the_trace_context_of_the_call(connect: Connect) -
             with telemetry.span("outer") as span:
                 result = await call(server, "traced")
             trace_id = f"{span.get_span_context().trace_id:032x}"
-            assert trace_id in rendered(result)
+            assert trace_id in render_result(result)
     finally:
         telemetry.shutdown()

@@ -81,7 +81,7 @@ async def test_a_leg_that_was_begun_before_is_not_run_again(
             request = agent.call("book", "restaurant", input={"day": "Monday"})
             one = next_request(request, await calls.finish(request), {"guests": 4})
             other = Journal(pool, "another runner")
-            await other.begin(one.trace_id, one.leg_id, deadline=None, seconds=-1.0)
+            await other.claim(one.trace_id, one.leg_id, deadline=None, seconds=-1.0)
             lost = await calls.finish(one)
             assert "its result was lost" in lost.output
             assert lost.input_requests == ()

@@ -266,7 +266,7 @@ async def test_a_write_that_a_lost_runner_has_begun_is_not_said_to_be_undone(
     async with open_pool(migrated_database_url) as pool:
         lost = Journal(pool, "lost")
         for request in requests:
-            assert await lost.begin(request.trace_id, request.call_id, deadline=None, seconds=0.0)
+            assert await lost.claim(request.trace_id, request.call_id, deadline=None, seconds=0.0)
     for finished in await asyncio.gather(*map(world.calls.finish, requests)):
         assert "It is not known whether the call took effect" in finished.output
 

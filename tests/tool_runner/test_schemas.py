@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentchat.tool_runner.tools.input_schemas import MAX_BYTES, UnfitSchema, normalized
+from agentchat.tool_runner.tools.input_schemas import MAX_BYTES, UnfitSchema, normalize_schema
 from agentchat.tool_runner.tools.server_tool import MAX_TOOLS, check_tools
 
 OBJECT = {"type": "object", "properties": {}}
@@ -30,7 +30,7 @@ OBJECT = {"type": "object", "properties": {}}
     ],
 )
 def test_a_root_is_made_fit(given_schema: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert normalized(given_schema) == expected
+    assert normalize_schema(given_schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def test_a_root_is_made_fit(given_schema: dict[str, Any], expected: dict[str, An
     ],
 )
 def test_a_valid_property_stays(field: Any) -> None:
-    assert normalized({"properties": {"field": field}})["properties"]["field"] == field
+    assert normalize_schema({"properties": {"field": field}})["properties"]["field"] == field
 
 
 def test_tuples_of_older_drafts_are_rewritten() -> None:
-    found = normalized({"properties": {"field": {"type": "array", "items": [{"type": "string"}]}}})
+    found = normalize_schema({"properties": {"field": {"type": "array", "items": [{"type": "string"}]}}})
     assert found["properties"]["field"] == {"type": "array", "prefixItems": [{"type": "string"}]}
 
 
 def test_a_combination_at_the_root_becomes_one_object() -> None:
-    found = normalized(
+    found = normalize_schema(
         {
             "properties": {"a": {"type": "string"}},
             "anyOf": [
@@ -75,7 +75,7 @@ def test_references_within_the_schema_stay() -> None:
         "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
         "definitions": {"a/b": {"type": "string"}},
     }
-    assert normalized(schema) == schema
+    assert normalize_schema(schema) == schema
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_references_within_the_schema_stay() -> None:
 )
 def test_an_unfit_schema_is_left_out_with_a_reason(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnfitSchema, match=reason):
-        normalized(schema)
+        normalize_schema(schema)
 
 
 def test_a_schema_nested_without_end_is_left_out() -> None:
@@ -101,7 +101,7 @@ def test_a_schema_nested_without_end_is_left_out() -> None:
     for _ in range(150):
         schema = {"type": "object", "properties": {"deeper": schema}}
     with pytest.raises(UnfitSchema, match="nested deeper"):
-        normalized(schema)
+        normalize_schema(schema)
 
 
 JSON = st.recursive(
@@ -129,7 +129,7 @@ def test_every_result_is_a_valid_schema_of_an_object(
     schema: dict[str, Any],
 ) -> None:
     try:
-        found = normalized(schema)
+        found = normalize_schema(schema)
     except UnfitSchema:
         return
     jsonschema.Draft202012Validator.check_schema(found)

@@ -5,7 +5,7 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from agentchat.tool_runner.calls.call_output import rendered
+from agentchat.tool_runner.calls.call_output import render_result
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.redaction import Redactor
 from tests.tool_runner.conftest import Connect, call
@@ -21,7 +21,7 @@ async def _repeat_header(call: Call) -> None:
 
 async def test_result_has_no_credentials(connect: Connect) -> None:
     async with serving(_repeat_header) as scripted:
-        output = rendered(await call(connect(scripted, **HEADERS), "echo"))
+        output = render_result(await call(connect(scripted, **HEADERS), "echo"))
     assert output == '{"text":"asked with [hidden]"}'
 
 
@@ -36,7 +36,7 @@ async def test_refusal_has_no_credentials(connect: Connect, method: str, code: i
 
     async with serving(_repeat_header, on_any=refuse) as scripted:
         with capture_logs() as logged, pytest.raises(ToolFailed) as raised:
-            await connect(scripted, **HEADERS).tools()
+            await connect(scripted, **HEADERS).get_tools()
         assert scripted.calls(method)[0].headers["authorization"] == HEADERS["Authorization"]
     texts = f"{raised.value.fault} {raised.value.fault.words} {logged}"
     assert "x" * chars in texts
@@ -48,7 +48,7 @@ async def test_listing_has_no_credentials(connect: Connect) -> None:
     described = tool("good", schema=schema) | {"description": f"Called with Bearer {CANARY}."}
     async with serving(_repeat_header, [described, tool(f"of {CANARY}")]) as scripted:
         with capture_logs() as logged:
-            tools = await connect(scripted, **HEADERS).tools()
+            tools = await connect(scripted, **HEADERS).get_tools()
     assert list(tools) == ["good"]
     assert tools["good"].description == "Called with [hidden]."
     assert tools["good"].input_schema["properties"]["id"]["default"] == "[hidden]"

@@ -55,7 +55,7 @@ async def test_one_account_and_credential_share_a_session_and_others_do_not(
         servers.get("another account", _config(scripted, Authorization="1")),
     ]
     assert len({id(server) for server in (first, *others)}) == 4
-    await asyncio.gather(*(server.tools() for server in (first, *others)))
+    await asyncio.gather(*(server.get_tools() for server in (first, *others)))
     assert len(scripted.calls("initialize")) == 4
 
 
@@ -71,18 +71,18 @@ async def test_concurrent_calls_share_one_session_and_one_cached_listing(
 
 async def test_a_cached_listing_expires(scripted: ScriptedServer) -> None:
     server = _pool(scripted, listing_seconds=0.0).get(ACCOUNT, _config(scripted))
-    assert list(await server.tools()) == ["echo"]
+    assert list(await server.get_tools()) == ["echo"]
     scripted.tools = [tool("new")]
-    assert list(await server.tools()) == ["new"]
+    assert list(await server.get_tools()) == ["new"]
 
 
 async def test_an_idle_server_is_closed_and_comes_back(servers: ServerPool, scripted: ScriptedServer) -> None:
     scripted.session_id = "s-1"
     server = servers.get(ACCOUNT, _config(scripted))
-    await server.tools()
+    await server.get_tools()
     servers.close_idle(60.0)
     assert servers.get(ACCOUNT, _config(scripted)) is server
-    with server.in_use():
+    with server.keep_open():
         servers.close_idle(0.0)
         assert servers.get(ACCOUNT, _config(scripted)) is server
     servers.close_idle(0.0)
@@ -95,11 +95,11 @@ async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(scripte
     servers = _pool(scripted, max_servers=2)
     with contextlib.ExitStack() as stack:
         first, second = (servers.get(account, _config(scripted)) for account in ("1", "2"))
-        stack.enter_context(first.in_use())
+        stack.enter_context(first.keep_open())
         servers.get("3", _config(scripted))
         assert servers.get("1", _config(scripted)) is first
         assert first is not second
-        stack.enter_context(servers.get("3", _config(scripted)).in_use())
+        stack.enter_context(servers.get("3", _config(scripted)).keep_open())
         with pytest.raises(ToolFailed, match="busy"):
             servers.get("4", _config(scripted))
 
@@ -108,7 +108,7 @@ async def test_an_account_with_many_servers_takes_no_room_from_others(scripted: 
     servers = _pool(scripted, max_servers=8)
     with contextlib.ExitStack() as stack:
         for number in range(4):
-            stack.enter_context(servers.get("greedy", _config(scripted, X=str(number))).in_use())
+            stack.enter_context(servers.get("greedy", _config(scripted, X=str(number))).keep_open())
         with pytest.raises(ToolFailed, match="4 servers of the account are in use"):
             servers.get("greedy", _config(scripted, X="4"))
         others = [servers.get(account, _config(scripted)) for account in ("a", "b")]
@@ -122,13 +122,13 @@ async def test_an_unreachable_server_is_retried_after_a_backoff(connect: Connect
         server = connect(scripted)
     for _ in range(5):
         with pytest.raises(ToolFailed, match="unreachable"):
-            await server.tools()
+            await server.get_tools()
     await scripted.start()
     with pytest.raises(ToolFailed, match="not tried again yet"):
-        await server.tools()
+        await server.get_tools()
     assert scripted.connections == 0
     await asyncio.sleep(1.05)  # so long it is left alone
-    assert list(await server.tools()) == ["echo"]
+    assert list(await server.get_tools()) == ["echo"]
     await server.close()
     await scripted.stop()
 
@@ -141,7 +141,7 @@ async def test_one_bad_entry_does_not_take_away_a_server(connect: Connect) -> No
     ]
     async with serving(_echo, entries) as scripted:
         server = connect(scripted)
-        assert list(await server.tools()) == ["good", "untyped"]
+        assert list(await server.get_tools()) == ["good", "untyped"]
         assert not (await call(server, "good")).is_error
 
 
@@ -155,7 +155,7 @@ async def test_all_pages_are_listed(connect: Connect) -> None:
         return True
 
     async with serving(_echo, on_any=page) as scripted:
-        assert list(await connect(scripted).tools()) == ["t0", "t1", "t2", "t3"]
+        assert list(await connect(scripted).get_tools()) == ["t0", "t1", "t2", "t3"]
 
 
 async def test_pages_without_end_are_not_followed_for_ever(connect: Connect) -> None:
@@ -165,7 +165,7 @@ async def test_pages_without_end_are_not_followed_for_ever(connect: Connect) -> 
         return call.rpc == "tools/list"
 
     async with serving(_echo, on_any=page) as scripted:
-        assert list(await connect(scripted).tools()) == ["same"]
+        assert list(await connect(scripted).get_tools()) == ["same"]
         assert len(scripted.calls("tools/list")) == 20
 
 

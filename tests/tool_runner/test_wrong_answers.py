@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agentchat.tool_runner.calls.call_output import MAX_BYTES, rendered
-from agentchat.tool_runner.faults import Kind, ToolFailed
+from agentchat.tool_runner.calls.call_output import MAX_BYTES, render_result
+from agentchat.tool_runner.faults import FaultKind, ToolFailed
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, serving, tool
 
@@ -72,7 +72,7 @@ def _huge(call: Call) -> Awaitable[None]:
 DEEP = b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 MANY = b'{"jsonrpc":"2.0","id":1,"result":{"content":[' + b"{}," * 600_000 + b"{}]}}"
 ASKS_A_PERSON = {"resultType": "input_required", "inputRequests": {}, "requestState": "x"}
-CASES: dict[str, tuple[Answering, set[Kind]]] = {
+CASES: dict[str, tuple[Answering, set[FaultKind]]] = {
     "hangs": (_hang, {"timeout"}),
     "drips events": (without_end(EVENTS, b": still here\n\n", 0.05), {"timeout"}),
     "drips JSON": (without_end(JSON + b"Content-Length: 100000\r\n\r\n", b" ", 0.05), {"timeout"}),
@@ -109,7 +109,7 @@ CASES: dict[str, tuple[Answering, set[Kind]]] = {
 
 @pytest.mark.parametrize(("wrong", "kinds"), CASES.values(), ids=CASES)
 async def test_a_wrong_answer_ends_its_own_call_only(
-    wrong: Answering, kinds: set[Kind], connect: Connect
+    wrong: Answering, kinds: set[FaultKind], connect: Connect
 ) -> None:
     good_may_answer = asyncio.Event()
 
@@ -123,7 +123,7 @@ async def test_a_wrong_answer_ends_its_own_call_only(
     loop = asyncio.get_running_loop()
     async with serving(on_call, TOOLS) as scripted:
         server = connect(scripted)
-        await server.tools()
+        await server.get_tools()
         side_by_side = asyncio.create_task(call(server, "good"))
         await scripted.arrived("tools/call")
         began = loop.time()
@@ -138,8 +138,8 @@ async def test_a_wrong_answer_ends_its_own_call_only(
         for leaked in ("10.0.0.7", "Traceback", "127.0.0.1", "Bearer"):
             assert leaked not in fault.words
         good_may_answer.set()
-        assert rendered(await side_by_side) == '{"text":"fine"}'
-        assert rendered(await call(server, "good")) == '{"text":"fine"}'
+        assert render_result(await side_by_side) == '{"text":"fine"}'
+        assert render_result(await call(server, "good")) == '{"text":"fine"}'
         assert len(scripted.calls("initialize")) == 1
 
 
@@ -148,7 +148,7 @@ async def test_an_answer_under_2_mib_is_read_and_cut(connect: Connect) -> None:
         await call.reply(200, _answer(call, "x" * (2 * MIB - 1000)))
 
     async with serving(on_call, TOOLS) as scripted:
-        output = rendered(await call(connect(scripted), "bad"))
+        output = render_result(await call(connect(scripted), "bad"))
     assert MAX_BYTES - 1000 < len(output) <= MAX_BYTES
     assert json.loads(output)["notice"].startswith(f"The output had {2 * MIB - 1000} bytes")
 
@@ -169,7 +169,7 @@ async def test_cancelling_a_call_tells_the_server_and_leaves_the_session(connect
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert rendered(await call(server, "good")) == '{"text":"fine"}'
+        assert render_result(await call(server, "good")) == '{"text":"fine"}'
         await scripted.arrived("notifications/cancelled")
         assert len(scripted.calls("initialize")) == 1
 
@@ -189,7 +189,7 @@ async def test_a_server_that_hangs_on_everything_holds_up_nobody(connect: Connec
         with pytest.raises(ToolFailed, match="timeout"):
             await call(server, "bad", seconds=0.2)
         began = loop.time()
-        assert rendered(await call(server, "good")) == '{"text":"fine"}'
+        assert render_result(await call(server, "good")) == '{"text":"fine"}'
         assert loop.time() - began < 30
 
 

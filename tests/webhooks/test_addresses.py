@@ -7,7 +7,7 @@ import pytest
 from agentchat.contracts.admin_errors import Invalid
 from agentchat.contracts.webhooks import PORTS, Attempt
 from agentchat.net_guard import AddressRefused, Guard
-from agentchat.net_guard.guard import guard_of
+from agentchat.net_guard.guard import build_guard
 from agentchat.webhooks import delivery_attempt
 from agentchat.webhooks.delivery_attempt import Clock, Signer, WebhookSender
 from agentchat.webhooks.endpoints import check_url
@@ -72,7 +72,7 @@ async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(wor
     assert world.receiver.received == []
 
 
-@pytest.mark.parametrize("guard", [guard_of(("127.0.0.2:*",), "AGENTCHAT_WEBHOOK_ALLOW", PORTS)])
+@pytest.mark.parametrize("guard", [build_guard(("127.0.0.2:*",), "AGENTCHAT_WEBHOOK_ALLOW", PORTS)])
 async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(world: World) -> None:
     """Nothing public listens for tests: an address that is refused says that its port was not why."""
     said = {}

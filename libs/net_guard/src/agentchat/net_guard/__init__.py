@@ -1,5 +1,7 @@
-"""Which addresses of others may be called: `guard` judges them, `addresses` looks them up, and sessions of
-`session` connect to the judged ones alone.
+"""Protect against server-side request forgery: connect only to judged addresses.
+
+`guard` judges URLs and addresses, `addresses` resolves names to judged addresses, and sessions of
+`guarded_session` connect to those.
 """
 
 from agentchat.net_guard.guard import AddressRefused, Guard, NotLookedUp, Resolver, Unresolved, is_public

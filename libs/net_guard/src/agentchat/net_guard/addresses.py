@@ -1,4 +1,4 @@
-"""The judged addresses of a host, to connect to."""
+"""Resolve a host to the judged addresses that a connection may use."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ _account: ContextVar[str | None] = ContextVar("account of a look-up", default=No
 
 
 @contextlib.contextmanager
-def looking_up_for(account_id: str) -> Iterator[None]:
-    """Look-ups within the block, and in tasks that it begins, take this account's turns with the resolver.
+def look_up_for(account_id: str) -> Iterator[None]:
+    """Charge the name look-ups of this block to the account's turns with the resolver.
 
-    For clients whose connections serve all accounts.
+    Tasks that the block starts are included. For HTTP clients whose connections serve all accounts.
     """
     token = _account.set(account_id)
     try:
@@ -27,28 +27,33 @@ def looking_up_for(account_id: str) -> Iterator[None]:
         _account.reset(token)
 
 
-async def judged_addresses(guard: Guard, host: str, port: int, account_id: str | None = None) -> list[str]:
-    """The first ones of them.
+async def resolve_judged(guard: Guard, host: str, port: int, account_id: str | None = None) -> list[str]:
+    """Return the first three addresses of `host`, all of them judged.
 
-    Turns with the resolver are those of `account_id`, or of the block (`looking_up_for`); outside of one each
-    host takes its own. Raises AddressRefused, Unresolved, NotLookedUp.
+    The look-up takes a turn of `account_id`, else of the account of the enclosing `look_up_for` block, else
+    of the host itself.
+
+    Raises:
+        AddressRefused, Unresolved, NotLookedUp
     """
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            found = await guard.addresses(host, port, account_id or _account.get() or host)
+            found = await guard.resolve(host, port, account_id or _account.get() or host)
     except TimeoutError as error:
         raise NotLookedUp("no name server answered in time") from error
     return found[:_ADDRESSES_TRIED]
 
 
 async def judge_url(guard: Guard, url: str, account_id: str | None = None) -> None:
-    """Judge a URL that is to be saved, and the addresses that its host has now.
+    """Judge a URL that is about to be saved, and the addresses that its host has now.
 
-    A name that does not resolve now may do so later, and is no reason to refuse. Raises AddressRefused,
-    ValueError.
+    A name that does not resolve now is accepted, because it may resolve later.
+
+    Raises:
+        AddressRefused, ValueError
     """
     guard.check_url(url)
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     with contextlib.suppress(Unresolved):
-        await judged_addresses(guard, parts.hostname or "", port, account_id)
+        await resolve_judged(guard, parts.hostname or "", port, account_id)

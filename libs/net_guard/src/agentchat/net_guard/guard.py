@@ -1,7 +1,7 @@
-"""Addresses that others may have us call (docs/change/design.md 9; OWASP API7:2023, SSRF).
+"""Judge the URLs and addresses that customers configure, against SSRF.
 
-Names are resolved here, every address is judged, and the connection goes to the judged address: a name that
-resolves to something else a moment later gains nothing.
+See docs/change/design.md 9 and OWASP API7:2023. Names are resolved here and the connection goes to a judged
+address, so a name that resolves to another address a moment later (DNS rebinding) gains nothing.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from agentchat.runtime.fair_slots import FairSlots
 from agentchat.runtime.settings import SettingsError
 
 Resolve = Callable[[str, int, str], Awaitable[list[str]]]
-"""Host and port, and the account that asks, to addresses, as text; raises OSError where there are none."""
+"""Resolve host and port, for an account, to addresses as text. Raises OSError if there are none."""
 
 _HTTPS_PORT = 443
 HTTPS_PORTS = (_HTTPS_PORT,)
-"""Where https may be called, unless a guard is given others."""
+"""The ports that https may use unless a guard is built with others."""
 _NO_FAULT_OF_THE_NAME = (socket.EAI_AGAIN, socket.EAI_SYSTEM, socket.EAI_MEMORY)
 _IPv4 = ipaddress.IPv4Address
 _IPv6 = ipaddress.IPv6Address
@@ -51,7 +51,10 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class AddressRefused(Exception):  # noqa: N818 - an outcome
-    """The address may not be reached; the text does not say what a name resolves to: clients are shown it."""
+    """The address is refused.
+
+    The text is shown to clients, so it never says what a name resolves to.
+    """
 
 
 class Unresolved(Exception):  # noqa: N818 - an outcome
@@ -59,33 +62,38 @@ class Unresolved(Exception):  # noqa: N818 - an outcome
 
 
 class NotLookedUp(Unresolved):
-    """The name could not be looked up just now, which says nothing of it: no turn, no answer, no resolver."""
+    """The name could not be looked up now (no turn, no answer, no resolver).
+
+    It may still exist.
+    """
 
 
 class Guard:
-    """Judges addresses. `allow` lists host:port pairs that are let through as they are; port `*` is any.
+    """A judge of URLs and addresses.
 
-    Every other address is https at one of `ports`. Raises ValueError for an entry that is not host:port.
+    `allow` lists host:port pairs that pass unjudged; port `*` means any port. Every other URL must be https
+    at one of `ports` and lead to public addresses. Raises ValueError for an entry that is not host:port.
     """
 
     def __init__(
         self, allow: Iterable[str], resolve: Resolve | None = None, ports: Collection[int] = HTTPS_PORTS
     ) -> None:
-        self._allow = frozenset(map(_host_and_port, allow))
+        self._allow = frozenset(map(_parse_host_and_port, allow))
         self._resolve = resolve or Resolver()
         self._ports = frozenset(ports)
 
     def check(self, scheme: str, host: str, port: int | None, userinfo: bool = False) -> None:
-        """Judge a URL by its parts, as the HTTP client has taken it apart, and a host that is an address.
+        """Judge a URL by the parts that the HTTP client parsed; a host may be an address.
 
-        Raises AddressRefused.
+        Raises:
+            AddressRefused
         """
         if scheme not in ("http", "https") or not host:
             raise AddressRefused("neither http nor https")
         if userinfo:
             raise AddressRefused("credentials in the address")
         number = port or (_HTTPS_PORT if scheme == "https" else 80)
-        if self._listed(host, number):
+        if self._is_allowed(host, number):
             return
         if scheme != "https":
             raise AddressRefused("not https")
@@ -98,22 +106,29 @@ class Guard:
             raise AddressRefused(f"{host} is no address")
 
     def check_url(self, url: str) -> None:
-        """Judge a URL as far as that goes without asking a name server. Raises AddressRefused, ValueError.
+        """Judge a URL without asking a name server.
 
-        Its host is one that every reader takes for the same: a browser decodes and maps what we would not.
+        The host must be written plainly, because a browser decodes and maps characters that we would not.
+
+        Raises:
+            AddressRefused, ValueError
         """
         parts = urlsplit(url)
         if parts.username is None and not _is_plain(url, parts.netloc):
             raise AddressRefused("its host is not written plainly")
         host = (parts.hostname or "").rstrip(".")
         self.check(parts.scheme, host, parts.port, userinfo=parts.username is not None)
-        if self._listed(host, parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)):
+        if self._is_allowed(host, parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)):
             return
         if not _is_literal(host) and ("." not in host or host.endswith(_NOT_OF_THE_INTERNET)):
             raise AddressRefused(f"{host} is not a name of the Internet")
 
-    async def addresses(self, host: str, port: int, account_id: str) -> list[str]:
-        """The addresses to connect to, all of them judged. Raises AddressRefused, Unresolved, NotLookedUp."""
+    async def resolve(self, host: str, port: int, account_id: str) -> list[str]:
+        """Return the addresses to connect to, all of them judged.
+
+        Raises:
+            AddressRefused, Unresolved, NotLookedUp
+        """
         try:
             found = await self._resolve(host, port, account_id)
         except (OSError, UnicodeError) as error:
@@ -121,19 +136,19 @@ class Guard:
             raise (NotLookedUp if is_ours else Unresolved)(str(error)) from error
         if not found:
             raise Unresolved("no address")
-        if not self._listed(host, port):
+        if not self._is_allowed(host, port):
             for address in found:
                 if not is_public(address):
                     raise AddressRefused(f"{host} is at an address that is not public")
         return found
 
-    def _listed(self, host: str, port: int) -> bool:
+    def _is_allowed(self, host: str, port: int) -> bool:
         name = host.lower()
         return (name, port) in self._allow or (name, None) in self._allow
 
 
 def is_public(address: str) -> bool:
-    """Whether `address` is a host on the open Internet, judged by what it leads to in the end."""
+    """Return True if `address`, or the IPv4 address embedded in it, is on the public Internet."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -142,23 +157,23 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(parsed, _IPv4):
         return parsed.is_global and not parsed.is_multicast
-    embedded = _embedded(parsed)
+    embedded = _find_embedded_ipv4(parsed)
     if embedded is not None:
         return is_public(str(embedded))
     return parsed in _GLOBAL_UNICAST and parsed.is_global and parsed.scope_id is None
 
 
-def _embedded(address: _IPv6) -> _IPv4 | None:
-    """The IPv4 address that packets to an IPv4-mapped, 6to4 or NAT64 address end at."""
+def _find_embedded_ipv4(address: _IPv6) -> _IPv4 | None:
+    """Return the IPv4 address that an IPv4-mapped, 6to4 or NAT64 address leads to."""
     if address in _NAT64:
         return _IPv4(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour
 
 
 def _is_plain(url: str, authority: str) -> bool:
-    """Whether the host is a name of ASCII letters, digits, hyphens and underscores, or an address as it is.
+    """Return True if the host is an address or only letters, digits, hyphens, underscores.
 
-    So it holds nothing that the URL standard of browsers (WHATWG) decodes, maps or removes.
+    Such a host contains nothing that browsers (WHATWG URL) decode, map or remove.
     """
     found = _AUTHORITY.fullmatch(authority)
     if found is None or any(each <= " " or each == "\x7f" for each in url):
@@ -167,7 +182,7 @@ def _is_plain(url: str, authority: str) -> bool:
 
 
 def _is_own_form(label: str) -> bool:
-    """Whether a label that encodes one in Unicode (`xn--`) is of letters that are not mapped to others."""
+    """Return True unless an `xn--` label encodes characters that browsers map to others."""
     if not label.startswith("xn--"):
         return True
     try:
@@ -179,7 +194,10 @@ def _is_own_form(label: str) -> bool:
 
 
 def _is_literal(host: str) -> bool:
-    """Whether it is an address, in any form that resolvers take: 127.1, 0x7f000001, 2130706433, ::1."""
+    """Return True if `host` is an address in any form resolvers take.
+
+    127.1, 0x7f000001, 2130706433, ::1.
+    """
     if ":" in host:
         return True
     with contextlib.suppress(OSError):
@@ -188,7 +206,7 @@ def _is_literal(host: str) -> bool:
     return False
 
 
-def _host_and_port(entry: str) -> tuple[str, int | None]:
+def _parse_host_and_port(entry: str) -> tuple[str, int | None]:
     host, separator, port = entry.rpartition(":")
     if separator and host and port == "*":
         return host.strip("[]").lower(), None
@@ -198,15 +216,17 @@ def _host_and_port(entry: str) -> tuple[str, int | None]:
 
 
 class Resolver:
-    """The system's resolver, in threads of its own: a slow name server must hold up no other account.
+    """The system's resolver, in threads of its own.
 
-    The threads are daemons, since one that waits for a name server cannot be stopped.
+    So a slow name server delays only one account. The threads are daemons, because a thread that waits for a
+    name server cannot be stopped.
     """
 
     def __init__(self, threads: int = 16) -> None:
         self._turns = FairSlots(threads)
 
     async def __call__(self, host: str, port: int, account_id: str) -> list[str]:
+        """Resolve `host` in a thread, when it is the account's turn. Raises OSError, UnicodeError."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[str]] = loop.create_future()
         await self._turns.take(account_id)
@@ -234,8 +254,12 @@ class Resolver:
         return await done
 
 
-def guard_of(allow: Iterable[str], variable: str, ports: Collection[int] = HTTPS_PORTS) -> Guard:
-    """`allow` is what the environment variable lists; all else is at one of `ports`. Raises SettingsError."""
+def build_guard(allow: Iterable[str], variable: str, ports: Collection[int] = HTTPS_PORTS) -> Guard:
+    """Build the guard from the value of an environment variable, which is named in errors.
+
+    Raises:
+        SettingsError
+    """
     try:
         return Guard(allow, ports=ports)
     except ValueError as error:

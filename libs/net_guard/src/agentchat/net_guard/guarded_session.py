@@ -1,4 +1,4 @@
-"""aiohttp sessions for requests to servers of others, to judged addresses where a guard is given."""
+"""Open aiohttp sessions to other people's servers, which connect only to judged addresses."""
 
 import contextlib
 import ipaddress
@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from agentchat.net_guard.addresses import judged_addresses
+from agentchat.net_guard.addresses import resolve_judged
 from agentchat.net_guard.guard import Guard
 
 
@@ -23,11 +23,18 @@ def open_session(
     guard: Guard | None = None,
     account_id: str | None = None,
 ) -> aiohttp.ClientSession:
-    """Keeps no cookie, reads no setting of the environment, neither requests nor expands compressed answers.
+    """Open a session without cookies, environment settings or compression.
 
-    Callers refuse redirects by `allow_redirects=False`, and with a guard judge each URL by `judge` first.
-    `connections` 0: as many as there are requests. `account_id`: as in `judged_addresses`.
-    aiohttp's bounds of an answer's head hold: 8,190 bytes a line, 128 headers.
+    Callers pass `allow_redirects=False` and, with a guard, call `judge` for each URL first. aiohttp limits
+    the head of a response to 8,190 bytes a line and 128 headers.
+
+    Args:
+        tls: The TLS context of all connections.
+        keepalive_seconds: How long an idle connection is kept.
+        timeout: aiohttp's time-outs; none by default.
+        connections: The most connections at a time; 0 means no limit.
+        guard: The judge of addresses; None connects to any address.
+        account_id: The account that look-ups are charged to, see `resolve_judged`.
     """
     connector = aiohttp.TCPConnector(
         limit=connections,
@@ -46,17 +53,18 @@ def open_session(
 
 
 def judge(guard: Guard, url: URL) -> None:
-    """Judge a URL that a session with the guard is to request. Raises AddressRefused."""
+    """Judge a URL before a guarded session requests it. Raises AddressRefused."""
     has_user = "@" in url.raw_authority
     guard.check(url.scheme, url.raw_host or "", url.explicit_port, userinfo=has_user)
 
 
 def is_compressed(answer: aiohttp.ClientResponse) -> bool:
+    """Return True if the response body is compressed, which no session here asks for."""
     return answer.headers.get("content-encoding", "identity").strip().lower() != "identity"
 
 
-def environment_proxy(url: URL) -> str | None:
-    """The proxy that the environment names for a URL; None where the URL leads to this host."""
+def get_environment_proxy(url: URL) -> str | None:
+    """Return the proxy that the environment names for a URL; None for a URL of this host."""
     host = url.raw_host or ""
     if _is_loopback(host) or urllib.request.proxy_bypass(host):
         return None
@@ -71,9 +79,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class _GuardedResolver(AbstractResolver):
-    """Finds the judged addresses of a name, and the connection goes to one of these.
+    """A resolver that returns judged addresses only.
 
-    aiohttp does not look up a host that is an address itself; `judge` judges that one.
+    aiohttp does not resolve a host that is an address already; `judge` covers that case.
     """
 
     def __init__(self, guard: Guard, account_id: str | None) -> None:
@@ -86,6 +94,7 @@ class _GuardedResolver(AbstractResolver):
         port: int = 0,
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - aiohttp wants every family
     ) -> list[ResolveResult]:
+        """Return the judged addresses of `host` in aiohttp's form."""
         return [
             ResolveResult(
                 hostname=host,
@@ -95,8 +104,8 @@ class _GuardedResolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for address in await judged_addresses(self._guard, host, port, self._account_id)
+            for address in await resolve_judged(self._guard, host, port, self._account_id)
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the resolver holds no resources."""

@@ -9,7 +9,7 @@ from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.gateway.http.peers import networks_of
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
-from agentchat.net_guard.guard import guard_of
+from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -67,15 +67,15 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
 
     def model_hosts(self) -> Guard:
         """What judges the agents' base URLs. Raises SettingsError."""
-        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
+        return build_guard(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
 
     def tool_hosts(self) -> Guard:
         """What judges the addresses of the agents' tool servers. Raises SettingsError."""
-        return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
+        return build_guard(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
 
     def webhook_hosts(self) -> Guard:
         """What judges the addresses of webhook endpoints. Raises SettingsError."""
-        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
+        return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 
     def sealer(self) -> Sealer:
         """What seals the secrets of agents and of webhook endpoints. Raises SettingsError."""

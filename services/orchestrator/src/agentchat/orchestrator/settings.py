@@ -6,7 +6,7 @@ import msgspec
 
 from agentchat.knowledge.settings import EmbedderSettings
 from agentchat.net_guard import Guard
-from agentchat.net_guard.guard import guard_of
+from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.settings import Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -41,4 +41,4 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
 
     def guard(self) -> Guard:
         """What judges the agents' own base URLs. Raises SettingsError."""
-        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
+        return build_guard(self.model_allow, "AGENTCHAT_MODEL_ALLOW")

@@ -7,7 +7,7 @@ import msgspec
 from agentchat.contracts.webhooks import PORTS
 from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.net_guard import Guard
-from agentchat.net_guard.guard import guard_of
+from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.settings import ServiceSettings, Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -39,4 +39,4 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
 
     def webhook_guard(self) -> Guard:
         """Return what judges the addresses of endpoints. Raises SettingsError."""
-        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
+        return build_guard(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)

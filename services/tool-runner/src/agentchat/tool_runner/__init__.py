@@ -1,6 +1,6 @@
-"""Runs the tools of agents' MCP servers: `ToolRequested` in, `ToolFinished` out, and lists what there is.
+"""Run the tools of agents' MCP servers.
 
-A call comes by `calls` (the work queue TOOLS), runs on a session of `servers` over `http`, where every
-address, size and time is bounded; `tools` lists, `authorization` obtains access tokens, `worker` is the
-process.
+Take `ToolRequested`, publish `ToolFinished`, list tools. `calls` takes calls from the work queue TOOLS and
+runs them on MCP sessions of `servers`. `http` bounds the address, size and time of every request. `tools`
+lists and checks tools, `authorization` obtains access tokens, and `worker` wires the process.
 """

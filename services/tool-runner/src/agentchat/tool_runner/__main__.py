@@ -1,4 +1,7 @@
-"""`python -m tool_runner --name tool-runner-1 --run-dir .run`: run tools until a signal to stop."""
+"""Run the tool-runner.
+
+`python -m agentchat.tool_runner --name tool-runner-1 --run-dir .run`.
+"""
 
 import asyncio
 
@@ -8,6 +11,7 @@ from agentchat.tool_runner.settings import ToolRunnerSettings
 
 
 def main() -> None:
+    """Read the settings and run until a signal to stop."""
     name = worker.parse_process_args().name or "tool-runner"
     settings = load_or_exit(ToolRunnerSettings)
     try:
@@ -16,9 +20,9 @@ def main() -> None:
         refuse(error)
 
     async def run(stop: asyncio.Event) -> None:
-        from agentchat.tool_runner.worker import work
+        from agentchat.tool_runner.worker import run_tool_runner
 
-        await work(settings, name, guard, sealer, stop)
+        await run_tool_runner(settings, name, guard, sealer, stop)
 
     worker.run(run)
 

@@ -1,4 +1,4 @@
-"""Postgres' clock, by which deadlines are judged, so that no decision depends on this host's clock."""
+"""Judge deadlines by Postgres' clock, so that no decision depends on this host's clock."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
 class DatabaseClock:
-    """Read Postgres' clock every 30 s and continue it by this host's monotonic clock in between."""
+    """Postgres' clock: read every 30 s, continued by this host's monotonic clock in between."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -19,11 +19,11 @@ class DatabaseClock:
         self._offset = 0.0
         self._reading = asyncio.Lock()
 
-    async def seconds_until(self, at: str) -> float:
+    async def get_seconds_until(self, at: str) -> float:
         """Return the seconds until `at` (ISO 8601); negative if it has passed.
 
         Raises:
-            DatabaseUnavailable
+            DatabaseUnavailable: The clock could not be read.
             ValueError: `at` is not a time.
         """
         until = parse_time(at).timestamp()
@@ -44,6 +44,6 @@ class DatabaseClock:
 
 
 def parse_time(at: str) -> datetime:
-    """Parse a time in ISO 8601; one without a zone is in UTC. Raises ValueError."""
+    """Parse an ISO 8601 time; without a zone it is UTC. Raises ValueError."""
     parsed = datetime.fromisoformat(at)
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed

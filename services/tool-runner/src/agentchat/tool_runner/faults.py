@@ -1,13 +1,13 @@
-"""What can go wrong between an agent and a tool, each with words that a model may read.
+"""Name every failure between an agent and a tool, with a text for the model.
 
-ToolFailed carries one Fault; nothing else leaves `servers`.
+`servers` raises ToolFailed only, which carries one ToolFault.
 """
 
 from typing import Literal
 
 import msgspec
 
-Kind = Literal[
+FaultKind = Literal[
     "not_offered",
     "not_started",
     "busy",
@@ -34,7 +34,7 @@ Kind = Literal[
     "crowded",
 ]
 
-_WORDS: dict[Kind, str] = {
+_WORDS: dict[FaultKind, str] = {
     "not_offered": "This agent has no such tool.",
     "not_started": "The call could not be started, so nothing was done.",
     "busy": "Too many tool calls are under way, so this one was not started. Try again later.",
@@ -60,30 +60,33 @@ _WORDS: dict[Kind, str] = {
     "lost": "The call was started once, and its result was lost.",
     "crowded": "The tool was run, but this account's tools returned too much just now to keep its output.",
 }
-# After these the server may have done what it was asked to do.
-_AMBIGUOUS: frozenset[Kind] = frozenset(
+# After these the tool may have taken effect.
+_AMBIGUOUS: frozenset[FaultKind] = frozenset(
     {"broken", "timeout", "oversized", "status", "protocol", "redirect", "stopped", "cancelled", "lost"}
 )
-# A later fault of the same call says more than these.
-_SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})
-# Another request of the same call would meet these again.
-_FINAL: frozenset[Kind] = frozenset({"address", "unreachable", "certificate", "oversized", "authorization"})
+# A later fault of the same call replaces these, because it says more.
+_SOFT: frozenset[FaultKind] = frozenset({"status", "credentials", "redirect", "protocol"})
+# Another request of the same call would fail in the same way.
+_FINAL: frozenset[FaultKind] = frozenset(
+    {"address", "unreachable", "certificate", "oversized", "authorization"}
+)
 
 
 class ToolFault(msgspec.Struct, frozen=True):
-    """One failure. `detail` is for our log; `explanation` is the server's own, if it gave one.
+    """A failure.
 
-    `writing`: the call would have changed something, and must not be repeated lightly.
+    `detail` is for our log; `explanation` is the server's own text, if it gave one. `writing`: the tool
+    changes something, so the model is told if the effect is unknown.
     """
 
-    kind: Kind
+    kind: FaultKind
     detail: str = ""
     explanation: str = ""
     writing: bool = False
 
     @property
     def words(self) -> str:
-        """What a model reads: no address, no header, no stack trace of ours."""
+        """Return the text for the model: without addresses, headers or stack traces."""
         words = _WORDS[self.kind]
         if self.explanation:
             words += f" It said: {self.explanation}"
@@ -93,15 +96,18 @@ class ToolFault(msgspec.Struct, frozen=True):
 
     @property
     def soft(self) -> bool:
-        """Whether a later fault of the same call replaces this one."""
+        """Return True if a later fault of the same call replaces this one."""
         return self.kind in _SOFT
 
     @property
     def final(self) -> bool:
+        """Return True if another request of the same call would fail in the same way."""
         return self.kind in _FINAL
 
 
 class ToolFailed(Exception):  # noqa: N818 - an outcome
-    def __init__(self, kind: Kind, detail: str = "", explanation: str = "") -> None:
+    """A tool call, listing or handshake failed; `fault` says why."""
+
+    def __init__(self, kind: FaultKind, detail: str = "", explanation: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
         self.fault = ToolFault(kind, detail, explanation)

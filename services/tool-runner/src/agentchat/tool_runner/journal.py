@@ -1,7 +1,8 @@
-"""The journal of tool calls that must not run twice: a row is committed before such a call begins.
+"""Record each tool call that must not run twice.
 
-Whoever inserts the row runs the call, and nobody else. The work queue cannot promise that: an acknowledgement
-can be lost with the server that took it, and the message is then delivered again.
+The row is committed before the call starts. The process that inserts the row runs the call, and no other
+process does. The work queue alone cannot ensure that: an acknowledgement can be lost, and then the message is
+delivered again.
 """
 
 from datetime import datetime
@@ -11,16 +12,17 @@ import msgspec
 from agentchat.runtime.postgres import Connection, Pool, connection
 
 KEPT_SECONDS = 3600
-"""Keep rows for this long after the end of their calls.
+"""Keep a row for this long after the latest end of its call.
 
-No redelivery comes later: a call past its deadline is not begun, and no deadline is after the end of its run.
+No redelivery comes later: a call is not started past its deadline, and no deadline is after the end of a run.
 """
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """The one execution of a call. If it is not `mine`, `runner` has begun it.
+    """The only execution of a call.
 
-    It ends within `seconds_left`; negative if it is over.
+    `mine` is False if another process, `runner`, has started it. `seconds_left` is the time until its latest
+    end; negative if that has passed.
     """
 
     mine: bool
@@ -29,32 +31,33 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """Read and write the journal for one process. Every call raises DatabaseUnavailable."""
+    """The journal as used by one process. Every method raises DatabaseUnavailable."""
 
     def __init__(self, pool: Pool, runner: str) -> None:
         self._pool = pool
         self._runner = runner
 
-    async def begin(
+    async def claim(
         self, trace_id: str, call_id: str, *, deadline: datetime | None, seconds: float
     ) -> Execution | None:
-        """Claim the execution of a call that takes at most `seconds`; None if `deadline` has passed.
+        """Claim the execution of a call that takes at most `seconds`.
 
-        Postgres' clock decides. After DatabaseUnavailable the row may exist or not: the call must not be run.
+        Returns None if `deadline` has passed by Postgres' clock. After DatabaseUnavailable the row may exist
+        or not, so the call must not be run.
         """
         async with connection(self._pool) as conn:
-            cursor = await conn.execute(_BEGIN, [trace_id, call_id, self._runner, seconds, deadline])
+            cursor = await conn.execute(_CLAIM, [trace_id, call_id, self._runner, seconds, deadline])
             if await cursor.fetchone() is not None:
                 return Execution(mine=True, runner=self._runner, seconds_left=seconds)
             return await _find(conn, trace_id, call_id)
 
     async def find(self, trace_id: str, call_id: str) -> Execution | None:
-        """Return the execution that some process has claimed; None if the call has not begun."""
+        """Return the execution that some process has claimed; None if there is none."""
         async with connection(self._pool) as conn:
             return await _find(conn, trace_id, call_id)
 
     async def delete_old(self) -> None:
-        """Delete the rows that no redelivery can ask for any more."""
+        """Delete the rows that no redelivery can need any more."""
         async with connection(self._pool) as conn:
             await conn.execute(_DELETE_OLD, [KEPT_SECONDS])
 
@@ -64,7 +67,7 @@ async def _find(conn: Connection, trace_id: str, call_id: str) -> Execution | No
     return None if row is None else Execution(mine=False, runner=row[0], seconds_left=row[1])
 
 
-_BEGIN = """
+_CLAIM = """
 INSERT INTO tool_executions (trace_id, call_id, runner, ends_at)
 SELECT %s, %s, %s, clock_timestamp() + make_interval(secs => %s)
  WHERE clock_timestamp() < coalesce(%s::timestamptz, 'infinity')

@@ -1,4 +1,4 @@
-"""The journal's table, step by step. Steps are only ever added."""
+"""Create the journal's table, in steps."""
 
 from agentchat.runtime.migrations import apply, migrating
 
@@ -22,7 +22,8 @@ STEPS = (_EXECUTIONS,)
 async def migrate(database_url: str) -> None:
     """Create or update the table. Idempotent; concurrent calls take turns.
 
-    Raises agentchat.runtime.migrations.MigrationError, psycopg.Error.
+    Raises:
+        agentchat.runtime.migrations.MigrationError, psycopg.Error
     """
     async with migrating(database_url) as conn:
         await apply(conn, COMPONENT, STEPS)

@@ -1,6 +1,6 @@
-"""Strike out credentials that a tool server repeats, in the bytes of its responses: the one place for it.
+"""Replace credentials that a tool server repeats in the bytes of its responses.
 
-Only headers whose names say that they are credentials count: others may hold words that responses need.
+Only headers with a name such as authorization or api-key count: others may hold words that responses need.
 """
 
 import json
@@ -16,50 +16,53 @@ _SHORTEST = 8
 
 
 class Redactor:
-    """Replace the credentials of a request in its response, which arrives in pieces.
+    """A filter that replaces the credentials of a request in the pieces of its response.
 
-    A piece that ends within what may be a credential is held back from there until the next one.
+    If a piece ends inside what may be a credential, that part is held back until the next piece.
     """
 
     def __init__(self, headers: Mapping[str, str]) -> None:
-        forms = {form for secret in _secrets(headers) for form in _forms(secret)}
+        forms = {form for secret in _find_secrets(headers) for form in _list_forms(secret)}
         self._forms = sorted(forms, key=len, reverse=True)
         self._first_bytes = {form[0] for form in forms}
         self._held = b""
 
     def strike(self, piece: bytes) -> bytes:
-        """Return the response as far as it is decided; the rest comes with the next piece, or as `rest`."""
+        """Return the bytes that are safe to pass on.
+
+        The others follow with the next piece or as `rest`.
+        """
         if not self._forms:
             return piece
         text = self._held + piece
         for form in self._forms:
             if form in text:
-                text = text.replace(form, _replacement(form))
-        begun = self._begun_at(text)
-        self._held = text[begun:]
-        return text[:begun]
+                text = text.replace(form, _choose_replacement(form))
+        end = self._find_cut_credential(text)
+        self._held = text[end:]
+        return text[:end]
 
     @property
     def rest(self) -> bytes:
-        """The bytes that are held back when the response ends."""
+        """Return the bytes that are still held back when the response ends."""
         return self._held
 
-    def _begun_at(self, text: bytes) -> int:
-        """Return where a credential may have begun that is cut by the end of `text`."""
-        for place in range(max(0, len(text) - len(self._forms[0]) + 1), len(text)):
-            if text[place] in self._first_bytes and any(f.startswith(text[place:]) for f in self._forms):
-                return place
+    def _find_cut_credential(self, text: bytes) -> int:
+        """Return the index at which a credential may start that the end of `text` cuts off."""
+        for index in range(max(0, len(text) - len(self._forms[0]) + 1), len(text)):
+            if text[index] in self._first_bytes and any(f.startswith(text[index:]) for f in self._forms):
+                return index
         return len(text)
 
 
-def _secrets(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield the credentials as they are sent, and their secret parts."""
+def _find_secrets(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield the credentials as they are sent, and the secret parts of them."""
     for name, value in headers.items():
         if _CREDENTIAL.search(name):
-            yield from (part for part in _parts(value.strip()) if len(part) >= _SHORTEST)
+            yield from (part for part in _split_credential(value.strip()) if len(part) >= _SHORTEST)
 
 
-def _parts(value: str) -> Iterator[str]:
+def _split_credential(value: str) -> Iterator[str]:
     yield value
     if scheme := _SCHEME.match(value):
         value = value[scheme.end() :]
@@ -69,7 +72,7 @@ def _parts(value: str) -> Iterator[str]:
         yield match[1].strip().strip('"')
 
 
-def _forms(secret: str) -> Iterator[bytes]:
+def _list_forms(secret: str) -> Iterator[bytes]:
     """Yield `secret` as it is and as JSON encoders write it."""
     yield secret.encode()
     escaped = json.dumps(secret)[1:-1]
@@ -77,6 +80,9 @@ def _forms(secret: str) -> Iterator[bytes]:
     yield escaped.replace("/", "\\/").encode()
 
 
-def _replacement(form: bytes) -> bytes:
-    """Return what takes the place of a credential; one that is a number stays one, as JSON may need that."""
+def _choose_replacement(form: bytes) -> bytes:
+    """Return the replacement of a credential.
+
+    A number for a number, because JSON may need one.
+    """
     return b"1" * len(form) if form.isdigit() else STRUCK.encode()

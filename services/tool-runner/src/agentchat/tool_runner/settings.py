@@ -1,4 +1,4 @@
-"""What the environment sets."""
+"""Read the settings of the tool-runner from the environment."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import msgspec
 from agentchat.contracts.http import OAUTH_CALLBACK
 from agentchat.directory.secrets import Sealer, build_sealer
 from agentchat.net_guard import Guard
-from agentchat.net_guard.guard import guard_of
+from agentchat.net_guard.guard import build_guard
 from agentchat.runtime.settings import ServiceSettings, Setting
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -15,9 +15,10 @@ Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 
 
 class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
-    """`mcp_allow` lists host:port pairs that may be called though they are not public, or not https.
+    """The settings of one process.
 
-    `public_url` is where browsers reach the gateways: authorization servers send them back there.
+    `mcp_allow` lists host:port pairs that may be called although they are not public or not https.
+    `public_url` is the address at which browsers reach the gateways; authorization servers redirect there.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -35,13 +36,14 @@ class ToolRunnerSettings(ServiceSettings, frozen=True, kw_only=True):
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
     def guard(self) -> Guard:
-        """What judges the addresses of tool servers. Raises SettingsError."""
-        return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
+        """Build the judge of tool servers' addresses. Raises SettingsError."""
+        return build_guard(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
 
     @property
     def redirect_uri(self) -> str | None:
+        """Return the address of the OAuth callback; None without a public URL."""
         return None if not self.public_url else self.public_url.rstrip("/") + OAUTH_CALLBACK
 
     def sealer(self) -> Sealer:
-        """What opens the agents' headers. Raises SettingsError."""
+        """Build the sealer that opens the agents' headers. Raises SettingsError."""
         return build_sealer(self.secret_key, self.previous_secret_keys)

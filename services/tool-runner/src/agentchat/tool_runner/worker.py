@@ -1,4 +1,4 @@
-"""Wiring: one process that takes calls from TOOLS and answers `chat.tools.list` and `chat.tools.check`."""
+"""Wire the process: consume calls from TOOLS and answer the `chat.tools.*` requests."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,8 @@ from agentchat.net_guard import Guard
 from agentchat.runtime import logs, telemetry
 from agentchat.runtime.health import HealthChecks, serve_health
 from agentchat.runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, ping
+from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
 from agentchat.tool_runner.authorization.authorization_links import AuthorizationLinks
-from agentchat.tool_runner.authorization.authorization_requests import AuthorizationHttp
 from agentchat.tool_runner.authorization.tokens import AT_ONCE, Authorizations
 from agentchat.tool_runner.calls.executor import Executor
 from agentchat.tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
@@ -28,7 +28,7 @@ from agentchat.tool_runner.journal import Journal
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.server_pool import ServerPool
 from agentchat.tool_runner.settings import ToolRunnerSettings
-from agentchat.tool_runner.tools.listing import Checking, Listing
+from agentchat.tool_runner.tools.listing import ServerChecker, ToolLister
 
 DRAIN_SECONDS = 8.0
 _CLOSE_SECONDS = 1.0
@@ -37,16 +37,20 @@ SERVICE = "tool-runner"
 
 
 class NatsLostError(Exception):
-    """The connection to NATS will not come back by itself; a new process has to make one."""
+    """The connection to NATS was lost for good; only a new process can connect again."""
 
 
-async def work(
+async def run_tool_runner(
     settings: ToolRunnerSettings, name: str, guard: Guard, sealer: Sealer, stop: asyncio.Event
 ) -> None:
-    """Run until `stop` is set and the calls under way are done, or 8 s have passed. Raises NatsLostError."""
+    """Run until `stop` is set, then give running calls 8 s to finish.
+
+    Raises:
+        NatsLostError
+    """
     settings = replace(settings, database_url=acting_as(settings.database_url, "tool_runner"))
     logs.configure(SERVICE, settings.log_level)
-    # The MCP client logs answers that it cannot parse, with what they held.
+    # The MCP client logs responses that it cannot parse, with their content.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     telemetry.configure(SERVICE, settings.otlp_endpoint)
     lost = asyncio.Event()
@@ -56,10 +60,10 @@ async def work(
         stop.set()
 
     async with (
-        _directory(settings, sealer) as pool,
+        _open_directory(settings, sealer) as pool,
         Bus.connect(settings.nats_url, name=SERVICE, on_lost=on_lost) as bus,
-        _authorizations(settings, sealer, guard) as authorizations,
-        _servers(guard, authorizations) as servers,
+        _open_authorizations(settings, sealer, guard) as authorizations,
+        _open_servers(guard, authorizations) as servers,
     ):
         journal = Journal(pool, f"{name}/{new_id()}")
         links = AuthorizationLinks(authorizations, settings.redirect_uri)
@@ -70,7 +74,7 @@ async def work(
 
 
 @contextlib.asynccontextmanager
-async def _directory(settings: ToolRunnerSettings, sealer: Sealer) -> AsyncIterator[Pool]:
+async def _open_directory(settings: ToolRunnerSettings, sealer: Sealer) -> AsyncIterator[Pool]:
     async with open_pool(settings.database_url) as pool:
         await refuse_unknown_key(pool, sealer)
         yield pool
@@ -88,26 +92,29 @@ async def _consume(
 ) -> None:
     executor = Executor(agents, servers)
     handler = CallHandler(bus, executor, journal, DatabaseClock(pool), ResultQuota(), settings.slots)
+    # The other sides: bus.commands.list_tools and check_tools (orchestrator and administration),
+    # administration.admin_authorizations (authorize), gateway.api.oauth_callback (authorized).
     followed = [
-        await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
-        await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
+        await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, ToolLister(agents, servers).answer),
+        await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, ServerChecker(agents, servers).answer),
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZE, SERVICE, links.begin),
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZED, SERVICE, links.finish),
         await bus.traces.follow_cancels(executor.cancel),
     ]
     limit = asyncio.timeout(None)
-    aside = [
+    background = [
         asyncio.create_task(servers.tidy()),
         asyncio.create_task(_clean(journal)),
         asyncio.create_task(_drain(handler, executor, limit, stop)),
     ]
     try:
-        async with _health(settings, bus, pool), limit:  # ready once it answers
+        async with _serve_health(settings, bus, pool), limit:  # ready once requests are answered
+            # The other side is orchestrator.tools.tool_calls, which publishes ToolRequested.
             await bus.queues.consume("TOOLS", handler.handle, slots=settings.slots * HELD_PER_SLOT, stop=stop)
     except TimeoutError:
         logs.get_logger(SERVICE).warning("drain_cut_short")
     finally:
-        for task in aside:
+        for task in background:
             task.cancel()
         for subscription in followed:
             await subscription.close()
@@ -116,7 +123,7 @@ async def _consume(
 async def _drain(
     handler: CallHandler, executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event
 ) -> None:
-    """Give the calls that run their time, then a moment to report that they were interrupted."""
+    """Give running calls 8 s to finish, then 1 s to report that they were interrupted."""
     await stop.wait()
     logs.get_logger(SERVICE).info("draining")
     handler.close()
@@ -133,10 +140,13 @@ async def _clean(journal: Journal) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _authorizations(
+async def _open_authorizations(
     settings: ToolRunnerSettings, sealer: Sealer, guard: Guard
 ) -> AsyncIterator[Authorizations]:
-    """On connections of their own: one is held while an authorization server is waited for."""
+    """Open the access tokens, with a connection pool of their own.
+
+    A connection is held while an authorization server answers.
+    """
     http = AuthorizationHttp(guard, httpx2.create_ssl_context())
     async with open_pool(
         settings.database_url,
@@ -151,7 +161,7 @@ async def _authorizations(
 
 
 @contextlib.asynccontextmanager
-async def _servers(guard: Guard, authorizations: Authorizations) -> AsyncIterator[ServerPool]:
+async def _open_servers(guard: Guard, authorizations: Authorizations) -> AsyncIterator[ServerPool]:
     servers = ServerPool(guard, httpx2.create_ssl_context(), authorizations)
     try:
         yield servers
@@ -160,7 +170,7 @@ async def _servers(guard: Guard, authorizations: Authorizations) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _health(settings: ToolRunnerSettings, bus: Bus, pool: Pool) -> AsyncIterator[None]:
+async def _serve_health(settings: ToolRunnerSettings, bus: Bus, pool: Pool) -> AsyncIterator[None]:
     health = HealthChecks({"nats": bus.ping, "postgres": lambda: ping(pool)})
     async with serve_health(health, settings.host, settings.health_port) as port:
         logs.get_logger(SERVICE).info("ready", health_port=port, slots=settings.slots)

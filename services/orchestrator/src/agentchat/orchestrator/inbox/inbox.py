@@ -15,7 +15,7 @@ from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
-from agentchat.net_guard.addresses import looking_up_for
+from agentchat.net_guard.addresses import look_up_for
 from agentchat.orchestrator.opening.open_run import open_run
 from agentchat.orchestrator.opening.run_slots import NoSlotYet
 from agentchat.orchestrator.opening.taking import LeaseHeld, start_run_in_one_statement, take_lease
@@ -60,7 +60,7 @@ class Inbox:
                 conversation_id=request.conversation_id,
                 account_id=request.account_id,
             ),
-            looking_up_for(request.account_id),
+            look_up_for(request.account_id),
         ):
             received = Received(request=request, delivery=delivery, interruption=Interruption())
             async with putting_back(self._parts, received):

@@ -11,7 +11,7 @@ import httpx2
 from yarl import URL
 
 from agentchat.net_guard import AddressRefused, Guard, Unresolved
-from agentchat.net_guard.guarded_session import environment_proxy, is_compressed, judge
+from agentchat.net_guard.guarded_session import get_environment_proxy, is_compressed, judge
 
 MAX_ERROR_BYTES = 1024 * 1024
 """The part of an error's body that is read."""
@@ -64,7 +64,7 @@ class AioHttpTransport(httpx2.AsyncBaseTransport):
             url,
             data=body if len(body) <= _SENT_AT_ONCE else io.BytesIO(body),
             headers=request.headers.multi_items(),
-            proxy=environment_proxy(url) if self._guard is None else None,
+            proxy=get_environment_proxy(url) if self._guard is None else None,
             allow_redirects=False,
         )
 

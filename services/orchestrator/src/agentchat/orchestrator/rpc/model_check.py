@@ -10,7 +10,7 @@ from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.text import cleaned
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.net_guard.addresses import looking_up_for
+from agentchat.net_guard.addresses import look_up_for
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
 from agentchat.orchestrator.orchestrator_services import Parts
 from agentchat.orchestrator.run_agent import credentials_of
@@ -39,7 +39,7 @@ async def serving_checks(parts: Parts) -> AsyncIterator[None]:
 
     async def answer(data: bytes) -> bytes:
         request = wire.decode_message(messages.CheckModel, data)
-        with looking_up_for(request.account_id):
+        with look_up_for(request.account_id):
             return wire.encode(messages.ModelChecked(provider=await check_provider(parts, request)))
 
     serving = await parts.bus.rpc.serve(subjects.MODELS_CHECK, "orchestrator", answer)

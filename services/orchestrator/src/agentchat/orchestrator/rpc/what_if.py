@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentchat.contracts import subjects, wire
 from agentchat.contracts.replay_messages import WhatIf, WhatIfAnswered
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent
-from agentchat.net_guard.addresses import looking_up_for
+from agentchat.net_guard.addresses import look_up_for
 from agentchat.orchestrator.models import ModelFailure
 from agentchat.orchestrator.orchestrator_services import Parts
 from agentchat.orchestrator.rerun.recorded import Diverged
@@ -38,7 +38,7 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
         try:
             with (
                 logs.bound(trace_id=question.trace_id, account_id=question.account_id),
-                looking_up_for(question.account_id),
+                look_up_for(question.account_id),
             ):
                 done = await answered(parts, question, interruption)
                 logs.get_logger("what_if").info(

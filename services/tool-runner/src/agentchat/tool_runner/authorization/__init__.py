@@ -1,4 +1,5 @@
-"""OAuth 2.1 for tool servers, as MCP has it: `authorization_links` leads an administrator to the server and
-takes the answer, `tokens` has the access token of one agent at one server, refreshed under one lock for all
-workers.
+"""Authorize agents at tool servers by OAuth 2.1, as MCP specifies it.
+
+`authorization_links` sends an administrator to the authorization server and handles the callback. `tokens`
+keeps the access token of an agent at a server and refreshes it under one lock for all workers.
 """

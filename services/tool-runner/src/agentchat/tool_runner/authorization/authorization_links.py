@@ -1,6 +1,8 @@
-"""`chat.tools.authorize`: a link that an administrator opens, and what its authorization server answers.
+"""Create the link by which an administrator authorizes an agent, and handle the callback.
 
-The link waits in the database, sealed: any worker may finish what another began. Its state is taken once.
+The requests come from administration.admin_authorizations (`chat.tools.authorize`) and
+gateway.api.oauth_callback (`chat.tools.authorized`). The link is stored sealed in the database, so any worker
+can finish it, and its state can be used once.
 """
 
 import secrets
@@ -32,11 +34,11 @@ from agentchat.directory.tool_authorizations import (
     take_link,
 )
 from agentchat.net_guard import AddressRefused
-from agentchat.net_guard.addresses import looking_up_for
+from agentchat.net_guard.addresses import look_up_for
 from agentchat.runtime import logs
 from agentchat.runtime.postgres import connection
 from agentchat.tool_runner.authorization import grants
-from agentchat.tool_runner.authorization.authorization_requests import made
+from agentchat.tool_runner.authorization.authorization_http import build_request
 from agentchat.tool_runner.authorization.discovery import TokenSource, discover
 from agentchat.tool_runner.authorization.tokens import Authorizations
 from agentchat.tool_runner.faults import ToolFailed
@@ -46,44 +48,53 @@ _CLIENT_NAME = "Agent Chat Service"
 
 
 class AuthorizationLinks:
+    """The handlers of `chat.tools.authorize` and `chat.tools.authorized`."""
+
     def __init__(self, authorizations: Authorizations, redirect_uri: str | None) -> None:
         self._all = authorizations
         self._redirect_uri = redirect_uri
         self._log = logs.get_logger("authorization")
 
     async def begin(self, data: bytes) -> bytes:
-        """The bytes of an AuthorizeServer to those of an AuthorizationLinked.
+        """Decode an AuthorizeServer, create the link, return an encoded AuthorizationLinked.
 
-        Raises DecodeError, DatabaseUnavailable.
+        Raises:
+            DecodeError, DatabaseUnavailable
         """
-        asked = wire.decode_message(authorizations.AuthorizeServer, data)
+        request = wire.decode_message(authorizations.AuthorizeServer, data)
         try:
-            with looking_up_for(asked.account_id):
-                url = await self._link(ToolServerKey(asked.account_id, asked.agent_id, asked.server))
+            with look_up_for(request.account_id):
+                url = await self._create_link(
+                    ToolServerKey(request.account_id, request.agent_id, request.server)
+                )
             return wire.encode(authorizations.AuthorizationLinked(url=url))
         except (ToolFailed, SealBroken) as error:
-            return wire.encode(authorizations.AuthorizationLinked(detail=_detail(error)))
+            return wire.encode(authorizations.AuthorizationLinked(detail=_describe(error)))
 
     async def finish(self, data: bytes) -> bytes:
-        """The bytes of a FinishAuthorization to those of an AuthorizationFinished.
+        """Decode a FinishAuthorization, get the tokens, return an encoded AuthorizationFinished.
 
-        Raises DecodeError, DatabaseUnavailable.
+        Raises:
+            DecodeError, DatabaseUnavailable
         """
-        asked = wire.decode_message(authorizations.FinishAuthorization, data)
+        request = wire.decode_message(authorizations.FinishAuthorization, data)
         try:
-            await self._finish(asked)
+            await self._finish(request)
             return wire.encode(authorizations.AuthorizationFinished(ok=True))
         except (ToolFailed, SealBroken) as error:
             self._log.warning("authorization_failed", fault=str(error))
-            return wire.encode(authorizations.AuthorizationFinished(ok=False, detail=_detail(error)))
+            return wire.encode(authorizations.AuthorizationFinished(ok=False, detail=_describe(error)))
 
-    async def _link(self, place: ToolServerKey) -> str:
+    async def _create_link(self, place: ToolServerKey) -> str:
         if self._redirect_uri is None:
-            raise ToolFailed("authorization", "AGENTCHAT_PUBLIC_URL is not set, so no answer could come back")
+            raise ToolFailed(
+                "authorization",
+                "AGENTCHAT_PUBLIC_URL is not set, so the authorization server could not redirect back",
+            )
         async with connection(self._all.pool) as conn:
             found = await find(conn, self._all.sealer, place)
         if found is None or found.settings.grant != "authorization_code":
-            raise ToolFailed("authorization", "the server is not set up for authorization_code")
+            raise ToolFailed("authorization", "the server is not configured for authorization_code")
         server = await discover(self._all.http, found.url, found.settings)
         _check_origin(server.metadata)
         endpoint = str(server.metadata.authorization_endpoint)
@@ -92,7 +103,7 @@ class AuthorizationLinks:
         except AddressRefused as error:
             raise ToolFailed("address", f"the authorization endpoint: {error}") from error
         redirect_uri = f"{self._redirect_uri}/{authorizations.callback_of(server.issuer)}"
-        client = await self._client(found, server, redirect_uri)
+        client = await self._choose_client(found, server, redirect_uri)
         pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
         link = PendingLink(
             verifier=pkce.code_verifier,
@@ -106,7 +117,7 @@ class AuthorizationLinks:
         )
         async with connection(self._all.pool) as conn:
             await keep_link(conn, self._all.sealer, place, found.id, state, link, LINK_SECONDS)
-        asked = {
+        request = {
             "response_type": "code",
             "client_id": client.id,
             "redirect_uri": redirect_uri,
@@ -116,16 +127,16 @@ class AuthorizationLinks:
             "resource": server.resource,
         }
         if server.scope:
-            asked["scope"] = server.scope
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+            request["scope"] = server.scope
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(request)}"
 
-    async def _client(self, found: Authorization, server: TokenSource, redirect_uri: str) -> Client:
-        """The configured client, or one that registers itself now (RFC 7591). Raises ToolFailed."""
+    async def _choose_client(self, found: Authorization, server: TokenSource, redirect_uri: str) -> Client:
+        """Return the configured client, or register one now (RFC 7591). Raises ToolFailed."""
         if found.settings.client_id is not None and found.secrets.client is not None:
             return found.secrets.client
         if server.metadata.registration_endpoint is None:
             raise ToolFailed(
-                "authorization", "the authorization server registers no clients: give a client_id"
+                "authorization", "the authorization server does not register clients: set a client_id"
             )
         wanted = OAuthClientMetadata(
             redirect_uris=[AnyUrl(redirect_uri)],
@@ -134,7 +145,7 @@ class AuthorizationLinks:
             scope=server.scope,
             token_endpoint_auth_method=found.settings.client_authentication,
         )
-        request = made(create_client_registration_request, server.metadata, wanted, server.issuer)
+        request = build_request(create_client_registration_request, server.metadata, wanted, server.issuer)
         try:
             registered = await handle_registration_response(await self._all.http.send(request))
             check_registration_usable(registered)
@@ -148,51 +159,57 @@ class AuthorizationLinks:
             authentication=registered.token_endpoint_auth_method or found.settings.client_authentication,
         )
 
-    async def _finish(self, asked: authorizations.FinishAuthorization) -> None:
+    async def _finish(self, request: authorizations.FinishAuthorization) -> None:
         async with connection(self._all.pool) as conn:
-            taken = await take_link(conn, self._all.sealer, asked.state)
-        if taken is None:
-            raise ToolFailed("authorization", "the link is over, or was used")
-        place, authorization_id, link = taken
-        _check_issuer(link, asked)
-        if asked.code is None:
-            raise ToolFailed("authorization", "the authorization server refused it")
-        with looking_up_for(place.account_id):
-            issued = await grants.by_code(self._all.http, link, asked.code)
+            stored_link = await take_link(conn, self._all.sealer, request.state)
+        if stored_link is None:
+            raise ToolFailed("authorization", "the link has expired or was already used")
+        place, authorization_id, link = stored_link
+        _check_issuer(link, request)
+        if request.code is None:
+            raise ToolFailed("authorization", "the authorization server refused the request")
+        with look_up_for(place.account_id):
+            issued = await grants.exchange_code(self._all.http, link, request.code)
         async with lock_authorization(self._all.pool, place) as conn:
             kept = SealedSecrets(client=link.client, tokens=issued.tokens)
             stored = await keep_tokens(
                 conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=new_id()
             )
         if not stored:
-            raise ToolFailed("authorization", "it was set up again meanwhile")
+            raise ToolFailed("authorization", "the authorization was configured again in the meantime")
         self._log.info("authorized", agent_id=place.agent_id, server=place.server)
 
 
 def _check_origin(metadata: OAuthMetadata) -> None:
-    """The endpoint that a browser is sent to is the issuer's own, or its answer will say whose it is.
+    """Check that the endpoint belongs to the issuer, or that responses name the issuer.
 
-    Else an issuer could send people to another one, and have their codes (RFC 9700 4.4). Raises ToolFailed.
+    Otherwise an issuer could send people to another one and receive their codes (RFC 9700 4.4).
+
+    Raises:
+        ToolFailed
     """
     endpoint, issuer = metadata.authorization_endpoint, metadata.issuer
     own = (endpoint.scheme, endpoint.host, endpoint.port) == (issuer.scheme, issuer.host, issuer.port)
     if not own and not metadata.authorization_response_iss_parameter_supported:
         raise ToolFailed(
             "authorization",
-            "the authorization endpoint is at another origin than the issuer, whose metadata do not promise "
-            "that answers name it (authorization_response_iss_parameter_supported)",
+            "the authorization endpoint has another origin than the issuer, and the metadata do not promise "
+            "that responses name the issuer (authorization_response_iss_parameter_supported)",
         )
 
 
-def _check_issuer(link: PendingLink, asked: authorizations.FinishAuthorization) -> None:
-    """Who has answered is who was asked: by the redirect URI, and by `iss` (RFC 9207). Raises ToolFailed."""
-    at_its_own = link.redirect_uri.endswith(f"{OAUTH_CALLBACK}/{asked.callback}")
-    named = asked.issuer == link.issuer or (asked.issuer is None and not link.names_issuer)
+def _check_issuer(link: PendingLink, request: authorizations.FinishAuthorization) -> None:
+    """Check by redirect URI and `iss` (RFC 9207) that the right server responded.
+
+    Raises ToolFailed.
+    """
+    at_its_own = link.redirect_uri.endswith(f"{OAUTH_CALLBACK}/{request.callback}")
+    named = request.issuer == link.issuer or (request.issuer is None and not link.names_issuer)
     if not named or not at_its_own:
-        raise ToolFailed("authorization", "another authorization server has answered")
+        raise ToolFailed("authorization", "another authorization server has responded")
 
 
-def _detail(error: ToolFailed | SealBroken) -> str:
+def _describe(error: ToolFailed | SealBroken) -> str:
     if isinstance(error, SealBroken):
         return str(error)
     return error.fault.detail or error.fault.words

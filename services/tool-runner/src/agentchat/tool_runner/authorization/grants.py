@@ -1,4 +1,4 @@
-"""Token requests: RFC 6749 with PKCE (RFC 7636) and resource indicators (RFC 8707)."""
+"""Request tokens: RFC 6749 with PKCE (RFC 7636) and resource indicators (RFC 8707)."""
 
 import re
 from urllib.parse import quote
@@ -9,43 +9,44 @@ from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 
 from agentchat.directory.tool_authorizations import Client, IssuedTokens, PendingLink
-from agentchat.tool_runner.authorization.authorization_requests import AuthorizationHttp, made
+from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp, build_request
 from agentchat.tool_runner.authorization.discovery import TokenSource
 from agentchat.tool_runner.faults import ToolFailed
 
 _CODE = re.compile(r"[\x20-\x7e]{1,64}\Z")
 _TOKEN = re.compile(r"[\x21-\x7e]+\Z")
 _LONGEST_SECONDS = 10 * 366 * 86400
+_MISSING = "the token endpoint's response holds no token"
 
 
-class Issued(msgspec.Struct, frozen=True):
-    """Tokens, and the seconds for which the access token lasts, if that was stated."""
+class TokenGrant(msgspec.Struct, frozen=True):
+    """Issued tokens, and the access token's lifetime in seconds if the server stated it."""
 
     tokens: IssuedTokens
     expires_in: int | None
 
     def __repr__(self) -> str:
-        return f"Issued(expires_in={self.expires_in})"
+        return f"TokenGrant(expires_in={self.expires_in})"
 
 
 class _Refusal(msgspec.Struct):
     error: str = ""
 
 
-async def by_credentials(http: AuthorizationHttp, client: Client, found: TokenSource) -> Issued:
-    """A token for the client itself. Raises ToolFailed."""
-    asked = {"grant_type": "client_credentials", "resource": found.resource}
-    if found.scope:
-        asked["scope"] = found.scope
-    endpoint = str(found.metadata.token_endpoint)
+async def request_client_token(http: AuthorizationHttp, client: Client, source: TokenSource) -> TokenGrant:
+    """Request a token for the client itself. Raises ToolFailed."""
+    asked = {"grant_type": "client_credentials", "resource": source.resource}
+    if source.scope:
+        asked["scope"] = source.scope
+    endpoint = str(source.metadata.token_endpoint)
     before = IssuedTokens(
-        access="", refresh=None, scope=found.scope, endpoint=endpoint, resource=found.resource
+        access="", refresh=None, scope=source.scope, endpoint=endpoint, resource=source.resource
     )
-    return await _ask(http, client, before, asked)
+    return await _request_tokens(http, client, before, asked)
 
 
-async def by_code(http: AuthorizationHttp, link: PendingLink, code: str) -> Issued:
-    """Tokens for what a person has allowed. Raises ToolFailed."""
+async def exchange_code(http: AuthorizationHttp, link: PendingLink, code: str) -> TokenGrant:
+    """Exchange the code of a person's consent for tokens. Raises ToolFailed."""
     asked = {
         "grant_type": "authorization_code",
         "code": code,
@@ -56,24 +57,24 @@ async def by_code(http: AuthorizationHttp, link: PendingLink, code: str) -> Issu
     before = IssuedTokens(
         access="", refresh=None, scope=link.scope, endpoint=link.endpoint, resource=link.resource
     )
-    return await _ask(http, link.client, before, asked)
+    return await _request_tokens(http, link.client, before, asked)
 
 
-async def by_refresh(http: AuthorizationHttp, client: Client, tokens: IssuedTokens) -> Issued:
-    """The next tokens; where no other refresh token is issued the old one stays. Raises ToolFailed."""
+async def refresh_tokens(http: AuthorizationHttp, client: Client, tokens: IssuedTokens) -> TokenGrant:
+    """Refresh the tokens; without a new refresh token the old one is kept. Raises ToolFailed."""
     asked = {
         "grant_type": "refresh_token",
         "refresh_token": tokens.refresh or "",
         "resource": tokens.resource,
     }
-    return await _ask(http, client, tokens, asked)
+    return await _request_tokens(http, client, tokens, asked)
 
 
-async def _ask(
+async def _request_tokens(
     http: AuthorizationHttp, client: Client, before: IssuedTokens, asked: dict[str, str]
-) -> Issued:
+) -> TokenGrant:
     headers = {"accept": "application/json"}
-    if asked["grant_type"] != "client_credentials":  # as public clients have to, and others may
+    if asked["grant_type"] != "client_credentials":  # required of public clients, allowed for others
         asked["client_id"] = client.id
     if client.secret is not None and client.authentication == "client_secret_basic":
         pair = httpx2.BasicAuth(quote(client.id, safe=""), quote(client.secret, safe=""))
@@ -85,13 +86,13 @@ async def _ask(
         request = _post(before.endpoint, asked, headers)
     answer = await http.send(request)
     if answer.status_code not in (200, 201):
-        raise _refused(answer)
+        raise _explain_refusal(answer)
     try:
         issued = OAuthToken.model_validate_json(answer.content)
     except ValidationError as error:
-        raise _no_token() from error
+        raise ToolFailed("protocol", _MISSING) from error
     if not all(_TOKEN.match(each) for each in (issued.access_token, issued.refresh_token or "none")):
-        raise _no_token()
+        raise ToolFailed("protocol", _MISSING)
     tokens = msgspec.structs.replace(
         before,
         access=issued.access_token,
@@ -99,19 +100,15 @@ async def _ask(
         scope=issued.scope or before.scope,
     )
     lasts = None if issued.expires_in is None else min(max(issued.expires_in, 0), _LONGEST_SECONDS)
-    return Issued(tokens, lasts)
+    return TokenGrant(tokens, lasts)
 
 
 def _post(endpoint: str, asked: dict[str, str], headers: dict[str, str]) -> httpx2.Request:
-    return made(httpx2.Request, "POST", endpoint, data=asked, headers=headers)
+    return build_request(httpx2.Request, "POST", endpoint, data=asked, headers=headers)
 
 
-def _no_token() -> ToolFailed:
-    return ToolFailed("protocol", "the token endpoint's answer holds no token")
-
-
-def _refused(answer: httpx2.Response) -> ToolFailed:
-    """Of a refusal the code alone: what else it says is a stranger's, and may hold what was sent."""
+def _explain_refusal(answer: httpx2.Response) -> ToolFailed:
+    """Build the failure from the error code alone, since other text may repeat secrets."""
     try:
         code = msgspec.json.decode(answer.content, type=_Refusal).error
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -119,6 +116,6 @@ def _refused(answer: httpx2.Response) -> ToolFailed:
     code = code if _CODE.match(code) else ""
     if answer.status_code in (400, 401, 403) and code not in ("temporarily_unavailable", "server_error"):
         return ToolFailed(
-            "authorization", f"the authorization server refused it: {code or answer.status_code}"
+            "authorization", f"the authorization server refused the request: {code or answer.status_code}"
         )
     return ToolFailed("unreachable", f"the authorization server: HTTP {answer.status_code}")

@@ -1,7 +1,7 @@
-"""The access token of one agent at one tool server: kept while fresh, then obtained again under one lock.
+"""Keep the access token of an agent at a tool server, and renew it under a lock.
 
-The lock is Postgres', so that no two workers send one refresh token: an authorization server that rotates
-them takes the second use for a theft, and revokes what it has issued.
+The lock is Postgres', so that no two workers send the same refresh token. An authorization server that
+rotates refresh tokens would take the second use for a theft and revoke all tokens.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from agentchat.directory.tool_authorizations import (
     lock_authorization,
     require_authorization,
 )
-from agentchat.net_guard.addresses import looking_up_for
+from agentchat.net_guard.addresses import look_up_for
 from agentchat.runtime import logs
 from agentchat.runtime.fair_slots import FairSlots
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 from agentchat.runtime.shared_task import shared
 from agentchat.tool_runner.authorization import grants
-from agentchat.tool_runner.authorization.authorization_requests import AuthorizationHttp
+from agentchat.tool_runner.authorization.authorization_http import AuthorizationHttp
 from agentchat.tool_runner.authorization.discovery import discover
-from agentchat.tool_runner.authorization.grants import Issued
+from agentchat.tool_runner.authorization.grants import TokenGrant
 from agentchat.tool_runner.faults import ToolFailed
 
 AT_ONCE = 4
-"""Tokens that one process asks for at a time, each with two connections to Postgres; accounts take turns."""
+"""The most token requests of a process at a time, each with two connections to Postgres."""
 
 _EARLY_SECONDS = 20.0
 _RETRY_SECONDS = 15.0
@@ -50,12 +50,13 @@ class Authorizations:
         self.http = http
         self.turns = FairSlots(AT_ONCE)
 
-    def tokens(self, place: ToolServerKey, url: str) -> "AccessTokens":
+    def open_tokens(self, place: ToolServerKey, url: str) -> "AccessTokens":
+        """Return the tokens of an agent at the server with this address."""
         return AccessTokens(self, place, url)
 
 
 class _Token(msgspec.Struct, frozen=True):
-    """A token, and until when it is used without a look. Before `renew_at` it is not replaced."""
+    """A token that is used until `fresh_until`, and not replaced before `renew_at`."""
 
     value: str
     fresh_until: float
@@ -63,17 +64,20 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class _Failure(msgspec.Struct, frozen=True):
-    """No token could be obtained, and none is asked for before `retry_at`."""
+    """The last attempt to obtain a token failed.
+
+    The next one is at `retry_at` at the earliest.
+    """
 
     error: ToolFailed
     retry_at: float
 
 
 class AccessTokens:
-    """`token` is called before each request, and `refresh` after the server has rejected the token.
+    """The tokens of an agent at a server.
 
-    The state is one of three: no token is known, a token, or a failure. One attempt at a time obtains a token
-    for all who wait.
+    `get_token` is called before each request, and `refresh` after the server has rejected the token. One
+    attempt at a time obtains a token for all waiting requests.
     """
 
     def __init__(self, authorizations: Authorizations, place: ToolServerKey, url: str) -> None:
@@ -84,34 +88,38 @@ class AccessTokens:
         self._obtaining: asyncio.Task[str] | None = None
         self._log = logs.get_logger("authorization").bind(agent_id=place.agent_id, server=place.server)
 
-    async def token(self) -> str:
-        """Return a token that may be valid. Raises ToolFailed, for 15 s after a failure at once."""
+    async def get_token(self) -> str:
+        """Return a token. Raises ToolFailed, for 15 s after a failure without another attempt."""
         match self._state:
-            case _Token(value, fresh_until) if _now() < fresh_until:
+            case _Token(value, fresh_until) if _read_clock() < fresh_until:
                 return value
-            case _Failure(error, retry_at) if _now() < retry_at:
+            case _Failure(error, retry_at) if _read_clock() < retry_at:
                 raise error
         return await self._obtain(rejected=None)
 
     async def refresh(self, rejected: str) -> str | None:
         """Return another token than `rejected`; None if the last attempt was less than 15 s ago.
 
-        Raises ToolFailed.
+        Raises:
+            ToolFailed
         """
         match self._state:
             case _Token(value) if value != rejected:
                 return value
-            case _Token(renew_at=earliest) | _Failure(retry_at=earliest) if _now() < earliest:
+            case _Token(renew_at=earliest) | _Failure(retry_at=earliest) if _read_clock() < earliest:
                 return None
         return await self._obtain(rejected)
 
     async def _obtain(self, rejected: str | None) -> str:
-        """Make one attempt for all who wait. It continues without them: a token may be issued by now."""
+        """Make one attempt for all callers.
+
+        It continues without them, as a token may already be issued.
+        """
         if self._obtaining is None or self._obtaining.done():
-            self._obtaining = shared(self._attempt(rejected))
+            self._obtaining = shared(self._try_to_obtain(rejected))
         return await asyncio.shield(self._obtaining)
 
-    async def _attempt(self, rejected: str | None) -> str:
+    async def _try_to_obtain(self, rejected: str | None) -> str:
         self._state = None
         account_id = self._place.account_id
         try:
@@ -119,11 +127,11 @@ class AccessTokens:
                 self._shared.turns.turn(account_id),
                 lock_authorization(self._shared.pool, self._place) as conn,
             ):
-                with looking_up_for(account_id):
-                    self._state = token = await self._stored_or_issued(conn, rejected)
+                with look_up_for(account_id):
+                    self._state = token = await self._load_or_issue(conn, rejected)
                     return token.value
         except (DatabaseUnavailable, SealBroken) as error:
-            failed = ToolFailed("not_started", f"its authorisation: {error}")
+            failed = ToolFailed("not_started", f"the authorisation could not be read: {error}")
             self._fail(failed)
             raise failed from error
         except ToolFailed as failed:
@@ -131,20 +139,20 @@ class AccessTokens:
             raise
 
     def _fail(self, failed: ToolFailed) -> None:
-        self._state = _Failure(failed, _now() + _RETRY_SECONDS)
+        self._state = _Failure(failed, _read_clock() + _RETRY_SECONDS)
         self._log.warning("no_token", fault=str(failed))
 
-    async def _stored_or_issued(self, conn: Connection, rejected: str | None) -> _Token:
+    async def _load_or_issue(self, conn: Connection, rejected: str | None) -> _Token:
         """Return the stored token, which another worker may have just obtained, or a new one."""
         found = await find(conn, self._shared.sealer, self._place)
         if found is None or found.url != self._url:
-            raise ToolFailed("authorization", "nothing authorises the agent at this address")
+            raise ToolFailed("authorization", "the agent is not authorised at this address")
         tokens = found.secrets.tokens
         left = _UNKNOWN_LIFETIME if found.seconds_left is None else found.seconds_left
         if tokens is not None and tokens.access != rejected and left > _EARLY_SECONDS:
-            return _Token(tokens.access, _now() + left - _EARLY_SECONDS)
+            return _Token(tokens.access, _read_clock() + left - _EARLY_SECONDS)
         if tokens is None and found.settings.grant == "authorization_code":
-            raise ToolFailed("authorization", "an administrator has to open the link")
+            raise ToolFailed("authorization", "an administrator has to open the authorization link")
         try:
             issued = await self._issue(found, tokens)
             await self._store(found, issued)
@@ -157,21 +165,24 @@ class AccessTokens:
             raise
         self._log.info("token_issued", expires_in=issued.expires_in)
         lifetime = _UNKNOWN_LIFETIME if issued.expires_in is None else issued.expires_in
-        # However short it lasts, the request that it was issued for takes it.
-        fresh_until = _now() + max(lifetime - _EARLY_SECONDS, 1.0)
-        return _Token(issued.tokens.access, fresh_until, renew_at=_now() + _RETRY_SECONDS)
+        # Even a token with a very short life is used for the request that it was issued for.
+        fresh_until = _read_clock() + max(lifetime - _EARLY_SECONDS, 1.0)
+        return _Token(issued.tokens.access, fresh_until, renew_at=_read_clock() + _RETRY_SECONDS)
 
-    async def _issue(self, found: Authorization, tokens: IssuedTokens | None) -> Issued:
+    async def _issue(self, found: Authorization, tokens: IssuedTokens | None) -> TokenGrant:
         client = found.secrets.client
         if found.settings.grant == "client_credentials" and client is not None:
             source = await discover(self._shared.http, self._url, found.settings)
-            return await grants.by_credentials(self._shared.http, client, source)
+            return await grants.request_client_token(self._shared.http, client, source)
         if tokens is None or client is None or tokens.refresh is None:
-            raise ToolFailed("authorization", "the token is over, and there is none to refresh it")
-        return await grants.by_refresh(self._shared.http, client, tokens)
+            raise ToolFailed("authorization", "the token has expired and there is no refresh token")
+        return await grants.refresh_tokens(self._shared.http, client, tokens)
 
-    async def _store(self, found: Authorization, issued: Issued) -> None:
-        """Store the tokens by a new connection, again if Postgres breaks off: the old one may be dead."""
+    async def _store(self, found: Authorization, issued: TokenGrant) -> None:
+        """Store the tokens on a new connection, since the locked one may be dead.
+
+        Retry while Postgres is away.
+        """
         secrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
         for left in reversed(range(_SAVES)):
             try:
@@ -185,9 +196,9 @@ class AccessTokens:
                 await asyncio.sleep(_SAVE_AGAIN_SECONDS)
             else:
                 if not stored:
-                    raise ToolFailed("authorization", "it was authorised again meanwhile")
+                    raise ToolFailed("authorization", "the agent was authorised again in the meantime")
                 return
 
 
-def _now() -> float:
+def _read_clock() -> float:
     return asyncio.get_running_loop().time()

@@ -1,4 +1,5 @@
-"""One tool call, from the work queue TOOLS to its published result: `handler` takes a delivery, bounds what
-its account may take, and acknowledges it after its result was published; `executor` makes the call,
-`call_output` the result.
+"""Run a tool call, from its delivery by the work queue TOOLS to its published result.
+
+`handler` takes the delivery, waits for the account's slot, and acknowledges after the result is published.
+`executor` makes the call and `call_output` builds the result.
 """

@@ -1,8 +1,8 @@
-"""A call's ToolFinished, and what a tool's result becomes in it: a string that parses as JSON
-(docs/change/design.md 6).
+"""Build the ToolFinished of a call.
 
-structuredContent as JSON; else a single text block that parses as JSON, as it is; else {"text": ...}; errors
-{"error": ...}. Over 256 KiB it is cut, with a notice, and is still JSON.
+Its output is a string that parses as JSON (docs/change/design.md 6). The output is structuredContent as JSON;
+else a single text block that parses as JSON, as it is; else {"text": ...}; for errors {"error": ...}. Over
+256 KiB it is cut, with a notice, and is still JSON.
 """
 
 import contextlib
@@ -25,23 +25,26 @@ _NOTICE_BYTES = 256
 _SERVERS = metrics.BoundedNames()
 
 
-def finished_call(
+def build_finished_call(
     request: tool_messages.ToolRequested,
     outcome: mcp_types.CallToolResult | InputRequired | ToolFault,
     began: float,
 ) -> tool_messages.ToolFinished:
-    """Return what to report, in words that a model may read; `began` is on `time.perf_counter()`."""
+    """Build the report of a call, and count, log and trace it.
+
+    `began` is on `time.perf_counter()`. The consumer is orchestrator.tools.tool_calls.
+    """
     seconds = time.perf_counter() - began
     asked: InputRequired | None = None
     match outcome:
         case InputRequired():
             asked, fault, detail = outcome, "", ""
-            output = error_output(ToolFault("input").words)
+            output = render_error(ToolFault("input").words)
         case ToolFault():
-            output = error_output(outcome.words)
+            output = render_error(outcome.words)
             fault, detail = str(outcome.kind), outcome.detail
         case mcp_types.CallToolResult():
-            output = rendered(outcome)
+            output = render_result(outcome)
             fault, detail = ("tool_error" if outcome.is_error else ""), ""
     if fault:
         span = get_current_span()
@@ -73,77 +76,87 @@ def finished_call(
     )
 
 
-def rendered(result: mcp_types.CallToolResult) -> str:
+def render_result(result: mcp_types.CallToolResult) -> str:
+    """Return the output of a call for the model."""
     if result.is_error:
-        return error_output(_error_text(result))
+        return render_error(_find_error_text(result))
     if result.structured_content is not None:
-        return _cut(_encoded(result.structured_content))
+        return _cut(_encode(result.structured_content))
     if len(result.content) == 1 and isinstance(result.content[0], mcp_types.TextContent):
-        return _single(result.content[0].text)
-    return _cut(_encoded(_blocks(result.content)))
+        return _render_text(result.content[0].text)
+    return _cut(_encode(_describe_blocks(result.content)))
 
 
-def error_output(words: str) -> str:
-    """`{"error": words}`, with the words cut to a length that explains and does not flood."""
+def render_error(words: str) -> str:
+    """Return `{"error": words}`, with at most 16,000 characters of `words`."""
     words = cleaned(words)
     if len(words) > MAX_ERROR_CHARS:
         words = words[:MAX_ERROR_CHARS] + " … (cut)"
-    return _encoded({"error": words})
+    return _encode({"error": words})
 
 
-def _single(text: str) -> str:
+def _render_text(text: str) -> str:
     text = cleaned(text)
     try:
         parsed = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return _cut_text(text)
     # A NUL or a lone surrogate may still be there, escaped.
-    return _cut(text if "\\u" not in text else _encoded(parsed))
+    return _cut(text if "\\u" not in text else _encode(parsed))
 
 
-def _error_text(result: mcp_types.CallToolResult) -> str:
+def _find_error_text(result: mcp_types.CallToolResult) -> str:
     texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
     if any(texts):
         return "\n".join(texts)
     if result.structured_content is not None:
-        return _encoded(result.structured_content)
+        return _encode(result.structured_content)
     return "The tool failed without saying why."
 
 
-def _blocks(content: list[mcp_types.ContentBlock]) -> dict[str, Any]:
-    """Several blocks: their texts together, and what else there is described (a model cannot read base64)."""
+def _describe_blocks(content: list[mcp_types.ContentBlock]) -> dict[str, Any]:
+    """Join the texts of the blocks and describe the others: models cannot read base64."""
     texts = [block.text for block in content if isinstance(block, mcp_types.TextContent)]
-    others = [_described(block) for block in content if not isinstance(block, mcp_types.TextContent)]
+    others = [_describe_block(block) for block in content if not isinstance(block, mcp_types.TextContent)]
     found: dict[str, Any] = {"text": "\n".join(texts)}
     return found | {"attachments": others} if others else found
 
 
-def _described(block: mcp_types.ContentBlock) -> dict[str, Any]:
+def _describe_block(block: mcp_types.ContentBlock) -> dict[str, Any]:
     match block:
         case mcp_types.ImageContent() | mcp_types.AudioContent():
-            return {"type": block.type, "mime_type": block.mime_type, "bytes": _size(block.data)}
+            return {
+                "type": block.type,
+                "mime_type": block.mime_type,
+                "bytes": _count_decoded_bytes(block.data),
+            }
         case mcp_types.ResourceLink():
             kept = ("uri", "name", "title", "description", "mime_type")
-            return {"type": block.type} | _given(block, *kept)
+            return {"type": block.type} | _get_set_fields(block, *kept)
         case mcp_types.EmbeddedResource():
-            found = {"type": block.type} | _given(block.resource, "uri", "mime_type")
+            found = {"type": block.type} | _get_set_fields(block.resource, "uri", "mime_type")
             if isinstance(block.resource, mcp_types.TextResourceContents):
                 return found | {"text": block.resource.text}
-            return found | {"bytes": _size(block.resource.blob)}
+            return found | {"bytes": _count_decoded_bytes(block.resource.blob)}
         case _:
             return {"type": block.type}
 
 
-def _given(block: mcp_types.ResourceLink | mcp_types.ResourceContents, *names: str) -> dict[str, Any]:
+def _get_set_fields(
+    block: mcp_types.ResourceLink | mcp_types.ResourceContents, *names: str
+) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(block, name)) is not None}
 
 
-def _size(base64_text: str) -> int:
+def _count_decoded_bytes(base64_text: str) -> int:
     return len(base64_text) * 3 // 4
 
 
-def _encoded(value: Any) -> str:
-    """JSON of `value`, cleaned; walked through only if there is something to clean, for it may be large."""
+def _encode(value: Any) -> str:
+    """Encode `value` as clean JSON.
+
+    It may be large, so it is walked only if there is something to clean.
+    """
     with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate
         encoded = msgspec.json.encode(value)
         if b"\\u0000" not in encoded:
@@ -152,23 +165,23 @@ def _encoded(value: Any) -> str:
 
 
 def _cut(output: str) -> str:
-    """JSON as it is, or, over the limit, the beginning of its text with a notice."""
-    return output if len(output.encode()) <= MAX_BYTES else _shortened(output)
+    """Return `output`, or its beginning with a notice if it exceeds MAX_BYTES."""
+    return output if len(output.encode()) <= MAX_BYTES else _shorten(output)
 
 
 def _cut_text(text: str) -> str:
-    output = _encoded({"text": text})
-    return output if len(output.encode()) <= MAX_BYTES else _shortened(text)
+    output = _encode({"text": text})
+    return output if len(output.encode()) <= MAX_BYTES else _shorten(text)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     size = len(text.encode())
-    shown = text[: _fitting(text)]
+    shown = text[: _count_fitting_chars(text)]
     notice = f"The output had {size} bytes and was cut; these are its first {len(shown.encode())}."
-    return _encoded({"notice": notice, "text": shown})
+    return _encode({"notice": notice, "text": shown})
 
 
-def _fitting(text: str) -> int:
+def _count_fitting_chars(text: str) -> int:
     low, high = 0, min(len(text), MAX_BYTES)
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,7 @@
-"""Make one tool call: find its server and its tool, and end it if it is interrupted or cancelled."""
+"""Make a tool call.
+
+Find its server and tool, and end it if it is interrupted or cancelled.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from agentchat.contracts import messages, tool_messages
 from agentchat.runtime import genai, logs, telemetry
 from agentchat.runtime.bounded import BoundedMap
-from agentchat.tool_runner.faults import Kind, ToolFailed
+from agentchat.tool_runner.faults import FaultKind, ToolFailed
 from agentchat.tool_runner.servers.agent_servers import AgentServers
 from agentchat.tool_runner.servers.elicitation import MAX_CALL_ATTEMPTS, CallAttempt, InputRequired
 from agentchat.tool_runner.servers.server_pool import ServerPool
@@ -23,38 +26,41 @@ _CANCELLED = 10_000
 
 
 @dataclass(eq=False)
-class _Call:
-    """A call that runs, and the fault it ends with if its scope ends."""
+class _RunningCall:
+    """A running call, and the fault with which it fails if its scope ends."""
 
     run: tuple[str, str]
     scope: asyncio.Timeout
-    fault: Kind = "stopped"
+    fault: FaultKind = "stopped"
 
-    def end(self, fault: Kind) -> None:
+    def end(self, fault: FaultKind) -> None:
         self.fault = fault
         if not self.scope.expired():
             self.scope.reschedule(asyncio.get_running_loop().time())
 
 
 class Executor:
-    """Run tools on agents' servers. Every method raises ToolFailed; DatabaseUnavailable is the only other."""
+    """The running tool calls of this process. Methods raise ToolFailed or DatabaseUnavailable."""
 
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self.interrupted = False
         self._agents = agents
         self._servers = servers
-        self._running: set[_Call] = set()
+        self._running: set[_RunningCall] = set()
         self._cancelled: BoundedMap[tuple[str, str], bool] = BoundedMap(_CANCELLED)
         self._log = logs.get_logger("execute")
 
     def interrupt(self) -> None:
-        """End the calls that run, and those that begin from now on, as `stopped`."""
+        """End running calls as `stopped`, and refuse those that start later."""
         self.interrupted = True
         for call in self._running:
             call.end("stopped")
 
     def cancel(self, request: messages.CancelRequested) -> None:
-        """End the calls of a run that its caller has cancelled, and those that would begin later."""
+        """End the calls of a cancelled run, and refuse those that start later.
+
+        The other side is bus.traces.cancel, which the gateway calls.
+        """
         run = (request.account_id, request.trace_id)
         self._cancelled.put(run, True)
         for call in self._running:
@@ -62,8 +68,8 @@ class Executor:
                 call.end("cancelled")
 
     async def find_server(self, request: tool_messages.ToolRequested) -> ToolServer:
-        """Return the server of a call if its run continues and the agent may use that tool."""
-        for config in await self._agents.servers(
+        """Return the server of a call, if its run has not ended and the agent may use the tool."""
+        for config in await self._agents.load_servers(
             request.account_id, request.agent_id, request.agent_version, request.trace_id
         ):
             if config.name == request.server and is_allowed(config, request.tool):
@@ -73,11 +79,11 @@ class Executor:
     async def find_tool(
         self, server: ToolServer, request: tool_messages.ToolRequested, until: float
     ) -> OfferedTool:
-        """Return the tool as its server lists it, within `until` on the loop's clock."""
-        async with self._boundary(request):
+        """Return the tool as its server lists it, until `until` on the loop's clock."""
+        async with self._contain_failures(request):
             try:
                 async with asyncio.timeout_at(until):
-                    tool = (await server.tools()).get(request.tool)
+                    tool = (await server.get_tools()).get(request.tool)
             except TimeoutError as error:
                 raise ToolFailed("timeout", "no listing") from error
         if tool is None:
@@ -87,19 +93,19 @@ class Executor:
     async def call(
         self, server: ToolServer, tool: OfferedTool, request: tool_messages.ToolRequested, until: float
     ) -> CallToolResult | InputRequired:
-        """Run the tool, within `until` on the loop's clock."""
+        """Run the tool, until `until` on the loop's clock."""
         attempt = CallAttempt(request.leg, request.responses, request.request_state)
-        with _span(server, request):
-            async with self._boundary(request):
+        with _trace_call(server, request):
+            async with self._contain_failures(request):
                 outcome = await server.call(tool, request.input, until, attempt)
             if isinstance(outcome, InputRequired) and attempt.number >= MAX_CALL_ATTEMPTS:
                 raise ToolFailed("asks_again")
             return outcome
 
     @asynccontextmanager
-    async def _boundary(self, request: tool_messages.ToolRequested) -> AsyncIterator[None]:
-        """Let what strangers answer be interrupted, and raise nothing but ToolFailed."""
-        call = _Call((request.account_id, request.trace_id), asyncio.timeout(None))
+    async def _contain_failures(self, request: tool_messages.ToolRequested) -> AsyncIterator[None]:
+        """Make the block interruptible, and turn every failure of it into ToolFailed."""
+        call = _RunningCall((request.account_id, request.trace_id), asyncio.timeout(None))
         if self.interrupted:
             raise ToolFailed("stopped")
         if self._cancelled.get(call.run):
@@ -112,7 +118,7 @@ class Executor:
             raise ToolFailed(call.fault) from error
         except ToolFailed:
             raise
-        except Exception as error:  # a fault of the MCP client must not bring the message back again
+        except Exception as error:  # an error of the MCP client must not cause a redelivery
             self._log.exception("client_failed")
             raise ToolFailed("protocol", type(error).__name__) from error
         finally:
@@ -120,8 +126,8 @@ class Executor:
 
 
 @contextmanager
-def _span(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[None]:
-    """Open the MCP client's span; its context goes to the server, in the call's `_meta`."""
+def _trace_call(server: ToolServer, request: tool_messages.ToolRequested) -> Iterator[None]:
+    """Open the MCP client's span; the call's `_meta` carries its context to the server."""
     attributes = {
         genai.MCP_METHOD_NAME: "tools/call",
         genai.OPERATION_NAME: genai.EXECUTE_TOOL,

@@ -1,10 +1,13 @@
-"""The work queue TOOLS: a delivery becomes a call, and its result is published before it is acknowledged.
+"""Handle a delivery of the work queue TOOLS.
 
-So a call comes again if its runner has died. One that may be repeated is then run again. Any other has a row
-in the journal from before it ran, and is not: its outcome is reported as lost.
+Run the call, publish its result, then acknowledge. The publisher of a call is orchestrator.tools.tool_calls,
+which also consumes the result.
 
-The functions stand in the order in which they happen. `_run` decides what becomes of a delivery, as one
-Disposition; `_settle` acts on it, and nothing else publishes or acknowledges.
+If a runner dies, the queue delivers its calls again. A repeatable call is then run again. For any other call
+the journal has a row from before it started, so it is not run again: its result is reported as lost.
+
+The functions stand in the order in which they happen. `_run` decides on one Disposition for the delivery, and
+only `_settle` publishes or acknowledges.
 """
 
 import asyncio
@@ -23,7 +26,7 @@ from agentchat.contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, 
 from agentchat.runtime import failpoints, genai, logs, metrics, telemetry
 from agentchat.runtime.fair_slots import FairSlots, SlotsClosed
 from agentchat.runtime.postgres import DatabaseUnavailable
-from agentchat.tool_runner.calls.call_output import finished_call
+from agentchat.tool_runner.calls.call_output import build_finished_call
 from agentchat.tool_runner.calls.executor import Executor
 from agentchat.tool_runner.calls.result_quota import ResultQuota
 from agentchat.tool_runner.database_clock import DatabaseClock, parse_time
@@ -33,7 +36,7 @@ from agentchat.tool_runner.servers.elicitation import InputRequired
 from agentchat.tool_runner.servers.tool_server import ToolServer
 
 HELD_PER_SLOT = 8
-"""Messages that this process holds for each slot: they wait here for their accounts' turns."""
+"""The messages that this process holds for each slot; they wait here for their accounts' turns."""
 
 _PUBLISH_SECONDS = 30.0
 _PUBLISH_AGAIN_SECONDS = 0.25
@@ -41,28 +44,31 @@ _WAITED_SECONDS = 0.1
 _LOOK_AGAIN_SECONDS = 5.0
 
 
-class Report(Struct, frozen=True):
+class PublishOutcome(Struct, frozen=True):
     """Publish this outcome, then acknowledge."""
 
     outcome: CallToolResult | InputRequired | ToolFault
 
 
-class PutBack(Struct, frozen=True):
-    """Have the queue deliver the call again, after `seconds`: it has not run here, or may run elsewhere."""
+class Redeliver(Struct, frozen=True):
+    """Have the queue deliver the call again after `seconds`; another runner may be running it."""
 
     seconds: float = 0.0
 
 
-class Reported(Struct, frozen=True):
-    """Acknowledge only: the outcome has been published before."""
+class AlreadyPublished(Struct, frozen=True):
+    """Acknowledge only, because the outcome is already published."""
 
 
-Disposition = Report | PutBack | Reported
-"""What becomes of a delivery."""
+Disposition = PublishOutcome | Redeliver | AlreadyPublished
+"""The decision about a delivery."""
 
 
 class CallHandler:
-    """Work off the queue. An account gets half of the slots at most, more accounts take turns."""
+    """The handler of the queue's deliveries.
+
+    Accounts share the slots; one account gets half at most.
+    """
 
     def __init__(
         self,
@@ -82,15 +88,18 @@ class CallHandler:
         self._log = logs.get_logger("calls")
 
     def close(self) -> None:
-        """Put back the calls that wait for their turn; those that run continue."""
+        """Return the calls that wait for a slot to the queue; running calls continue."""
         self._slots.close()
 
     async def handle(self, delivery: Delivery) -> None:
-        """Work off one message. After BusUnavailable and DatabaseUnavailable it is delivered again."""
+        """Handle one delivery.
+
+        After BusUnavailable or DatabaseUnavailable the queue delivers it again.
+        """
         try:
             request = _decode(delivery.data)
         except ValueError as error:
-            await self._dead_letter(delivery, str(error))
+            await self._bury(delivery, str(error))
             return
         attributes = {
             genai.OPERATION_NAME: genai.EXECUTE_TOOL,
@@ -113,19 +122,22 @@ class CallHandler:
 
     async def _run(self, request: tool_messages.ToolRequested, attempt: int) -> Disposition:
         if attempt > 1 and await self._is_reported(request):
-            return Reported()
+            return AlreadyPublished()
         failpoints.reach("tool-runner-received")
         try:
-            seconds_left = await self._seconds_left(request)
+            seconds_left = await self._get_seconds_left(request)
             server = await self._executor.find_server(request)
-            with server.in_use():
+            with server.keep_open():
                 return await self._run_in_turn(request, attempt, server, seconds_left)
         except ToolFailed as failed:
-            return await self._not_begun_here(request, failed.fault)
+            return await self._refuse(request, failed.fault)
 
-    async def _seconds_left(self, request: tool_messages.ToolRequested) -> float:
-        """Return how long somebody waits for the call. Raises ToolFailed if nobody does any more."""
-        seconds_left = await self._clock.seconds_until(request.deadline) if request.deadline else math.inf
+    async def _get_seconds_left(self, request: tool_messages.ToolRequested) -> float:
+        """Return the seconds until the deadline.
+
+        Raises ToolFailed if it has passed or the run is cancelled.
+        """
+        seconds_left = await self._clock.get_seconds_until(request.deadline) if request.deadline else math.inf
         if seconds_left <= 0:
             raise ToolFailed("late")
         if await self._bus.traces.is_cancelled(request.trace_id):
@@ -135,7 +147,7 @@ class CallHandler:
     async def _run_in_turn(
         self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, seconds_left: float
     ) -> Disposition:
-        """Run the call once its account has a slot. Raises ToolFailed if it did not begin here."""
+        """Run the call once its account has a slot. Raises ToolFailed if it did not start here."""
         loop = asyncio.get_running_loop()
         arrived = loop.time()
         deadline = arrived + seconds_left
@@ -143,7 +155,7 @@ class CallHandler:
             async with asyncio.timeout_at(min(arrived + TOOL_TURN_SECONDS, deadline)):
                 await self._slots.take(request.account_id)
         except SlotsClosed:
-            return PutBack()
+            return Redeliver()
         except TimeoutError as error:
             metrics.TOOLS_WAITED.labels(begun=False).inc()
             raise ToolFailed("busy", f"waited {loop.time() - arrived:.1f} s") from error
@@ -160,36 +172,37 @@ class CallHandler:
     async def _claim_and_run(
         self, request: tool_messages.ToolRequested, attempt: int, server: ToolServer, until: float
     ) -> Disposition:
-        """Run the call until `until`, after a row in the journal if it must not run twice.
+        """Claim the call in the journal if it must not run twice, then run it until `until`.
 
-        Raises ToolFailed if it did not begin here.
+        Raises:
+            ToolFailed: The call did not start here.
         """
         tool = await self._executor.find_tool(server, request, until)
         try:
             if (
                 not tool.repeatable
-                and (begun_before := await self._claim(request, attempt, until)) is not None
+                and (earlier_start := await self._claim(request, attempt, until)) is not None
             ):
-                return begun_before
-            return Report(await self._executor.call(server, tool, request, until))
+                return earlier_start
+            return PublishOutcome(await self._executor.call(server, tool, request, until))
         except ToolFailed as failed:
             if tool.repeatable and failed.fault.kind == "stopped":
-                return PutBack()
-            return Report(replace(failed.fault, writing=not tool.repeatable))
+                return Redeliver()
+            return PublishOutcome(replace(failed.fault, writing=not tool.repeatable))
 
     async def _claim(
         self, request: tool_messages.ToolRequested, attempt: int, until: float
     ) -> Disposition | None:
-        """Claim a call that must not run twice. Return None if it is ours to run.
+        """Claim a call that must not run twice. Returns None if this process may run it.
 
         Raises:
-            ToolFailed: It is not to be run: Postgres does not answer, or its time is up.
-            DatabaseUnavailable: An earlier delivery may have begun it.
+            ToolFailed: The call must not be run: Postgres does not answer, or the deadline has passed.
+            DatabaseUnavailable: An earlier delivery may have started the call.
         """
         loop = asyncio.get_running_loop()
         failpoints.reach("tool-runner-before-journal")
         try:
-            execution = await self._journal.begin(
+            execution = await self._journal.claim(
                 request.trace_id,
                 request.leg_id,
                 deadline=None if request.deadline is None else parse_time(request.deadline),
@@ -202,28 +215,37 @@ class CallHandler:
         if execution is None or (execution.mine and loop.time() >= until):
             raise ToolFailed("late")
         if not execution.mine:
-            return await self._begun_before(request, execution)
+            return await self._decide_second_start(request, execution)
         failpoints.reach("tool-runner-journaled")
         return None
 
-    async def _not_begun_here(self, request: tool_messages.ToolRequested, fault: ToolFault) -> Disposition:
-        """Report `fault`, unless another runner has begun the call and may have died or been paused since."""
+    async def _refuse(self, request: tool_messages.ToolRequested, fault: ToolFault) -> Disposition:
+        """Report `fault`, unless another runner has started the call and may still report it."""
         if fault.kind == "stopped":
-            return PutBack()
+            return Redeliver()
         execution = await self._journal.find(request.trace_id, request.leg_id)
-        return Report(fault) if execution is None else await self._begun_before(request, execution)
+        return (
+            PublishOutcome(fault)
+            if execution is None
+            else await self._decide_second_start(request, execution)
+        )
 
-    async def _begun_before(self, request: tool_messages.ToolRequested, execution: Execution) -> Disposition:
-        """Decide about a call that must not run twice and has begun: it is reported, may be, or is lost."""
-        self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
+    async def _decide_second_start(
+        self, request: tool_messages.ToolRequested, execution: Execution
+    ) -> Disposition:
+        """Decide about a call that has started before: it is published, may still be, or is lost."""
+        self._log.warning("call_started_before", call_id=request.call_id, runner=execution.runner)
         if await self._is_reported(request):
-            return Reported()
+            return AlreadyPublished()
         if execution.seconds_left > 0:
-            return PutBack(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
-        return Report(ToolFault("lost", f"begun by {execution.runner}", writing=True))
+            return Redeliver(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
+        return PublishOutcome(ToolFault("lost", f"started by {execution.runner}", writing=True))
 
     async def _is_reported(self, request: tool_messages.ToolRequested) -> bool:
-        """Return True if this call, or a later leg of it, has its result. Raises BusUnavailable."""
+        """Return True if the result of this leg or a later one is published.
+
+        Raises BusUnavailable.
+        """
         result = (await self._bus.traces.tool_results_of(request.trace_id)).get(request.call_id)
         return result is not None and result.leg >= request.leg
 
@@ -235,21 +257,21 @@ class CallHandler:
         began: float,
     ) -> None:
         match disposition:
-            case PutBack(seconds):
+            case Redeliver(seconds):
                 await delivery.nak(seconds)
-            case Report(outcome):
-                finished = finished_call(request, outcome, began)
+            case PublishOutcome(outcome):
+                finished = build_finished_call(request, outcome, began)
                 size = len(wire.encode(finished))
                 if not self._quota.take(request.account_id, size, time.monotonic()):
-                    finished = finished_call(request, ToolFault("crowded"), began)
+                    finished = build_finished_call(request, ToolFault("crowded"), began)
                 failpoints.reach("tool-runner-called")
                 await self._publish(finished)
                 failpoints.reach("tool-runner-published")
-            case Reported():
+            case AlreadyPublished():
                 pass  # a delivery whose handler returns is acknowledged
 
     async def _publish(self, finished: tool_messages.ToolFinished) -> None:
-        """Publish a result, through a NATS outage too: what is not published here is lost."""
+        """Publish a result, retrying for 30 s while NATS is away: an unpublished result is lost."""
         give_up_at = time.monotonic() + _PUBLISH_SECONDS
         while True:
             try:
@@ -261,7 +283,7 @@ class CallHandler:
             else:
                 return
 
-    async def _dead_letter(self, delivery: Delivery, reason: str) -> None:
+    async def _bury(self, delivery: Delivery, reason: str) -> None:
         self._log.error("request_undecodable", reason=reason)
         payload = delivery.data.decode("utf-8", "replace")
         await self._bus.queues.dead_letter(
@@ -273,7 +295,7 @@ class CallHandler:
 
 
 def _decode(data: bytes) -> tool_messages.ToolRequested:
-    """Raises ValueError for what is not JSON, not a request, or has a deadline that is not a time."""
+    """Decode a request. Raises ValueError, also for a deadline that is not a time."""
     request = wire.decode_message(tool_messages.ToolRequested, data)
     if request.deadline is not None:
         parse_time(request.deadline)

@@ -1,17 +1,17 @@
-"""Bound what each account publishes, so that no account fills the stream RESULTS for all others."""
+"""Limit what each account publishes, so that no account fills the stream RESULTS for all."""
 
 from collections import Counter, deque
 
 WINDOW_SECONDS = 60.0
 ACCOUNT_BYTES = 128 * 1024 * 1024
-"""In a window, by one tool-runner: an eighth of RESULTS (bus/streams.py)."""
+"""The most bytes of an account in a window, for one tool-runner: an eighth of RESULTS (bus/streams.py)."""
 
 
 class ResultQuota:
-    """Count the bytes of results by account over the last minute.
+    """The bytes of results of each account over the last minute.
 
-    A large result leaves RESULTS when the log has it: at the end of its round, after some 35 s. So what an
-    account published in the last minute is about what it holds there.
+    A large result leaves RESULTS once the log has it, at the end of its round, after some 35 s. So the bytes
+    of the last minute are about the bytes that the account holds there.
     """
 
     def __init__(self, account_bytes: int = ACCOUNT_BYTES) -> None:
@@ -20,7 +20,10 @@ class ResultQuota:
         self._sums: Counter[str] = Counter()
 
     def take(self, account_id: str, size: int, now: float) -> bool:
-        """Count `size` bytes that the account publishes; return False if that is more than it may."""
+        """Count `size` bytes of a result.
+
+        Return False, uncounted, if the account's quota is used up.
+        """
         while self._taken and self._taken[0][0] < now - WINDOW_SECONDS:
             _, account, bytes_before = self._taken.popleft()
             self._sums[account] -= bytes_before

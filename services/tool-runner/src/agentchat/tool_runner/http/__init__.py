@@ -1,3 +1,5 @@
-"""HTTP to tool servers, which are strangers: `transport` sends requests to judged addresses, `call_budget`
-is what one call, listing or handshake may cost, `network` reads an answer within it.
+"""Send HTTP to tool servers, none of which is trusted.
+
+`transport` sends the MCP client's requests to judged addresses, `call_budget` limits the time and bytes of a
+call, listing or handshake, and `network` reads a response within that budget.
 """

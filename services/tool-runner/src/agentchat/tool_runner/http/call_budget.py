@@ -1,7 +1,7 @@
-"""Bound what one call, listing or handshake may cost, wherever in the MCP client its requests are made.
+"""Limit the time and bytes of one call, listing or handshake.
 
-The client sends each message in the context of the task that requested it, so a context variable reaches the
-HTTP transport, which spends from the budget and leaves in it why it failed.
+The MCP client sends each message in the context of the task that requested it. So a context variable carries
+the budget to the HTTP transport, which spends from it and records in it why a request failed.
 """
 
 import asyncio
@@ -13,30 +13,31 @@ from agentchat.runtime.fair_slots import KeySlots
 from agentchat.tool_runner.faults import ToolFault
 
 RESPONSE_BYTES = 2 * 1024 * 1024
-"""Decoded bytes that all responses of one call may hold together."""
+"""The most bytes in all responses of one call together."""
 LARGE_BYTES = 256 * 1024
-"""A call whose responses hold more needs a place among the large ones."""
+"""A call whose responses are larger needs one of LARGE_AT_ONCE places."""
 
 LARGE_AT_ONCE = 8
-"""Large responses that are read at a time, of all accounts. They bound the memory of this process: parsed, a
-response of 2 MiB is 20 MB.
+"""The most large responses that are read at a time, over all accounts.
+
+This limits the memory of the process: a response of 2 MiB takes 20 MB when it is parsed.
 """
 BRACKETS = 200_000
-"""Opening brackets that the responses of one call may hold, those within strings included.
+"""The most opening brackets in the responses of one call, including those inside strings.
 
-Parsed, an object takes 25 times its two bytes, and one that is no valid content far more. Looking for the
-ends of strings would let a server hide brackets by a quote outside of JSON.
+A parsed object takes 25 times its two bytes, and invalid content far more. Skipping strings would let a
+server hide brackets behind a quote outside of JSON.
 """
 _LARGE_SECONDS = 5.0
 _UNREQUESTED_SECONDS = 5.0
 
 
 class TooLarge(Exception):  # noqa: N818 - an outcome
-    """The budget has used up its bytes."""
+    """The responses of the call exceed its budget."""
 
 
 class CallBudget:
-    """A deadline (on the loop's clock), a number of bytes, and the first fault that explains a failure."""
+    """A deadline on the loop's clock, a number of bytes, and the first fault of the call."""
 
     def __init__(self, deadline: float, max_bytes: int = LARGE_BYTES) -> None:
         self.deadline = deadline
@@ -53,14 +54,17 @@ class CallBudget:
             self.fault = fault
 
     def succeed(self) -> None:
-        """Forget a soft fault: a sound response came, so earlier ones no longer explain anything."""
+        """Forget a soft fault: a valid response came, so the fault no longer explains a failure."""
         if self.fault is not None and self.fault.soft:
             self.fault = None
 
     async def take(self, chunk: bytes, large: KeySlots) -> None:
-        """Count decoded bytes of a response, and wait for a place if they make it large.
+        """Count the bytes of a response, and wait for a place once the responses are large.
 
-        A large response has to arrive within 5 s from then. Raises TooLarge, also once the budget is closed.
+        A large response must arrive within 5 s from then.
+
+        Raises:
+            TooLarge: The budget is exceeded or closed.
         """
         self._bytes += len(chunk)
         self._brackets += chunk.count(b"{") + chunk.count(b"[")
@@ -73,7 +77,7 @@ class CallBudget:
             self.deadline = min(self.deadline, asyncio.get_running_loop().time() + _LARGE_SECONDS)
 
     def close(self) -> None:
-        """Give back the place: nobody waits for a response any more."""
+        """Release the place: no caller waits for a response any more."""
         self._closed = True
         if self._place is not None:
             self._place.release()
@@ -84,8 +88,8 @@ _current: ContextVar[CallBudget | None] = ContextVar("call_budget", default=None
 
 
 @contextlib.contextmanager
-def budget_until(deadline: float) -> Iterator[CallBudget]:
-    """Spend what is sent within this block from one new budget."""
+def open_budget(deadline: float) -> Iterator[CallBudget]:
+    """Use a new budget for the requests of this block."""
     budget = CallBudget(deadline, RESPONSE_BYTES)
     token = _current.set(budget)
     try:
@@ -95,15 +99,18 @@ def budget_until(deadline: float) -> Iterator[CallBudget]:
         budget.close()
 
 
-def begin_budget(deadline: float) -> CallBudget:
-    """Spend what this task and the tasks that it starts send from now on from a new budget."""
+def start_budget(deadline: float) -> CallBudget:
+    """Use a new budget for the later requests of this task and of the tasks that it starts."""
     budget = CallBudget(deadline)
     _current.set(budget)
     return budget
 
 
-def current_budget() -> CallBudget:
-    """Return the budget of this context; a short one for what the client sends by itself, such as replies."""
+def get_current_budget() -> CallBudget:
+    """Return the budget of this context.
+
+    Requests that the client sends by itself, such as replies, get a new one of 5 s.
+    """
     now = asyncio.get_running_loop().time()
     budget = _current.get()
     if budget is None or budget.deadline <= now:

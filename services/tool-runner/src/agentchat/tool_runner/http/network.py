@@ -1,7 +1,7 @@
-"""Send requests to checked addresses only, read bounded bodies, and name what goes wrong with both.
+"""Send requests to judged addresses, read bodies within a budget, and classify errors.
 
-A body is read within its call's budget of time and bytes, and without the credentials that its request had.
-A compressed one, which no request asks for, is not read.
+Credentials of the request are replaced in the body. A compressed body, which no request asks for, is not
+read.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from agentchat.tool_runner.http.call_budget import CallBudget, TooLarge
 from agentchat.tool_runner.redaction import Redactor
 
 ERRORS = (AddressRefused, Unresolved, aiohttp.ClientError, OSError, ValueError)
-"""What sending a request and reading its response can raise, TimeoutError among them."""
+"""The errors of sending a request and reading its response; OSError includes TimeoutError."""
 
 
 async def send(
     session: aiohttp.ClientSession, guard: Guard, request: httpx2.Request
 ) -> aiohttp.ClientResponse:
-    """Send a request and return when the head of its response is here. Raises ERRORS."""
+    """Send a request and return once the head of the response has arrived. Raises ERRORS."""
     try:
         url = URL(str(request.url), encoded=True)
     except ValueError as error:
@@ -40,32 +40,35 @@ async def send(
     )
 
 
-def fault_of(error: BaseException) -> ToolFault:
-    """Return the fault for one of ERRORS. No fault has the addresses of a name: clients see it."""
+def classify_error(error: BaseException) -> ToolFault:
+    """Return the fault for one of ERRORS.
+
+    Clients see it, so it never says what a name resolves to.
+    """
     match error:
         case AddressRefused():
             return ToolFault("address", f"{error}; AGENTCHAT_MCP_ALLOW lists addresses of one's own")
         case aiohttp.ClientSSLError():
-            return ToolFault("certificate", _first_line(error.__cause__ or error))
+            return ToolFault("certificate", _get_first_line(error.__cause__ or error))
         case Unresolved():
-            return ToolFault("unreachable", _first_line(error))
+            return ToolFault("unreachable", _get_first_line(error))
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return ToolFault("unreachable", "no connection")
         case TimeoutError():
-            return ToolFault("timeout", _first_line(error))
+            return ToolFault("timeout", _get_first_line(error))
         case _:
             return ToolFault("broken", type(error).__name__)
 
 
-def _first_line(error: BaseException) -> str:
+def _get_first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0][:200]
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """Read the bytes of a response.
+    """The body of a response, read within a budget.
 
-    Whatever goes wrong is left in the budget and raised as httpx2.StreamError, the one failure of a body
-    that the MCP client takes as this call's own.
+    Every failure is recorded in the budget and raised as httpx2.StreamError, the only exception that the MCP
+    client treats as a failure of this call alone.
     """
 
     def __init__(
@@ -82,25 +85,26 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if is_compressed(self._response):
-            raise self._failed(ToolFault("protocol", "compressed, which was not requested"))
+            raise self._fail(ToolFault("protocol", "compressed, which was not requested"))
         chunks = aiter(self._response.content.iter_any())
         try:
-            while (chunk := await self._next(chunks)) is not None:
+            while (chunk := await self._read_chunk(chunks)) is not None:
                 await self._budget.take(chunk, self._large)
                 yield self._redactor.strike(chunk)
             yield self._redactor.rest
         except TooLarge as error:
-            raise self._failed(ToolFault("oversized")) from error
+            raise self._fail(ToolFault("oversized")) from error
         except ERRORS as error:
-            raise self._failed(fault_of(error)) from error
+            raise self._fail(classify_error(error)) from error
 
     async def aclose(self) -> None:
+        """Release the connection."""
         self._response.release()
 
-    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+    async def _read_chunk(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         async with asyncio.timeout_at(self._budget.deadline):
             return await anext(chunks, None)
 
-    def _failed(self, fault: ToolFault) -> httpx2.StreamError:
+    def _fail(self, fault: ToolFault) -> httpx2.StreamError:
         self._budget.fail(fault)
         return httpx2.StreamError(fault.kind)

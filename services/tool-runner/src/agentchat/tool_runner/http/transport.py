@@ -1,7 +1,8 @@
-"""All HTTP to tool servers: checked addresses, bounded bytes, an absolute deadline.
+"""Send the MCP client's HTTP requests.
 
-A failure becomes a response with status 502, and its ToolFault is left in the budget: an exception out of a
-transport would end the MCP session, and with it every other call on it.
+To judged addresses, with bounded bytes and an absolute deadline. A failure becomes a response with status
+502, and its ToolFault is recorded in the budget. An exception from the transport would end the MCP session
+and every other call on it.
 """
 
 import asyncio
@@ -19,11 +20,11 @@ from agentchat.net_guard.guarded_session import open_session
 from agentchat.runtime.fair_slots import KeySlots
 from agentchat.tool_runner.authorization.tokens import AccessTokens
 from agentchat.tool_runner.faults import ToolFailed, ToolFault
-from agentchat.tool_runner.http.call_budget import CallBudget, current_budget
-from agentchat.tool_runner.http.network import ERRORS, BoundedBody, fault_of, send
+from agentchat.tool_runner.http.call_budget import CallBudget, get_current_budget
+from agentchat.tool_runner.http.network import ERRORS, BoundedBody, classify_error, send
 from agentchat.tool_runner.redaction import Redactor
 
-# Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
+# Common servers close an idle connection after 5 s; a call must not use a connection that is being closed.
 _KEEPALIVE_SECONDS = 4.0
 _CONNECTIONS = 32
 _PROBE_SECONDS = 3.0
@@ -32,15 +33,21 @@ _ANSWERS = ("application/json", "text/event-stream")
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}\Z")
 
 
-class _Sent(msgspec.Struct):
-    """The fields of an outgoing message that the transport needs. One without a method answers the server."""
+class _SentMessage(msgspec.Struct):
+    """The fields of an outgoing message that the transport needs.
+
+    A reply to the server has no method.
+    """
 
     method: str = ""
     id: int | str | None = None
 
 
 class ToolServerTransport(httpx2.AsyncBaseTransport):
-    """HTTP/1.1 to one tool server. `session_lost` is set once the server seems not to know the session."""
+    """HTTP/1.1 to one tool server.
+
+    `session_lost` is True once the server no longer knows the session.
+    """
 
     def __init__(
         self,
@@ -67,50 +74,53 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request of the MCP client. Raises nothing but cancellation."""
         if request.method == "GET" and "last-event-id" not in request.headers:
-            # The standing stream for a server's own messages: nothing here listens to them.
+            # The stream for the server's unsolicited messages, which are not used.
             return httpx2.Response(405)
         await request.aread()
-        if self._tokens is not None and not await self._authorized(request, self._tokens):
+        if self._tokens is not None and not await self._authorize(request, self._tokens):
             return httpx2.Response(502)
-        sent = _sent(request)
+        sent = _read_message(request)
         if sent.method == "notifications/cancelled":
-            # Not awaited: the client sends nothing else meanwhile, and this server may hang.
+            # Not awaited, because the client sends nothing else meanwhile and this server may hang.
             self._post_aside(request)
             return httpx2.Response(202)
-        budget = current_budget()
+        budget = get_current_budget()
         if budget.fault is not None and budget.fault.final:
             return httpx2.Response(502)
         deadline = budget.deadline
         if sent.method == "server/discover":
-            # Older servers do not know this method, and some never answer what they do not know.
+            # Older servers do not know this method, and some never respond to unknown methods.
             deadline = min(deadline, asyncio.get_running_loop().time() + _PROBE_SECONDS)
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._answer(request, sent, budget)
+                return await self._exchange(request, sent, budget)
         except ToolFailed as failed:
             budget.fail(failed.fault)
         except ERRORS as error:
-            fault = fault_of(error)
+            fault = classify_error(error)
             if deadline == budget.deadline or fault.final:
                 budget.fail(fault)
         return httpx2.Response(502)
 
     async def aclose(self) -> None:
+        """Close the connections and drop notifications that are still being sent."""
         for notice in tuple(self._notices):
             notice.cancel()
         await self._session.close()
 
-    async def _answer(self, request: httpx2.Request, sent: _Sent, budget: CallBudget) -> httpx2.Response:
-        response = await self._response(request)
+    async def _exchange(
+        self, request: httpx2.Request, sent: _SentMessage, budget: CallBudget
+    ) -> httpx2.Response:
+        response = await self._send(request)
         if response.status == 401 and self._tokens is not None:
-            # A server that refuses the token has not looked at the message: it may be sent again.
+            # A server that rejects the token has not read the message, so it can be sent again.
             rejected = request.headers["authorization"].removeprefix("Bearer ")
             if (token := await self._tokens.refresh(rejected)) is not None:
                 response.release()
                 request.headers["authorization"] = f"Bearer {token}"
-                response = await self._response(request)
+                response = await self._send(request)
         received = httpx2.Headers(list(response.headers.items()))
-        fault = _fault(sent, response.status, _media_type(received))
+        fault = _classify_response(sent, response.status, _get_media_type(received))
         if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
             self.session_lost = True
             if response.status == 404:
@@ -120,15 +130,15 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         else:
             budget.fail(fault)
         body = BoundedBody(response, budget, self._large, Redactor(request.headers))
-        headers = _kept_headers(request.url, response.status, received)
+        headers = _keep_headers(request.url, response.status, received)
         return httpx2.Response(response.status, headers=headers, stream=body)
 
-    async def _authorized(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
-        """Give the request its token; if there is none, leave the fault in the budget and return False."""
-        budget = current_budget()
+    async def _authorize(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
+        """Add the access token to the request; without one, record the fault and return False."""
+        budget = get_current_budget()
         try:
             async with asyncio.timeout_at(budget.deadline):
-                request.headers["authorization"] = f"Bearer {await tokens.token()}"
+                request.headers["authorization"] = f"Bearer {await tokens.get_token()}"
         except ToolFailed as failed:
             budget.fail(failed.fault)
         except TimeoutError:
@@ -137,7 +147,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             return True
         return False
 
-    async def _response(self, request: httpx2.Request) -> aiohttp.ClientResponse:
+    async def _send(self, request: httpx2.Request) -> aiohttp.ClientResponse:
         return await send(self._session, self._guard, request)
 
     def _post_aside(self, request: httpx2.Request) -> None:
@@ -145,7 +155,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             budget = CallBudget(asyncio.get_running_loop().time() + CONNECT_SECONDS)
             with contextlib.suppress(ToolFailed, *ERRORS):
                 async with asyncio.timeout_at(budget.deadline):
-                    response = await self._answer(request, _Sent(), budget)
+                    response = await self._exchange(request, _SentMessage(), budget)
                     await response.aclose()
 
         task = asyncio.create_task(post())
@@ -153,15 +163,15 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         task.add_done_callback(self._notices.discard)
 
 
-def _sent(request: httpx2.Request) -> _Sent:
+def _read_message(request: httpx2.Request) -> _SentMessage:
     try:
-        return msgspec.json.decode(request.content, type=_Sent)
+        return msgspec.json.decode(request.content, type=_SentMessage)
     except msgspec.DecodeError:
-        return _Sent()
+        return _SentMessage()
 
 
-def _fault(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
-    """Return what explains a failure of the call if this response is the reason."""
+def _classify_response(sent: _SentMessage, status: int, media_type: str) -> ToolFault | None:
+    """Return the fault that this response means for the call; None for a valid response."""
     if status in (401, 403):
         return ToolFault("credentials", f"HTTP {status}")
     if status in _REDIRECTS:
@@ -173,25 +183,28 @@ def _fault(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
     return None
 
 
-def _kept_headers(url: httpx2.URL, status: int, received: httpx2.Headers) -> dict[str, str]:
-    """Return the few headers that the MCP client reads. The rest (cookies, charsets) can only do harm."""
+def _keep_headers(url: httpx2.URL, status: int, received: httpx2.Headers) -> dict[str, str]:
+    """Return the headers that the MCP client needs.
+
+    Others (cookies, charsets) can only do harm.
+    """
     kept = {}
-    if media_type := _media_type(received):
+    if media_type := _get_media_type(received):
         kept["content-type"] = media_type
     if _SESSION_ID.match(received.get("mcp-session-id", "")):
         kept["mcp-session-id"] = received["mcp-session-id"]
-    if status in _REDIRECTS and (location := _within_origin(url, received.get("location", ""))):
+    if status in _REDIRECTS and (location := _resolve_within_origin(url, received.get("location", ""))):
         kept["location"] = location
     return kept
 
 
-def _media_type(received: httpx2.Headers) -> str:
+def _get_media_type(received: httpx2.Headers) -> str:
     media_type = received.get("content-type", "").partition(";")[0].strip().lower()
     return media_type if media_type.isascii() else ""
 
 
-def _within_origin(url: httpx2.URL, location: str) -> str | None:
-    """Return `location` made absolute if it has the same scheme, host and port, else None."""
+def _resolve_within_origin(url: httpx2.URL, location: str) -> str | None:
+    """Return `location` as an absolute URL; None if it has another scheme, host or port."""
     try:
         target = url.join(location)
     except (httpx2.InvalidURL, ValueError):

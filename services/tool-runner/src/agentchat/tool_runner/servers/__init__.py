@@ -1,3 +1,6 @@
-"""The MCP servers in use: `pool` has an entry for each account, address and credentials,
-`mcp_session` is one session of the client, opened again after it ended, `elicitation` what a server asks.
+"""Keep the MCP servers that are in use.
+
+`server_pool` has a `tool_server` for each account, address and credentials. A tool server opens an
+`mcp_session` again after it ended. `elicitation` handles the questions of servers to people, and `failures`
+turns the client's errors into faults.
 """

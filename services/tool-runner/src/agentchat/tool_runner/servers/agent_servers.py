@@ -1,7 +1,7 @@
-"""The tool servers of agent versions, out of the directory, with their headers unsealed.
+"""Load the tool servers of an agent version, with their headers unsealed.
 
-They are read each time: an id that was deleted may come again, with the same version and other servers.
-Nothing of them goes to the bus or the log.
+They are read for each call, because a deleted agent id can be created again with the same version number and
+other servers. Headers never reach the bus or the log.
 """
 
 import msgspec
@@ -14,24 +14,33 @@ from agentchat.tool_runner.faults import ToolFailed
 
 
 class AuthorizedServer(McpServer, frozen=True, kw_only=True):
-    """A tool server at which the agent is authorised by OAuth: it is asked with a token, or not at all."""
+    """A tool server at which the agent is authorised by OAuth: requests need a token."""
 
     agent_id: str
     authorization_id: str
 
 
 class AgentServers:
+    """The tool servers of all agents."""
+
     def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
         self._sealer = sealer
 
-    async def servers(
+    async def load_servers(
         self, account_id: str, agent_id: str, version: int, run: str | None = None
     ) -> tuple[McpServer, ...]:
-        """The servers of the account's agent that are not disabled, in its configured order.
+        """Return the agent's servers that are not disabled, in the configured order.
 
-        `run` is the trace of the run that a call is for. Raises ToolFailed where that is over, where there is
-        no such agent or its headers do not open, and DatabaseUnavailable.
+        Args:
+            account_id: The account that owns the agent.
+            agent_id: The agent.
+            version: The version of the agent.
+            run: The trace id of the run that a call belongs to.
+
+        Raises:
+            ToolFailed: The run has ended, the agent does not exist, or its headers cannot be unsealed.
+            DatabaseUnavailable
         """
         try:
             agent = await load_agent(self._pool, account_id, agent_id, version, self._sealer, run)
@@ -41,10 +50,12 @@ class AgentServers:
             raise ToolFailed("credentials", f"headers do not open: {error}") from error
         if agent is None:
             raise ToolFailed("not_offered", "no such agent")
-        return tuple(_authorized(agent, server) for server in agent.mcp_servers if not server.disabled)
+        return tuple(
+            _attach_authorization(agent, server) for server in agent.mcp_servers if not server.disabled
+        )
 
 
-def _authorized(agent: AgentConfig, server: McpServer) -> McpServer:
+def _attach_authorization(agent: AgentConfig, server: McpServer) -> McpServer:
     found = agent.authorizations.get(server.name)
     if found is None:
         return server

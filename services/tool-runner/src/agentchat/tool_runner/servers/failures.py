@@ -1,4 +1,4 @@
-"""The MCP client's many ways to fail, each reduced to one ToolFault."""
+"""Turn every error of the MCP client into one ToolFault."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,14 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
 
 from agentchat.contracts.text import cleaned
 from agentchat.tool_runner.faults import ToolFailed
-from agentchat.tool_runner.http.call_budget import CallBudget, budget_until
+from agentchat.tool_runner.http.call_budget import CallBudget, open_budget
 
 GRACE_SECONDS = 0.25
-"""The client's own time-out comes first, because it notifies the server; ours ends what that does not."""
+"""Our time-out comes this much after the client's own, which also notifies the server."""
 
 _EXPLANATION_CHARS = 1000
 _DETAIL_CHARS = 200
-# What the client says in the server's stead when an HTTP error explains nothing.
+# The client's own messages for an HTTP error without an explanation.
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
 ERRORS = (
     MCPError,
@@ -27,17 +27,17 @@ ERRORS = (
     httpx2.StreamError,
     anyio.BrokenResourceError,
     anyio.ClosedResourceError,
-    OSError,  # TimeoutError among them
-    ValueError,  # pydantic's ValidationError among them: not what the protocol says
+    OSError,  # includes TimeoutError
+    ValueError,  # includes pydantic's ValidationError: the message is not valid MCP
     RuntimeError,
     MemoryError,
 )
 
 
 @contextlib.asynccontextmanager
-async def requests_until(deadline: float) -> AsyncIterator[CallBudget]:
-    """Send requests to a server within this block, until `deadline`. Raises ToolFailed only."""
-    with budget_until(deadline) as budget:
+async def limit_requests(deadline: float) -> AsyncIterator[CallBudget]:
+    """Limit the requests of this block to one budget and `deadline`. Raises ToolFailed only."""
+    with open_budget(deadline) as budget:
         try:
             async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 yield budget
@@ -46,7 +46,10 @@ async def requests_until(deadline: float) -> AsyncIterator[CallBudget]:
 
 
 def explain(budget: CallBudget, error: Exception) -> ToolFailed:
-    """Return why `error` was raised: what the transport has seen, else what the client says."""
+    """Return the failure behind `error`.
+
+    The transport's fault if there is one, else the client's error.
+    """
     fault = _explain(budget, error).fault
     return ToolFailed(fault.kind, fault.detail[:_DETAIL_CHARS], fault.explanation[:_EXPLANATION_CHARS])
 
@@ -55,7 +58,7 @@ def _explain(budget: CallBudget, error: Exception) -> ToolFailed:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     fault = budget.fault
-    if fault is not None and not (fault.kind == "status" and _says_more(error)):
+    if fault is not None and not (fault.kind == "status" and _is_informative(error)):
         return ToolFailed(fault.kind, fault.detail)
     match error:
         case ToolFailed():
@@ -78,5 +81,5 @@ def _explain(budget: CallBudget, error: Exception) -> ToolFailed:
             return ToolFailed("protocol", type(error).__name__)
 
 
-def _says_more(error: Exception) -> bool:
+def _is_informative(error: Exception) -> bool:
     return isinstance(error, MCPError) and error.message not in _STAND_INS

@@ -1,6 +1,7 @@
-"""One MCP session: a client that one task enters, holds and leaves, used by calls of many other tasks.
+"""Hold one MCP session.
 
-The SDK's scopes belong to the task that opened them (python-sdk #79, #915), so nobody else closes them.
+One task enters and leaves the client, calls of many other tasks use it. The SDK's cancel scopes belong to the
+task that opened them (python-sdk #79, #915), so only that task may close them.
 """
 
 import asyncio
@@ -19,16 +20,16 @@ from pydantic import TypeAdapter
 
 from agentchat.runtime import logs
 from agentchat.tool_runner.faults import ToolFailed
-from agentchat.tool_runner.http.call_budget import RESPONSE_BYTES, begin_budget
+from agentchat.tool_runner.http.call_budget import RESPONSE_BYTES, start_budget
 from agentchat.tool_runner.http.transport import ToolServerTransport
 from agentchat.tool_runner.servers.elicitation import (
-    Asking,
     CallAttempt,
     ElicitationReader,
+    ElicitationRound,
     InputRequired,
     on_elicitation,
 )
-from agentchat.tool_runner.servers.failures import explain, requests_until
+from agentchat.tool_runner.servers.failures import explain, limit_requests
 from agentchat.tool_runner.tools.server_tool import MAX_TOOLS
 
 OPEN_SECONDS = 8.0
@@ -36,10 +37,10 @@ _CLOSE_SECONDS = 2.0
 _PAGES = 20
 _CLIENT = mcp_types.Implementation(name="agent-chat-service", version=version("agentchat-tool-runner"))
 _MAX_AGE_SECONDS = 3600.0
-# A server may have a call made again with its state alone: that it does at once, and not for ever.
+# A server may ask for the call again with its state alone: that is done at once, up to a limit.
 _STATE_ONLY_CALLS = 10
 _STATE_ONLY_SECONDS = 0.25
-# What an agent's headers may not say, because the client does.
+# The headers that the client sets, so an agent's configuration cannot.
 _OURS = (
     {"accept", "accept-encoding", "content-type", "content-length", "transfer-encoding", "user-agent"}
     | {"host", "connection", "upgrade", "te", "trailer", "expect"}
@@ -48,7 +49,7 @@ _OURS = (
 
 
 class ToolSession:
-    """A session with one server under one set of credentials, opened once and not again after it ended."""
+    """A session with one server under one set of credentials; it is opened once."""
 
     def __init__(
         self,
@@ -62,14 +63,18 @@ class ToolSession:
         """Prepare a session.
 
         Args:
-            handshake: The server is known to want one, so it is not probed for the stateless protocol.
-            check_link: Checks links that the server asks a person to open, as `ElicitationReader` has it;
-                None: the server learns that nobody can be asked.
+            url: The address of the server.
+            headers: The agent's headers for the server.
+            transport: The HTTP transport of this session.
+            handshake: The server is known to want a handshake, so it is not probed for the stateless
+            protocol. check_link: Check a link that the server asks a person to open (see
+            `ElicitationReader`). None
+                tells the server that it cannot ask anybody.
         """
         self._url = url
         self._transport = transport
         self._http = httpx2.AsyncClient(
-            transport=transport, headers=_sent(headers), trust_env=False, max_redirects=3
+            transport=transport, headers=_merge_headers(headers), trust_env=False, max_redirects=3
         )
         self._mode = "legacy" if handshake else "auto"
         self._reader = None if check_link is None else ElicitationReader(check_link)
@@ -80,27 +85,30 @@ class ToolSession:
         self._unused = asyncio.Event()
         self._unused.set()
         self._task: asyncio.Task[None] | None = None
-        # The client's own call_tool checks results against the server's output schema, whose patterns are
-        # a stranger's regular expressions; that check could delay all of the process, and is the server's.
+        # The client's own call_tool validates results against the server's output schema. Its patterns are
+        # untrusted regular expressions, which could block the event loop.
         self._results: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
             CallToolResult | InputRequiredResult
         )
 
     @property
     def alive(self) -> bool:
-        """Whether calls can be made. An old one is given up, with what the client has piled up in it."""
+        """Return True if calls can be made.
+
+        A session ends after an hour, because the client's state grows.
+        """
         if self._task is None or self._task.done() or self._transport.session_lost:
             return False
         return asyncio.get_running_loop().time() < self._opened_at + _MAX_AGE_SECONDS
 
     @property
     def protocol_version(self) -> str:
-        """The version that both sides speak, such as 2024-11-05."""
+        """Return the protocol version of the session, such as 2024-11-05."""
         return self._opened.result().protocol_version
 
     @property
     def needs_handshake(self) -> bool:
-        """Whether the server speaks a protocol that begins with a handshake."""
+        """Return True if the session's protocol begins with a handshake."""
         return self.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
 
     async def open(self) -> None:
@@ -110,23 +118,23 @@ class ToolSession:
         self._opened.result()
 
     async def close(self) -> None:
-        """End the session, and notify the server where it wants that, within a few seconds."""
+        """End the session and, if the protocol has that, notify the server; within 3 s."""
         self._closing.set()
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=_CLOSE_SECONDS + 1.0)
             self._task.cancel()
 
     async def close_when_unused(self) -> None:
-        """Close it once the calls that run on it are done."""
+        """Close the session once its running calls are done."""
         await self._unused.wait()
         await self.close()
 
     async def list_tools(self, deadline: float) -> list[mcp_types.Tool]:
-        """List the server's tools, up to one more than MAX_TOOLS or the end of a page. Raises ToolFailed."""
+        """List the server's tools, page by page until more than MAX_TOOLS. Raises ToolFailed."""
         session = self._opened.result().session
         listed: list[mcp_types.Tool] = []
         cursor: str | None = None
-        async with requests_until(deadline):
+        async with limit_requests(deadline):
             for _ in range(_PAGES):
                 page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
                 listed += page.tools
@@ -140,39 +148,39 @@ class ToolSession:
     ) -> CallToolResult | InputRequired:
         """Make one call, until `until` on the loop's clock. Raises ToolFailed.
 
-        Cancelling it notifies the server and leaves the session to others.
+        Cancelling the call notifies the server and does not disturb other calls of the session.
         """
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
-        with self._in_use():
+        with self._count_use():
             if self._reader is not None and self.needs_handshake:
-                return await self._call_and_answer(params, until, Asking(self._reader, attempt))
+                return await self._call_and_answer(params, until, ElicitationRound(self._reader, attempt))
             params.input_responses, params.request_state = attempt.newest, attempt.request_state
             for _ in range(_STATE_ONLY_CALLS):
-                async with requests_until(until):
+                async with limit_requests(until):
                     result = await self._send(params, until)
                 if not isinstance(result, InputRequiredResult):
                     return result
                 if self._reader is None:
                     break
                 if result.input_requests:
-                    return self._reader.required(result)
+                    return self._reader.read_required(result)
                 await asyncio.sleep(_STATE_ONLY_SECONDS)
                 params.input_responses, params.request_state = None, result.request_state
         raise ToolFailed("input")
 
     async def _call_and_answer(
-        self, params: mcp_types.CallToolRequestParams, until: float, asked: Asking
+        self, params: mcp_types.CallToolRequestParams, until: float, asked: ElicitationRound
     ) -> CallToolResult | InputRequired:
-        """Make a call in which the server may ask. What it then returns for want of answers is no result."""
+        """Make a call during which the server may ask. If it asked, its result is ignored."""
         try:
-            async with requests_until(until):
+            async with limit_requests(until):
                 try:
                     with asked.open():
                         result = await self._send(params, until)
                 except MCPError as error:
                     if error.code != URL_ELICITATION_REQUIRED:
                         raise
-                    return asked.refused(error)
+                    return asked.read_refusal(error)
         except ToolFailed as failed:
             if failed.fault.kind == "refused" and (required := asked.required):
                 return required
@@ -192,7 +200,7 @@ class ToolSession:
         )
 
     @contextmanager
-    def _in_use(self) -> Iterator[None]:
+    def _count_use(self) -> Iterator[None]:
         self._running += 1
         self._unused.clear()
         try:
@@ -204,15 +212,15 @@ class ToolSession:
 
     async def _hold(self) -> None:
         loop = asyncio.get_running_loop()
-        budget = begin_budget(loop.time() + OPEN_SECONDS)
+        budget = start_budget(loop.time() + OPEN_SECONDS)
         try:
             async with self._http, AsyncExitStack() as stack:
                 async with asyncio.timeout_at(budget.deadline):
-                    client = await stack.enter_async_context(self._client())
+                    client = await stack.enter_async_context(self._build_client())
                 self._opened.set_result(client)
                 await self._closing.wait()
-                budget = begin_budget(loop.time() + _CLOSE_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the outermost frame of this task, where strangers decide
+                budget = start_budget(loop.time() + _CLOSE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - outermost frame, where servers decide what fails
             failed = explain(budget, error)
             if self._opened.done():
                 logs.get_logger("session").warning("session_ended", fault=str(failed))
@@ -222,7 +230,7 @@ class ToolSession:
             if not self._opened.done():
                 self._opened.cancel()
 
-    def _client(self) -> Client:
+    def _build_client(self) -> Client:
         transport = streamable_http_client(
             self._url, http_client=self._http, max_sse_event_size=RESPONSE_BYTES
         )
@@ -236,8 +244,8 @@ class ToolSession:
         )
 
 
-def _sent(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return an agent's headers for its server, and ours: a compressed response could be a bomb."""
+def _merge_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Merge the agent's headers with ours, which refuse compression (bombs)."""
     theirs = {name: value for name, value in headers.items() if name.lower() not in _OURS}
     ours = {"accept-encoding": "identity", "user-agent": f"{_CLIENT.name}/{_CLIENT.version}"}
     return theirs | ours

@@ -1,6 +1,6 @@
-"""The tool servers in use, one for each account, address and set of credentials.
+"""Keep one ToolServer for each account, address and set of credentials.
 
-They are bounded in number, an account's to what is free, and closed when idle.
+Their number is limited and shared among accounts, and idle ones are closed.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from agentchat.tool_runner.http.call_budget import LARGE_AT_ONCE
 from agentchat.tool_runner.http.transport import ToolServerTransport
 from agentchat.tool_runner.servers.agent_servers import AuthorizedServer
 from agentchat.tool_runner.servers.mcp_session import ToolSession
-from agentchat.tool_runner.servers.tool_server import LISTING_SECONDS, MakeSession, ToolServer
+from agentchat.tool_runner.servers.tool_server import LISTING_SECONDS, SessionFactory, ToolServer
 from agentchat.tool_runner.tools.server_tool import LeftOut, OfferedTool, check_tools
 
 IDLE_SECONDS = 600.0
@@ -26,10 +26,12 @@ _LIST_SECONDS = 8.0
 _TIDY_SECONDS = 30.0
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...], str, bool]
-"""Account, address, headers, authorisation, and whether it may ask persons."""
+"""Account, address, headers, authorisation, and True if the server may ask people."""
 
 
 class ServerPool:
+    """The tool servers of this process."""
+
     def __init__(
         self,
         guard: Guard,
@@ -49,14 +51,14 @@ class ServerPool:
         self._closing: set[asyncio.Task[None]] = set()
 
     def get(self, account_id: str, config: McpServer) -> ToolServer:
-        """Return the server that an agent's configuration names. Raises ToolFailed if too many are in use."""
+        """Return the server of an agent's configuration. Raises ToolFailed if too many are in use."""
         authorized = config.authorization_id if isinstance(config, AuthorizedServer) else ""
         headers = tuple(sorted(config.headers.items()))
         key = (account_id, config.url, headers, authorized, config.elicitation)
         server = self._servers.get(key)
         if server is None:
             self._make_room(account_id)
-            make_session = self._session_maker(account_id, config)
+            make_session = self._build_session_factory(account_id, config)
             server = ToolServer(config.name, make_session, listing_seconds=self._listing_seconds)
             self._servers[key] = server
         return server
@@ -64,8 +66,8 @@ class ServerPool:
     async def inspect(
         self, account_id: str, config: McpServer
     ) -> tuple[dict[str, OfferedTool], list[LeftOut]]:
-        """List a server's tools, and those not offered, by a session of its own. Raises ToolFailed."""
-        session = self._session_maker(account_id, config)(False)
+        """List a server's tools, and those not offered, on a new session. Raises ToolFailed."""
+        session = self._build_session_factory(account_id, config)(False)
         try:
             await session.open()
             listed = await session.list_tools(asyncio.get_running_loop().time() + _LIST_SECONDS)
@@ -74,20 +76,20 @@ class ServerPool:
             await session.close()
 
     async def tidy(self) -> None:
-        """Close idle servers, for ever."""
+        """Close idle servers every 30 s, until cancelled."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             self.close_idle()
 
     def close_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
-        """Close the servers that nobody has used for `idle_seconds`."""
+        """Close the servers that were not used for `idle_seconds`."""
         now = asyncio.get_running_loop().time()
         for key, server in tuple(self._servers.items()):
             if server.users == 0 and server.used_at + idle_seconds <= now:
                 self._drop(key)
 
     async def close(self, seconds: float) -> None:
-        """Close all, as far as that is done within `seconds`."""
+        """Close all servers, for at most `seconds`."""
         for key in tuple(self._servers):
             self._drop(key)
         with contextlib.suppress(TimeoutError):
@@ -95,7 +97,10 @@ class ServerPool:
                 await asyncio.gather(*self._closing)
 
     def _make_room(self, account_id: str) -> None:
-        """Free a place for the account, which may have as many as are free, as in `runtime.fair_slots`."""
+        """Close an idle server if the pool is full for the account.
+
+        An account may have as many servers as are free, as in `runtime.fair_slots`.
+        """
         held = sum(key[0] == account_id for key in self._servers)
         if held < self._max_servers - len(self._servers):
             return
@@ -113,11 +118,12 @@ class ServerPool:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _session_maker(self, account_id: str, config: McpServer) -> MakeSession:
+    def _build_session_factory(self, account_id: str, config: McpServer) -> SessionFactory:
         tokens: AccessTokens | None = None
         if isinstance(config, AuthorizedServer) and self._authorizations is not None:
-            place = ToolServerKey(account_id, config.agent_id, config.name)
-            tokens = self._authorizations.tokens(place, config.url)
+            tokens = self._authorizations.open_tokens(
+                ToolServerKey(account_id, config.agent_id, config.name), config.url
+            )
 
         def make_session(handshake: bool) -> ToolSession:
             large = KeySlots(self._large, account_id)

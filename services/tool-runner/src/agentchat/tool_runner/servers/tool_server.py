@@ -1,7 +1,7 @@
-"""One tool server under one set of credentials: its open session and its tools.
+"""Keep one tool server's session open and its list of tools fresh.
 
-The session is opened again after it has ended, with back-off after failures; one attempt at a time, for all
-who wait for one.
+A session that has ended is opened again, with back-off after failures. One attempt serves all waiting
+callers.
 """
 
 import asyncio
@@ -26,18 +26,21 @@ _BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _NAMED = 5
 
 Tools = Mapping[str, OfferedTool]
-MakeSession = Callable[[bool], ToolSession]
-"""Make a new session; True for a server that is known to want a handshake."""
+SessionFactory = Callable[[bool], ToolSession]
+"""Make a new session. The argument is True if the server is known to want a handshake."""
 
 
 class ToolServer:
-    """`tools` lists and `call` runs a tool; both open a session if none is alive."""
+    """A tool server under one set of credentials.
+
+    `get_tools` and `call` open a session if none is alive.
+    """
 
     def __init__(
-        self, name: str, make_session: MakeSession, *, listing_seconds: float = LISTING_SECONDS
+        self, name: str, make_session: SessionFactory, *, listing_seconds: float = LISTING_SECONDS
     ) -> None:
         self.users = 0
-        self.used_at = _now()
+        self.used_at = _read_clock()
         self._make_session = make_session
         self._handshake = False
         self._session: ToolSession | None = None
@@ -54,23 +57,26 @@ class ToolServer:
         self._log = logs.get_logger("servers").bind(server=name)
 
     @contextlib.contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Keep it open within this block."""
+    def keep_open(self) -> Iterator[None]:
+        """Keep the server in the pool within this block."""
         self.users += 1
         try:
             yield
         finally:
             self.users -= 1
-            self.used_at = _now()
+            self.used_at = _read_clock()
 
     @property
     def protocol_version(self) -> str:
-        """The version that the newest session speaks, such as 2024-11-05; empty before the first."""
+        """Return the newest session's protocol version, such as 2024-11-05.
+
+        Empty before the first.
+        """
         return self._session.protocol_version if self._session is not None else ""
 
-    async def tools(self) -> Tools:
-        """Return the tools by their own names, at most `listing_seconds` old. Raises ToolFailed."""
-        self.used_at = _now()
+    async def get_tools(self) -> Tools:
+        """Return the tools by name, from a list at most `listing_seconds` old. Raises ToolFailed."""
+        self.used_at = _read_clock()
         if self.used_at < self._fresh_until:
             return self._tools
         return await self._list_once()
@@ -84,34 +90,37 @@ class ToolServer:
     ) -> CallToolResult | InputRequired:
         """Run a tool, until `until` on the loop's clock. Raises ToolFailed.
 
-        It is sent a second time only if that does no harm: the server did not know the session, or the tool
-        may be repeated and the connection broke.
+        The call is sent a second time only if that is safe: the server did not know the session, or the tool
+        is repeatable and the connection broke.
         """
         try:
             async with asyncio.timeout_at(until + 2 * GRACE_SECONDS):
-                session = await self._listed_session()
+                session = await self._get_listed_session()
                 try:
                     return await session.call(tool.name, arguments, until, attempt)
                 except ToolFailed as failed:
                     kind = failed.fault.kind
                     if not (kind == "expired" or (tool.repeatable and kind == "broken")):
                         raise
-                session = await self._listed_session()
+                session = await self._get_listed_session()
                 return await session.call(tool.name, arguments, until, attempt)
         except TimeoutError as error:
             raise ToolFailed("timeout") from error
 
     async def close(self) -> None:
-        """Close the session, and older ones that were still in use. Calls that still run fail."""
+        """Close the session, and older ones that are still in use. Running calls fail."""
         for task in (self._listing, self._opening, *self._retiring.values()):
             if task is not None:
                 task.cancel()
         sessions = [*self._retiring, *([self._session] if self._session is not None else [])]
         await asyncio.gather(*(session.close() for session in sessions))
 
-    async def _listed_session(self) -> ToolSession:
-        """Return a session that has listed the tools: so it knows which arguments go into headers too."""
-        session = await self._live_session()
+    async def _get_listed_session(self) -> ToolSession:
+        """Return a session that has listed the tools.
+
+        Only then the client knows which arguments also go into headers.
+        """
+        session = await self._get_live_session()
         if session is not self._listed_by:
             await self._list_once()
         return session
@@ -122,22 +131,22 @@ class ToolServer:
         return await asyncio.shield(self._listing)
 
     async def _list(self) -> Tools:
-        session = await self._live_session()
-        tools, left_out = await check_tools(await session.list_tools(_now() + _LIST_SECONDS))
+        session = await self._get_live_session()
+        tools, left_out = await check_tools(await session.list_tools(_read_clock() + _LIST_SECONDS))
         if left_out:
             first = [f"{tool.name} ({tool.reason})" for tool in left_out[:_NAMED]]
             self._log.warning("tools_left_out", count=len(left_out), first=first)
         self._tools = MappingProxyType(tools)
         self._listed_by = session
-        self._fresh_until = _now() + self._listing_seconds
+        self._fresh_until = _read_clock() + self._listing_seconds
         return self._tools
 
-    async def _live_session(self) -> ToolSession:
-        """Return a session that is alive. Raises ToolFailed, at once for some time after a failure."""
+    async def _get_live_session(self) -> ToolSession:
+        """Return a live session. Raises ToolFailed, without another attempt during the back-off."""
         if self._session is not None and self._session.alive:
             return self._session
         if self._opening is None or self._opening.done():
-            if _now() < self._retry_at:
+            if _read_clock() < self._retry_at:
                 raise ToolFailed(self._failed.fault.kind, "not tried again yet")
             self._opening = shared(self._open())
         return await asyncio.shield(self._opening)
@@ -153,7 +162,7 @@ class ToolServer:
             self._failures += 1
             self._failed = failed
             delay = _BACK_OFF_SECONDS[min(self._failures, len(_BACK_OFF_SECONDS)) - 1]
-            self._retry_at = _now() + delay
+            self._retry_at = _read_clock() + delay
             self._log.warning("server_unavailable", fault=str(failed), failures=self._failures)
             raise
         except asyncio.CancelledError:
@@ -166,11 +175,11 @@ class ToolServer:
         return session
 
     def _retire(self, session: ToolSession) -> None:
-        """Close an old session once the calls that run on it are done."""
+        """Close an old session once its running calls are done."""
         task = asyncio.create_task(session.close_when_unused())
         self._retiring[session] = task
         task.add_done_callback(lambda _: self._retiring.pop(session, None))
 
 
-def _now() -> float:
+def _read_clock() -> float:
     return asyncio.get_running_loop().time()

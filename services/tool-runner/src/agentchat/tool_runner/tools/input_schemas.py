@@ -1,9 +1,9 @@
-"""Input schemas of tool servers, made fit for the model provider, which refuses a complete request for one of
-them.
+"""Normalize the input schemas of tools for the model provider.
 
-It takes JSON Schema draft 2020-12 with an object at the root, no combination there, and property names of a
-certain form. A schema that is not valid, or refers to something outside of it, is left out with a reason.
-Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview and the API's own errors.
+A provider refuses the complete request for one bad schema. It accepts JSON Schema draft 2020-12 with an
+object at the root, without a combination there, and with property names of a certain form. A tool whose
+schema is invalid, or refers to something outside of it, is left out with a reason. Source:
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview and the API's own errors.
 """
 
 import re
@@ -30,17 +30,17 @@ class UnfitSchema(Exception):  # noqa: N818 - an outcome
     """The schema cannot be offered to a model; the text says why."""
 
 
-def normalized(schema: Schema) -> Schema:
-    """Return `schema` as the provider takes it. Raises UnfitSchema."""
+def normalize_schema(schema: Schema) -> Schema:
+    """Return `schema` in the form that the provider accepts. Raises UnfitSchema."""
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise UnfitSchema("its input is not an object")
-    references = list(_references(schema, _DEPTH))
+    references = list(_find_references(schema, _DEPTH))
     kept = {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
     found: Schema = cleaned_json(kept)
     if len(msgspec.json.encode(found)) > MAX_BYTES:
         raise UnfitSchema("its schema is larger than 64 KiB")
-    found = _as_draft_2020(found)
+    found = _convert_tuples(found)
     try:
         Draft202012Validator.check_schema(found)
         resolver = Registry().with_resource("", DRAFT202012.create_resource(found)).resolver()
@@ -50,12 +50,12 @@ def normalized(schema: Schema) -> Schema:
         raise UnfitSchema(f"its schema is not valid: {error.message[:200]}") from None
     except (Unresolvable, ValueError):
         raise UnfitSchema("its schema refers to something that is not in it") from None
-    found = _flattened(found) | {"type": "object"}
-    found["properties"] = _named(found)
+    found = _flatten_root(found) | {"type": "object"}
+    found["properties"] = _select_properties(found)
     return found
 
 
-def _references(schema: Any, depth: int) -> Iterator[str]:
+def _find_references(schema: Any, depth: int) -> Iterator[str]:
     """Yield every `$ref`. Raises UnfitSchema if the schema is nested too deeply."""
     if depth == 0:
         raise UnfitSchema(f"its schema is nested deeper than {_DEPTH}")
@@ -63,23 +63,29 @@ def _references(schema: Any, depth: int) -> Iterator[str]:
         yield schema["$ref"]
     inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     for each in inner:
-        yield from _references(each, depth - 1)
+        yield from _find_references(each, depth - 1)
 
 
-def _as_draft_2020(schema: Any) -> Any:
-    """Rewrite the tuples of older drafts, a list of `items`; what else is of them is not valid."""
+def _convert_tuples(schema: Any) -> Any:
+    """Rewrite the tuples of older drafts (a list of `items`).
+
+    Their other differences are invalid here.
+    """
     if isinstance(schema, list):
-        return [_as_draft_2020(each) for each in schema]
+        return [_convert_tuples(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        "prefixItems" if key == "items" and isinstance(value, list) else key: _as_draft_2020(value)
+        "prefixItems" if key == "items" and isinstance(value, list) else key: _convert_tuples(value)
         for key, value in schema.items()
     }
 
 
-def _flattened(root: Schema) -> Schema:
-    """Merge the combinations at the root into one object; what `anyOf` and `oneOf` require is lost."""
+def _flatten_root(root: Schema) -> Schema:
+    """Merge the combinations at the root into one object.
+
+    `required` of `anyOf` and `oneOf` is lost.
+    """
     merged = {key: value for key, value in root.items() if key not in ("allOf", "anyOf", "oneOf")}
     properties = dict(root.get("properties", {}))
     required = list(root.get("required", ()))
@@ -93,10 +99,11 @@ def _flattened(root: Schema) -> Schema:
     return merged | ({"required": list(dict.fromkeys(required))} if required else {})
 
 
-def _named(found: Schema) -> Schema:
-    """Return the properties whose names the provider takes.
+def _select_properties(found: Schema) -> Schema:
+    """Return the properties whose names the provider accepts.
 
-    Raises UnfitSchema if a required one has to go.
+    Raises:
+        UnfitSchema: A required property has another name.
     """
     properties: Schema = found["properties"]
     bad = [name for name in properties if not _PROPERTY.match(name)]

@@ -1,5 +1,6 @@
-"""`chat.tools.list`: the tools of an agent version, from all its servers side by side;
-`chat.tools.check`: each of them connected to again, and what of it works.
+"""Answer `chat.tools.list` and `chat.tools.check`: list or check the tools of an agent.
+
+The requests come from bus.commands: the orchestrator lists tools, the administration checks them.
 """
 
 import asyncio
@@ -25,23 +26,30 @@ _NAMED = 5
 _SILENT = "The tool server did not answer in time."
 
 
-class Listing:
+class ToolLister:
+    """Answers `chat.tools.list`: reads all servers of an agent version at the same time."""
+
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self._agents = agents
         self._servers = servers
 
     async def answer(self, data: bytes) -> bytes:
-        """The bytes of a ListTools to those of its ToolsListed. Raises DecodeError, DatabaseUnavailable."""
-        return wire.encode(await self.tools_of(wire.decode_message(tool_messages.ListTools, data)))
+        """Decode a ListTools, return an encoded ToolsListed.
 
-    async def tools_of(self, request: tool_messages.ListTools) -> tool_messages.ToolsListed:
-        """Every tool that the agent may be offered, ordered by name, and the servers that are not there."""
+        Raises DecodeError, DatabaseUnavailable.
+        """
+        return wire.encode(await self.list_tools(wire.decode_message(tool_messages.ListTools, data)))
+
+    async def list_tools(self, request: tool_messages.ListTools) -> tool_messages.ToolsListed:
+        """Return the tools that the agent may use, ordered by name, and the unavailable servers."""
         try:
-            servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
+            servers = await self._agents.load_servers(
+                request.account_id, request.agent_id, request.agent_version
+            )
         except ToolFailed as failed:
             reason = tool_messages.UnavailableServer(server="*", reason=failed.fault.words)
             return tool_messages.ToolsListed(tools=(), unavailable=(reason,))
-        results = await asyncio.gather(*(self._listed(request.account_id, server) for server in servers))
+        results = await asyncio.gather(*(self._list_server(request.account_id, server) for server in servers))
         found: list[tuple[str, OfferedTool]] = []
         unavailable = []
         for server, result in zip(servers, results, strict=True):
@@ -51,12 +59,12 @@ class Listing:
                 )
             else:
                 found += [(server.name, tool) for tool in result]
-        return tool_messages.ToolsListed(tools=_specs(found), unavailable=tuple(unavailable))
+        return tool_messages.ToolsListed(tools=_build_specs(found), unavailable=tuple(unavailable))
 
-    async def _listed(self, account_id: str, config: McpServer) -> list[OfferedTool] | ToolFailed:
+    async def _list_server(self, account_id: str, config: McpServer) -> list[OfferedTool] | ToolFailed:
         try:
             async with asyncio.timeout(TOOLS_LISTED_SECONDS):
-                tools = await self._servers.get(account_id, config).tools()
+                tools = await self._servers.get(account_id, config).get_tools()
         except ToolFailed as failed:
             return failed
         except TimeoutError:
@@ -65,12 +73,13 @@ class Listing:
 
 
 def is_allowed(config: McpServer, tool: str) -> bool:
+    """Return True if the agent may use the tool of this server."""
     return config.allowed_tools is None or tool in config.allowed_tools
 
 
-def _specs(found: Iterable[tuple[str, OfferedTool]]) -> tuple[ToolSpec, ...]:
+def _build_specs(found: Iterable[tuple[str, OfferedTool]]) -> tuple[ToolSpec, ...]:
     by_place = {(server, tool.name): tool for server, tool in found}
-    names = visible_names(tuple(by_place))
+    names = choose_visible_names(tuple(by_place))
     specs = (
         ToolSpec(
             name=names[place],
@@ -86,7 +95,7 @@ def _specs(found: Iterable[tuple[str, OfferedTool]]) -> tuple[ToolSpec, ...]:
     return tuple(sorted(specs, key=lambda spec: spec.name))
 
 
-MAX_LENGTH = 64  # ^[a-zA-Z0-9_-]{1,64}$ is what every provider takes: OpenAI 64, Anthropic 128
+MAX_LENGTH = 64  # every provider accepts ^[a-zA-Z0-9_-]{1,64}$: OpenAI 64, Anthropic 128
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST = 8
 
@@ -94,67 +103,75 @@ QualifiedName = tuple[str, str]
 """A server's name and a tool's own name."""
 
 
-def visible_names(tools: Sequence[QualifiedName]) -> Mapping[QualifiedName, str]:
-    """A name for each tool: the tool's own, `<server>_<tool>` where servers collide.
+def choose_visible_names(tools: Sequence[QualifiedName]) -> Mapping[QualifiedName, str]:
+    """Choose a name for each tool: its own, or `<server>_<tool>` if servers collide.
 
-    Where even those are the same (two names that differ only in unfit characters), a digest of the tool is
-    added. The order of `tools` makes no difference.
+    If even those are equal (names that differ only in characters that providers refuse), a digest is
+    appended. The order of `tools` makes no difference.
     """
     names = {tool: _fit(tool[1]) for tool in tools}
-    for tool in _colliding(names):
+    for tool in _find_collisions(names):
         names[tool] = _fit("_".join(tool))
-    for tool in _colliding(names):
-        names[tool] = _ended(names[tool], "\0".join(tool))
+    for tool in _find_collisions(names):
+        names[tool] = _append_digest(names[tool], "\0".join(tool))
     return names
 
 
-def _colliding(names: Mapping[QualifiedName, str]) -> list[QualifiedName]:
+def _find_collisions(names: Mapping[QualifiedName, str]) -> list[QualifiedName]:
     counts = Counter(names.values())
     return [tool for tool, name in names.items() if counts[name] > 1]
 
 
 def _fit(name: str) -> str:
     fit = _UNFIT.sub("_", name)
-    return fit if len(fit) <= MAX_LENGTH else _ended(fit, name)
+    return fit if len(fit) <= MAX_LENGTH else _append_digest(fit, name)
 
 
-def _ended(name: str, source: str) -> str:
+def _append_digest(name: str, source: str) -> str:
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
     return f"{name[: MAX_LENGTH - _DIGEST - 1]}_{digest}"
 
 
-class Checking:
+class ServerChecker:
+    """Answers `chat.tools.check`: connects to each server of an agent again."""
+
     def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
         self._agents = agents
         self._servers = servers
 
     async def answer(self, data: bytes) -> bytes:
-        """The bytes of a CheckTools to those of its ToolsChecked. Raises DecodeError, DatabaseUnavailable."""
+        """Decode a CheckTools, return an encoded ToolsChecked.
+
+        Raises DecodeError, DatabaseUnavailable.
+        """
         return wire.encode(await self.check(wire.decode_message(tool_messages.CheckTools, data)))
 
     async def check(self, request: tool_messages.CheckTools) -> tool_messages.ToolsChecked:
+        """Check all servers of an agent version at the same time. Raises DatabaseUnavailable."""
         try:
-            servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
+            servers = await self._agents.load_servers(
+                request.account_id, request.agent_id, request.agent_version
+            )
         except ToolFailed as failed:
-            return tool_messages.ToolsChecked(servers=(_unread(failed),))
-        checks = (self._checked(request.account_id, server) for server in servers)
+            return tool_messages.ToolsChecked(servers=(_report_unreadable(failed),))
+        checks = (self._check_server(request.account_id, server) for server in servers)
         return tool_messages.ToolsChecked(servers=tuple(await asyncio.gather(*checks)))
 
-    async def _checked(self, account_id: str, config: McpServer) -> tool_messages.ServerCheck:
+    async def _check_server(self, account_id: str, config: McpServer) -> tool_messages.ServerCheck:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 tools, left_out = await self._servers.inspect(account_id, config)
         except ToolFailed as failed:
-            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_words(failed))
+            found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_explain(failed))
         except TimeoutError:
             found = tool_messages.ServerCheck(name=config.name, ok=False, detail=_SILENT)
         else:
-            found = _server_check(config, tools, left_out)
+            found = _build_server_check(config, tools, left_out)
         return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
 
 
-def _server_check(
+def _build_server_check(
     config: McpServer, tools: dict[str, OfferedTool], left_out: list[LeftOut]
 ) -> tool_messages.ServerCheck:
     policy = config.require_approval
@@ -164,9 +181,11 @@ def _server_check(
     unfit = [f"{tool.name} ({tool.reason})" for tool in left_out if is_allowed(config, tool.name)]
     sentences = []
     if missing:
-        sentences.append(f"Named in allowed_tools or require_approval, and no tool here: {_some(missing)}.")
+        sentences.append(
+            f"The server has no such tool (allowed_tools, require_approval): {_list_some(missing)}."
+        )
     if unfit:
-        sentences.append(f"Not offered to the model: {_some(unfit)}.")
+        sentences.append(f"Not offered to the model: {_list_some(unfit)}.")
     return tool_messages.ServerCheck(
         name=config.name,
         ok=not missing,
@@ -177,13 +196,13 @@ def _server_check(
     )
 
 
-def _words(failed: ToolFailed) -> str:
+def _explain(failed: ToolFailed) -> str:
     if failed.fault.kind == "authorization":
         return f"Needs authorisation: {failed.fault.detail or 'nothing authorises the agent'}."
     return _SILENT if failed.fault.kind == "timeout" else failed.fault.words
 
 
-def _unread(failed: ToolFailed) -> tool_messages.ServerCheck:
+def _report_unreadable(failed: ToolFailed) -> tool_messages.ServerCheck:
     words = {
         "credentials": "The servers' headers cannot be read: they were sealed under another secret key.",
         "not_offered": "There is no such agent, or no such version of it.",
@@ -193,6 +212,6 @@ def _unread(failed: ToolFailed) -> tool_messages.ServerCheck:
     )
 
 
-def _some(names: tuple[str, ...] | list[str]) -> str:
+def _list_some(names: tuple[str, ...] | list[str]) -> str:
     shown = ", ".join(names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

@@ -1,4 +1,7 @@
-"""A server's tools as this service keeps them: checked, bounded, or left out with a reason."""
+"""Check the tools that a server lists.
+
+Keep them, within limits, or leave them out with a reason.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,17 +11,17 @@ import msgspec
 
 from agentchat.contracts.text import cleaned
 from agentchat.tool_runner.redaction import STRUCK
-from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalized
+from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalize_schema
 
 MAX_TOOLS = 256
-"""Tools of one server; those after are left out, as are those past MAX_BYTES of schemas and descriptions."""
+"""The most tools of a server. Later ones are left out, as are those past MAX_BYTES of definitions."""
 MAX_BYTES = 384 * 1024
 _DESCRIPTION_CHARS = 8192
 _NAME_CHARS = 256
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that can be offered and called, under the name that its server gives it."""
+    """A tool that a model can be offered, under the name that its server gives it."""
 
     name: str
     description: str
@@ -28,10 +31,13 @@ class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def repeatable(self) -> bool:
+        """Return True if a second call does no harm."""
         return self.read_only or self.idempotent
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that no model is offered, with the reason."""
+
     name: str
     reason: str
 
@@ -39,7 +45,10 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 async def check_tools(
     listed: Sequence[mcp_types.Tool],
 ) -> tuple[dict[str, OfferedTool], list[LeftOut]]:
-    """Return a server's tools by name, and those that are not offered. Lets other tasks run in between."""
+    """Return a server's tools by name, and those that are left out.
+
+    Other tasks run in between, since a check may take a while.
+    """
     kept: dict[str, OfferedTool] = {}
     left_out: list[LeftOut] = []
     room = MAX_BYTES
@@ -62,14 +71,14 @@ async def check_tools(
 def _check(listed: mcp_types.Tool) -> OfferedTool | LeftOut:
     if not 0 < len(listed.name) <= _NAME_CHARS or listed.name != cleaned(listed.name):
         return LeftOut(
-            name=cleaned(listed.name)[:_NAME_CHARS], reason="its name is empty, too long or no text"
+            name=cleaned(listed.name)[:_NAME_CHARS], reason="its name is empty, too long or not plain text"
         )
     if STRUCK in listed.name:
         return LeftOut(name=listed.name, reason="its name holds a credential")
     if listed.execution is not None and listed.execution.task_support == "required":
         return LeftOut(name=listed.name, reason="it runs only as a task")
     try:
-        schema = normalized(listed.input_schema)
+        schema = normalize_schema(listed.input_schema)
     except UnfitSchema as unfit:
         return LeftOut(name=listed.name, reason=str(unfit))
     hints = listed.annotations or mcp_types.ToolAnnotations()

@@ -1,4 +1,4 @@
-"""HTTP to authorization servers, strangers too: every request is judged, bounded and not redirected."""
+"""Send HTTP to authorization servers: judged addresses, bounded responses, no redirects."""
 
 import asyncio
 import ssl
@@ -20,35 +20,39 @@ _KEEPALIVE_SECONDS = 4.0
 _USER_AGENT = f"agent-chat-service/{version('agentchat-tool-runner')}"
 _Given = ParamSpec("_Given")
 _READ = ("www-authenticate", "location")
-"""The headers of an answer that count; others, such as a charset that is none, can only do harm."""
+"""The response headers that are used; others, such as an unknown charset, can only do harm."""
 
 
-def made(
+def build_request(
     make: Callable[_Given, httpx2.Request], *given: _Given.args, **named: _Given.kwargs
 ) -> httpx2.Request:
-    """A request to an address that a server has named, which may be none. Raises ToolFailed."""
+    """Build a request to an address from metadata. Raises ToolFailed if it is not a URL."""
     try:
         return make(*given, **named)
     except (httpx2.InvalidURL, ValueError) as error:
-        raise ToolFailed("authorization", "the metadata's address is none") from error
+        raise ToolFailed("authorization", "the metadata contain an invalid address") from error
 
 
 class AuthorizationHttp:
-    """One client for all authorization servers; it keeps no cookie between two requests."""
+    """The HTTP client for all authorization servers. It keeps no cookies."""
 
     def __init__(self, guard: Guard, tls: ssl.SSLContext) -> None:
         self.guard = guard
         self._session = open_session(tls, keepalive_seconds=_KEEPALIVE_SECONDS, guard=guard)
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
-        """The complete answer, whatever its status; a redirect is one. Raises ToolFailed."""
+        """Return the complete response, whatever its status; redirects are not followed.
+
+        Raises ToolFailed.
+        """
         return await self._send(request, _BYTES)
 
     async def head(self, request: httpx2.Request) -> httpx2.Response:
-        """The status and the headers of an answer whose body is not read. Raises ToolFailed."""
+        """Return the response without reading its body. Raises ToolFailed."""
         return await self._send(request, 0)
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._session.close()
 
     async def _send(self, request: httpx2.Request, most: int) -> httpx2.Response:
@@ -58,11 +62,11 @@ class AuthorizationHttp:
             async with asyncio.timeout(REQUEST_SECONDS):
                 answer = await send(self._session, self.guard, request)
                 try:
-                    body = await _body(answer, most) if most else b""
+                    body = await _read_body(answer, most) if most else b""
                 finally:
                     answer.release()
         except TimeoutError as error:
-            raise ToolFailed("timeout", f"no answer of {host}") from error
+            raise ToolFailed("timeout", f"{host} did not answer in time") from error
         except AddressRefused as error:
             raise ToolFailed("address", f"{host}: {error}") from error
         except ERRORS as error:
@@ -71,14 +75,18 @@ class AuthorizationHttp:
         return httpx2.Response(answer.status, headers=read, content=body, request=request)
 
 
-async def _body(answer: aiohttp.ClientResponse, most: int) -> bytes:
-    """A compressed one could expand without end: of an error it is left out.
+async def _read_body(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """Read the body of a response.
 
-    Raises ToolFailed where it is larger than `most` bytes, ClientError for a success that is compressed.
+    A compressed error body is ignored, because it could be a bomb.
+
+    Raises:
+        ToolFailed: The body is larger than `most` bytes.
+        aiohttp.ClientError: A successful response is compressed.
     """
     if is_compressed(answer):
         if answer.ok:
-            raise aiohttp.ClientPayloadError("compressed, which was not requested")
+            raise aiohttp.ClientPayloadError("compressed although that was not requested")
         return b""
     body = b""
     async for part in answer.content.iter_any():
