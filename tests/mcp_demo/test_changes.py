@@ -100,9 +100,9 @@ def test_tickets_without_end_do_not_grow_without_end(shop: Shop) -> None:
 
 
 def test_a_ticket_holds_a_hundred_comments(shop: Shop) -> None:
-    held = len(shop.ticket("TCK-505").comments)
+    held = len(shop.get_ticket("TCK-505").comments)
     for _ in range(100 - held):
-        shop.comment("TCK-505", "customer", "and another thing")
+        shop.add_comment("TCK-505", "customer", "and another thing")
 
     with pytest.raises(ShopError, match="TCK-505 already holds 100 comments: open a new ticket"):
-        shop.comment("TCK-505", "customer", "one more")
+        shop.add_comment("TCK-505", "customer", "one more")

@@ -166,7 +166,7 @@ def test_recommendations_can_be_bought_and_are_new_to_the_customer(server: DemoS
     for customer_id in shop.customers:
         kept = {
             item.product_id
-            for order in shop.orders_of(customer_id)
+            for order in shop.list_orders(customer_id)
             if order.status not in ("cancelled", "returned")
             for item in order.items
         }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentchat.mcp_demo.app import LOOPBACK, allowed
+from agentchat.mcp_demo.app import LOOPBACK, build_security_settings
 from tests.mcp_demo.demo_server import DemoServer, running
 
 
@@ -65,6 +65,8 @@ def test_a_name_is_accepted_on_every_port_unless_one_is_given(
 
 def test_the_address_bound_to_is_accepted_unless_it_means_all() -> None:
     for bound in ("0.0.0.0", "::"):
-        assert {host.removesuffix(":*") for host in allowed(bound, []).allowed_hosts} == set(LOOPBACK)
-    assert {"[fe80::1]", "[fe80::1]:*"} <= set(allowed("fe80::1", []).allowed_hosts)
-    assert {"10.0.0.7", "10.0.0.7:*"} <= set(allowed("10.0.0.7", []).allowed_hosts)
+        assert {host.removesuffix(":*") for host in build_security_settings(bound, []).allowed_hosts} == set(
+            LOOPBACK
+        )
+    assert {"[fe80::1]", "[fe80::1]:*"} <= set(build_security_settings("fe80::1", []).allowed_hosts)
+    assert {"10.0.0.7", "10.0.0.7:*"} <= set(build_security_settings("10.0.0.7", []).allowed_hosts)

@@ -3,7 +3,7 @@
 import pytest
 
 from agentchat.net_guard import AddressRefused, Guard
-from agentchat.net_guard.addresses import judge_url
+from agentchat.net_guard.judged_addresses import judge_url
 
 _NAMES = {
     "public.example": ["93.184.215.14"],

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentchat.net_guard import Guard, NotLookedUp, Resolver, Unresolved, addresses
-from agentchat.net_guard.addresses import look_up_for, resolve_judged
+from agentchat.net_guard import Guard, NotLookedUp, Resolver, Unresolved, judged_addresses
+from agentchat.net_guard.judged_addresses import look_up_for, resolve_judged
 
 PUBLIC = "93.184.216.34"
 
@@ -49,7 +49,7 @@ async def test_names_at_slow_name_servers_take_no_turns_of_another_account(name_
 async def test_a_name_that_no_server_answers_for_in_time_is_not_called_one_without_an_address(
     name_servers: NameServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(addresses, "CONNECT_SECONDS", 0.05)
+    monkeypatch.setattr(judged_addresses, "CONNECT_SECONDS", 0.05)
     with pytest.raises(NotLookedUp):
         await resolve_judged(Guard(()), "slow.example", 443)
     name_servers.answer.set()

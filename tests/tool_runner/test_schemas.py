@@ -165,7 +165,7 @@ async def test_a_tool_that_cannot_be_offered_is_left_out_and_the_others_stay() -
     assert list(kept) == ["good"]
     assert kept["good"].description == "Good"
     assert [tool.reason for tool in left_out] == [
-        "its name is empty, too long or no text",
+        "its name is empty, too long or not plain text",
         "its name is listed twice",
         "its input is not an object",
         "it runs only as a task",

@@ -6,8 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentchat.tool_runner.calls.call_output import render_result
+from agentchat.tool_runner.credential_redaction import CredentialRedactor
 from agentchat.tool_runner.faults import ToolFailed
-from agentchat.tool_runner.redaction import Redactor
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, serving, tool
 
@@ -58,7 +58,7 @@ async def test_listing_has_no_credentials(connect: Connect) -> None:
 
 def struck(text: str, headers: dict[str, str], size: int = 1_000_000) -> str:
     """What a response of `text` becomes that arrives in pieces of `size` bytes."""
-    redactor, data = Redactor(headers), text.encode()
+    redactor, data = CredentialRedactor(headers), text.encode()
     pieces = [redactor.strike(data[place : place + size]) for place in range(0, len(data), size)]
     return b"".join([*pieces, redactor.rest]).decode()
 
@@ -73,7 +73,7 @@ def test_credentials_are_struck_across_pieces(size: int) -> None:
 
 def test_piece_without_the_beginning_of_a_credential_is_not_held_back() -> None:
     event = b"event: message\ndata: {}\n\n"
-    assert Redactor(HEADERS).strike(event) == event
+    assert CredentialRedactor(HEADERS).strike(event) == event
 
 
 def test_credentials_are_struck_in_every_json_form() -> None:

@@ -14,7 +14,7 @@ from agentchat.directory.errors import SealBroken
 from agentchat.directory.secrets import Sealer
 from agentchat.knowledge.embedding.embedder import Embedder
 from agentchat.net_guard import AddressRefused, Guard
-from agentchat.net_guard.addresses import judge_url
+from agentchat.net_guard.judged_addresses import judge_url
 from agentchat.runtime import postgres
 from agentchat.runtime.postgres import Connection, DatabaseUnavailable, Pool
 

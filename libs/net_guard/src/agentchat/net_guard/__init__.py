@@ -1,6 +1,6 @@
 """Protect against server-side request forgery: connect only to judged addresses.
 
-`guard` judges URLs and addresses, `addresses` resolves names to judged addresses, and sessions of
+`guard` judges URLs and addresses, `judged_addresses` resolves names to judged addresses, and sessions of
 `guarded_session` connect to those.
 """
 

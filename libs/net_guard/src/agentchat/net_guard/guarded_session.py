@@ -10,8 +10,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from agentchat.net_guard.addresses import resolve_judged
 from agentchat.net_guard.guard import Guard
+from agentchat.net_guard.judged_addresses import resolve_judged
 
 
 def open_session(

@@ -22,7 +22,7 @@ from agentchat.contracts.webhooks import (
 )
 from agentchat.directory.secrets import Sealer
 from agentchat.net_guard import Guard
-from agentchat.net_guard.addresses import judge_url
+from agentchat.net_guard.judged_addresses import judge_url
 from agentchat.runtime.postgres import Connection, Pool, connection
 
 _SECRET_BYTES = 32

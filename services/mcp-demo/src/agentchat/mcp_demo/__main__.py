@@ -1,4 +1,4 @@
-"""`python -m mcp_demo --name mcp-demo --run-dir .run`"""
+"""Run the demo tool server: `python -m agentchat.mcp_demo --name mcp-demo --run-dir .run`."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]
 
 
 class McpDemoSettings(msgspec.Struct, frozen=True):
-    """Everything has a default: without any variable the server uses a free port of the loopback address."""
+    """The settings of the process; the default is a free port of the loopback address."""
 
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_MCP_PORT")] = 0
@@ -24,17 +24,18 @@ class McpDemoSettings(msgspec.Struct, frozen=True):
 
 
 async def serve(settings: McpDemoSettings, stop: asyncio.Event) -> None:
-    """Serve until `stop`; requests under way then have a second to end."""
-    from agentchat.mcp_demo.app import allowed, build_app
+    """Serve until `stop`, then give running requests 1 s to finish."""
+    from agentchat.mcp_demo.app import build_app, build_security_settings
     from agentchat.runtime import web
     from agentchat.runtime.health import HealthChecks
 
-    # It depends on no other service: it is ready once it answers.
-    app = await build_app(allowed(settings.host, settings.hosts), HealthChecks({}))
+    # It depends on no other service, so it is ready once it answers.
+    app = await build_app(build_security_settings(settings.host, settings.hosts), HealthChecks({}))
     await web.serve(app, settings.host, settings.port, stop, grace_s=1.0)
 
 
 def main() -> None:
+    """Read the settings and serve until a signal to stop."""
     worker.parse_process_args()
     settings = load_or_exit(McpDemoSettings)
 

@@ -1,4 +1,4 @@
-"""The Litestar application: `/api/mcp` and the two health paths. The MCP SDK is the transport of POST."""
+"""Build the Litestar application. The MCP SDK handles `POST /api/mcp`."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
@@ -11,7 +11,7 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agentchat.mcp_demo.information import information
+from agentchat.mcp_demo.information import build_information
 from agentchat.mcp_demo.server import build_server
 from agentchat.mcp_demo.shop import open_shop
 from agentchat.runtime.health import HealthChecks
@@ -31,7 +31,7 @@ async def build_app(security: TransportSecuritySettings, health: HealthChecks) -
     )
     manager = server.session_manager
     guard = TransportSecurityMiddleware(security)
-    body = msgspec.json.encode(information(len(await server.list_tools())))
+    body = msgspec.json.encode(build_information(len(await server.list_tools())))
 
     @asgi("/api/mcp", copy_scope=False)
     async def mcp(scope: Any, receive: Any, send: Any) -> None:
@@ -59,11 +59,11 @@ async def build_app(security: TransportSecuritySettings, health: HealthChecks) -
     return Litestar([mcp, healthz, readyz], lifespan=[lifespan], openapi_config=None, logging_config=None)
 
 
-def allowed(bound: str, names: Iterable[str]) -> TransportSecuritySettings:
-    """Accepted Host and Origin headers: loopback names, the address bound to, and `names`.
+def build_security_settings(bound: str, names: Iterable[str]) -> TransportSecuritySettings:
+    """Accept loopback names, the address `bound` to, and `names` in Host and Origin headers.
 
     A name without a port is accepted with every port. A page of another site can make a browser send requests
-    to a loopback address (DNS rebinding), but cannot choose the Host and Origin that the browser writes.
+    to a loopback address (DNS rebinding), but cannot choose the Host and Origin that the browser sends.
     """
     known = [*LOOPBACK, *names]
     if bound not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, not bound to
@@ -78,7 +78,7 @@ def _has_port(name: str) -> bool:
 
 
 def _describe(request: Request, body: bytes) -> Response:
-    """Return the information object; there is no stream to open with GET, and no session to end."""
+    """Return the information object: there is no stream to open or session to delete."""
     if request.method in ("GET", "HEAD") and "text/event-stream" not in request.headers.get("accept", ""):
         return Response(body, media_type="application/json")
     return Response(status_code=405, headers={"allow": "GET, HEAD, POST"})

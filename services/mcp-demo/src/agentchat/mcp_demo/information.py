@@ -1,4 +1,4 @@
-"""The information object of `GET /api/mcp`, in the specification's fields."""
+"""Build the information object of `GET /api/mcp`."""
 
 from importlib.metadata import version
 
@@ -13,8 +13,8 @@ DESCRIPTION = (
 )
 
 
-def information(tools_count: int) -> dict[str, object]:
-    """Return the information object: exactly the specification's fields, in its order."""
+def build_information(tools_count: int) -> dict[str, object]:
+    """Return exactly the fields of the specification, in its order."""
     return {
         "name": NAME,
         "version": VERSION,

@@ -1,4 +1,4 @@
-"""The MCP server: the shop's tools, with a log line and a span for each call. The SDK does the rest."""
+"""Build the MCP server from the shop's tools, with a log line and a span for each call."""
 
 import logging
 import time
@@ -37,14 +37,14 @@ def build_server(shop: Shop) -> MCPServer:
         middleware=[trace_call],
         log_level="WARNING",
     )
-    # The SDK logs what callers send with the errors that it answers.
+    # The SDK logs errors together with the callers' input.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     add_tools(server, shop)
     return server
 
 
 async def trace_call(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Log a tool call, in a span of its caller's trace, which `_meta` names, or else the HTTP headers."""
+    """Log a tool call, in a span of the trace that `_meta` or else the HTTP headers name."""
     if ctx.method != "tools/call":
         return await call_next(ctx)
     tool = str((ctx.params or {}).get("name"))[:128]

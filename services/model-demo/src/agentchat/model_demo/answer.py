@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentchat.model_demo import shop
 from agentchat.model_demo.controls import Controls
 from agentchat.model_demo.replies import PlannedReply, PlannedToolCall
-from agentchat.model_demo.request import BYTES_A_TOKEN, Conversation, ModelRequest, count_tokens
+from agentchat.model_demo.request import BYTES_A_TOKEN, DemoConversation, ModelRequest, count_tokens
 
 _MOST_BYTES = 4 << 20
 _LOAD_DELTAS = 200
@@ -18,7 +18,7 @@ _MOST_OVERLAP = 10_000
 _SMALL_WORD = re.compile(r"(?<= )[^\W\d_A-Z]+ ")
 
 
-def reply(request: ModelRequest, talk: Conversation, model_id: str, asked: Controls) -> PlannedReply:
+def reply(request: ModelRequest, talk: DemoConversation, model_id: str, asked: Controls) -> PlannedReply:
     full = _calls(talk, asked) or _behave(talk, model_id, asked)
     full = replace(full, text=_varied(full.text, talk, asked.vary), compacts=request.compacts)
     if asked.deltas is not None and model_id != "demo-load":
@@ -29,7 +29,7 @@ def reply(request: ModelRequest, talk: Conversation, model_id: str, asked: Contr
     return _cut(replace(full, text=_unsent(full.text, talk.sent)), request)
 
 
-def _behave(talk: Conversation, model_id: str, asked: Controls) -> PlannedReply:
+def _behave(talk: DemoConversation, model_id: str, asked: Controls) -> PlannedReply:
     match model_id:
         case "demo-load":
             count = asked.deltas or _LOAD_DELTAS
@@ -43,7 +43,7 @@ def _behave(talk: Conversation, model_id: str, asked: Controls) -> PlannedReply:
             return shop.reply(talk)
 
 
-def _calls(talk: Conversation, asked: Controls) -> PlannedReply | None:
+def _calls(talk: DemoConversation, asked: Controls) -> PlannedReply | None:
     """The calls that `tool` names, `parallel` in one reply, for `rounds` rounds; then nothing more."""
     if not asked.tool or not talk.may_call or talk.rounds >= asked.rounds:
         return None
@@ -57,7 +57,7 @@ def _calls(talk: Conversation, asked: Controls) -> PlannedReply | None:
     return PlannedReply(calls=tuple(calls), stop_reason="tool_use")
 
 
-def _varied(text: str, talk: Conversation, percent: int) -> str:
+def _varied(text: str, talk: DemoConversation, percent: int) -> str:
     """Without so many of its words in small letters. Which ones depends on all that the turn is made of."""
     if not percent:
         return text

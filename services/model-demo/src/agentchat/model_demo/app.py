@@ -15,7 +15,7 @@ from agentchat.model_demo.controls import Attempts, Fault
 from agentchat.model_demo.errors import STATUSES, DemoApiError, too_long
 from agentchat.model_demo.paced_stream import PacedStream
 from agentchat.model_demo.replies import ModelMessage, ModelWire
-from agentchat.model_demo.request import Conversation, count_tokens
+from agentchat.model_demo.request import DemoConversation, count_tokens
 from agentchat.model_demo.wire import anthropic, openai
 from agentchat.runtime import logs
 
@@ -34,7 +34,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     read = asked.usage
     if given.context is not None and read.total > given.context:
         raise too_long(read.total, given.context)
-    conversation = Conversation(asked)
+    conversation = DemoConversation(asked)
     reply = answer.reply(asked, conversation, model_id, given)
     fault = attempts.fault(given, conversation.key)
     parts = request.headers.get("traceparent", "").split("-")

@@ -23,37 +23,37 @@ _READ_BY_PROGRAM, _BY_SCHEMA = "Your reply is read by a program:", "that satisfi
 _OPEN, _CLOSE = "<already_sent>", "</already_sent>"
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextBlock(msgspec.Struct, frozen=True):
     text: str
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolCallBlock(msgspec.Struct, frozen=True):
     id: str
     name: str
     input: dict[str, Any]
 
 
-class ToolResult(msgspec.Struct, frozen=True):
+class ToolResultBlock(msgspec.Struct, frozen=True):
     call_id: str
     text: str
     is_error: bool = False
 
 
-Block = Text | ToolCall | ToolResult
+Block = TextBlock | ToolCallBlock | ToolResultBlock
 
 
-class Message(msgspec.Struct, frozen=True):
+class ChatMessage(msgspec.Struct, frozen=True):
     role: Role
     blocks: list[Block]
 
     @property
     def text(self) -> str:
         """The text blocks, joined by line breaks."""
-        return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
+        return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     @property
-    def results(self) -> dict[str, ToolResult]:
-        return {block.call_id: block for block in self.blocks if isinstance(block, ToolResult)}
+    def results(self) -> dict[str, ToolResultBlock]:
+        return {block.call_id: block for block in self.blocks if isinstance(block, ToolResultBlock)}
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     max_tokens: int
-    messages: list[Message]
+    messages: list[ChatMessage]
     system: str = ""
     tools: list[Tool] = []
     tool_choice: ToolChoice = ToolChoice()
@@ -119,7 +119,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         return InputUsage(0, total - read, read)
 
 
-class Conversation:
+class DemoConversation:
     """The conversation of a request. `messages` are the turns, the last one a user's; neighbouring messages
     of one role are one.
 
@@ -129,7 +129,7 @@ class Conversation:
     """
 
     def __init__(self, request: ModelRequest) -> None:
-        asks = [Message("user", [Text("Summarise this conversation.")])] if request.compacts else []
+        asks = [ChatMessage("user", [TextBlock("Summarise this conversation.")])] if request.compacts else []
         given = [*request.messages, *asks]
         messages, self.sent = _split_instruction(given) or _split_prefill(given)
         self.system, schema = _split_schema(request.system)
@@ -158,11 +158,11 @@ class Conversation:
         return [*(each.text for each in self.messages[: self.question_at] if each.role == "user"), *summaries]
 
     @cached_property
-    def results(self) -> list[tuple[ToolCall, ToolResult]]:
+    def results(self) -> list[tuple[ToolCallBlock, ToolResultBlock]]:
         """Each tool call since the question, oldest first, with its result."""
         since = self.messages[self.question_at + 1 :]
         returned = {call_id: each for message in since for call_id, each in message.results.items()}
-        calls = [block for message in since for block in message.blocks if isinstance(block, ToolCall)]
+        calls = [block for message in since for block in message.blocks if isinstance(block, ToolCallBlock)]
         return [(call, returned[call.id]) for call in calls if call.id in returned]
 
     @property
@@ -181,7 +181,7 @@ class Conversation:
 
     @property
     def _user_texts(self) -> list[str]:
-        return [each.text for each in self.messages[self.question_at].blocks if isinstance(each, Text)]
+        return [each.text for each in self.messages[self.question_at].blocks if isinstance(each, TextBlock)]
 
 
 def count_tokens(text: str) -> int:
@@ -203,17 +203,17 @@ def refused_as_invalid() -> Iterator[None]:
 
 def _tokens_of(block: Block) -> int:
     match block:
-        case ToolCall(name=name, input=value):
+        case ToolCallBlock(name=name, input=value):
             return count_tokens(name + msgspec.json.encode(value).decode())
-        case Text(text=text) | ToolResult(text=text):
+        case TextBlock(text=text) | ToolResultBlock(text=text):
             return count_tokens(text)
 
 
-def _joined(messages: Sequence[Message]) -> list[Message]:
-    turns: list[Message] = []
+def _joined(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    turns: list[ChatMessage] = []
     for message in messages:
         if turns and turns[-1].role == message.role:
-            turns[-1] = Message(message.role, [*turns[-1].blocks, *message.blocks])
+            turns[-1] = ChatMessage(message.role, [*turns[-1].blocks, *message.blocks])
         else:
             turns.append(message)
     return turns
@@ -229,29 +229,29 @@ def _split_schema(system: str) -> tuple[str, Schema | None]:
         return system, None
 
 
-def _split_prefill(messages: list[Message]) -> tuple[list[Message], str]:
+def _split_prefill(messages: list[ChatMessage]) -> tuple[list[ChatMessage], str]:
     last = [*takewhile(lambda message: message.role == "assistant", reversed(messages))]
     return messages[: len(messages) - len(last)], "".join(message.text for message in reversed(last))
 
 
-def _split_instruction(messages: list[Message]) -> tuple[list[Message], str] | None:
+def _split_instruction(messages: list[ChatMessage]) -> tuple[list[ChatMessage], str] | None:
     """Return None if there is no instruction, or if nothing to be answered is left without it."""
     blocks = messages[-1].blocks if messages[-1].role == "user" else []
     for block in reversed(blocks):
-        text = block.text if isinstance(block, Text) else ""
+        text = block.text if isinstance(block, TextBlock) else ""
         start, end = text.find(_OPEN) + len(_OPEN), text.rfind(_CLOSE)
         if not len(_OPEN) <= start <= end:
             continue
         sent = text[start:end]
         others = [other for other in blocks if other is not block]
-        kept = [*messages[:-1], *([Message("user", others)] if others else [])]
+        kept = [*messages[:-1], *([ChatMessage("user", others)] if others else [])]
         if kept and kept[-1].role == "assistant" and _is_partial(kept[-1], sent):
             kept.pop()
         return (kept, sent) if kept and kept[-1].role == "user" else None
     return None
 
 
-def _is_partial(message: Message, sent: str) -> bool:
+def _is_partial(message: ChatMessage, sent: str) -> bool:
     """Return True if an assistant's message is the interrupted text itself, a second time."""
-    calls = any(isinstance(block, ToolCall) for block in message.blocks)
+    calls = any(isinstance(block, ToolCallBlock) for block in message.blocks)
     return not calls and sent.strip().startswith(message.text.strip())

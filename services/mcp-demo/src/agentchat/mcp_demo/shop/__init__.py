@@ -1,6 +1,6 @@
-"""Alder & Finch, the outdoor shop that the tools work on: fixed example records, and the few that can change.
+"""Model the outdoor shop Alder & Finch: fixed example records, a few of which can change.
 
-`open_shop` gives a fresh copy of it; nothing here reads the clock, the disk or the network.
+`open_shop` returns a fresh copy. Nothing here reads the clock or the network.
 """
 
 from agentchat.mcp_demo.shop.state import Shop, open_shop

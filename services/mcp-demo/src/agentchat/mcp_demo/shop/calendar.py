@@ -1,4 +1,4 @@
-"""The shop's day: a constant, so that every answer about "the last 30 days" is the same on every run."""
+"""Fix the shop's day, so that "the last 30 days" gives the same answer on every run."""
 
 from datetime import UTC, date, datetime
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What a product is, the categories and activities it is found by, and what its buyers wrote about it."""
+"""Define products and their reviews, and score how well a product matches a query."""
 
 from datetime import date
 from typing import Literal
@@ -10,7 +10,7 @@ Activity = Literal["hiking", "camping", "trail-running", "travel", "winter"]
 
 
 class Product(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One article of the catalogue; the price includes VAT, `stock` has open orders taken off already."""
+    """A product of the catalogue. The price includes VAT; open orders are already off `stock`."""
 
     product_id: str
     name: str
@@ -24,7 +24,7 @@ class Product(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Review(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the customer of an order wrote about one product of it."""
+    """A customer's review of a product in an order."""
 
     review_id: str
     order_id: str
@@ -36,26 +36,27 @@ class Review(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rating(msgspec.Struct, frozen=True):
-    """The mean of a product's stars to one decimal; None where nobody has reviewed it."""
+    """The mean of a product's stars to one decimal; None without reviews."""
 
     average: float | None
     reviews: int
 
 
 def rate(reviews: tuple[Review, ...], product_id: str) -> Rating:
+    """Return the rating of a product from its reviews."""
     stars = [review.stars for review in reviews if review.product_id == product_id]
     return Rating(round(sum(stars) / len(stars), 1) if stars else None, len(stars))
 
 
 class Relevance(msgspec.Struct, frozen=True):
-    """How well a product fits words: the more of them, and the more in its name, the higher the score."""
+    """The match of a product with a query: words in its name count double."""
 
     score: int
     every_word: bool
 
 
-def relevance(product: Product, query: str) -> Relevance:
-    """How well a product fits the words of a query; a query without words fits every product alike."""
+def score_relevance(product: Product, query: str) -> Relevance:
+    """Score a product against a query; a query without words fits every product."""
     name = f"{product.name} {product.brand} {product.category}".casefold()
     text = f"{' '.join(product.activities)} {product.description}".casefold()
     words = [word.removesuffix("s") for word in query.casefold().split() if word not in _FILLERS]

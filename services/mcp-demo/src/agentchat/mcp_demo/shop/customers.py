@@ -1,4 +1,4 @@
-"""The shop's customers: invented people at reserved example addresses (RFC 2606)."""
+"""Define the shop's customers: invented people at reserved example addresses (RFC 2606)."""
 
 from datetime import date
 from typing import Literal
@@ -9,7 +9,7 @@ Tier = Literal["basic", "silver", "gold"]
 
 
 class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a parcel goes; `country` is ISO 3166-1 alpha-2."""
+    """A shipping address; `country` is ISO 3166-1 alpha-2."""
 
     street: str
     postal_code: str
@@ -29,7 +29,7 @@ class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def find(customers: dict[str, Customer], query: str) -> list[Customer]:
-    """Who is meant by an id, an e-mail address, or a part of a name; in the order of their ids."""
+    """Find customers by id, e-mail address or part of a name, ordered by id."""
     words = query.casefold().split()
     exact = [c for c in customers.values() if query.strip().casefold() in (c.customer_id.lower(), c.email)]
     return exact or [c for c in customers.values() if all(word in c.name.casefold() for word in words)]

@@ -1,4 +1,4 @@
-"""Orders: what was bought, at which price, where it went, and what may still be done with one."""
+"""Define orders, their items and their shipments."""
 
 from datetime import date, datetime
 from typing import Literal
@@ -24,11 +24,12 @@ class OrderItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def cents(self) -> int:
+        """Return the total of the line."""
         return self.quantity * self.unit_price_cents
 
 
 class Shipment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The one parcel of an order."""
+    """The parcel of an order."""
 
     carrier: Carrier
     tracking_number: str
@@ -38,14 +39,14 @@ class Shipment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When and why an order was cancelled or returned."""
+    """The day and the reason of a cancellation or return."""
 
     on: date
     reason: str
 
 
 class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An order as it stands; without an own address it goes to the customer's."""
+    """An order. Without an address of its own it goes to the customer's address."""
 
     order_id: str
     customer_id: str
@@ -59,14 +60,17 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def goods_cents(self) -> int:
+        """Return the total of the items."""
         return sum(item.cents for item in self.items)
 
     @property
     def delivery_cents(self) -> int:
+        """Return the delivery charge: none from 75 euros on."""
         return 0 if self.goods_cents >= FREE_DELIVERY_FROM_CENTS else DELIVERY_CENTS
 
     @property
     def total_cents(self) -> int:
+        """Return goods and delivery."""
         return self.goods_cents + self.delivery_cents
 
     @property

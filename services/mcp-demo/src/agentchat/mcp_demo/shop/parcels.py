@@ -1,4 +1,4 @@
-"""The way of a parcel: what the carrier's tracking page would show, derived from the shipment's dates."""
+"""Derive a parcel's tracking history from the dates of its shipment."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
@@ -28,8 +28,8 @@ class Scan(msgspec.Struct, frozen=True):
     text: str
 
 
-def state(shipment: Shipment) -> State:
-    """Where the parcel stands on the shop's day."""
+def get_state(shipment: Shipment) -> State:
+    """Return the state of the parcel on the shop's day."""
     if shipment.delivered_on is not None:
         return "delivered"
     if shipment.expected_on < TODAY:
@@ -37,22 +37,24 @@ def state(shipment: Shipment) -> State:
     return "out_for_delivery" if shipment.expected_on == TODAY else "in_transit"
 
 
-def scans(shipment: Shipment, address: Address) -> list[Scan]:
-    """The history so far, oldest first."""
+def list_scans(shipment: Shipment, address: Address) -> list[Scan]:
+    """Return the tracking history so far, oldest first."""
     city = f"{address.city}, {address.country}"
     history = [
-        Scan(_on(shipment.shipped_on, "16:20"), WAREHOUSE, "Handed to the carrier"),
+        Scan(_combine(shipment.shipped_on, "16:20"), WAREHOUSE, "Handed to the carrier"),
         Scan(
-            _on(shipment.shipped_on + timedelta(days=1), "05:40"), _HUBS[shipment.carrier], "Sorting centre"
+            _combine(shipment.shipped_on + timedelta(days=1), "05:40"),
+            _HUBS[shipment.carrier],
+            "Sorting centre",
         ),
     ]
     arrival = shipment.delivered_on or shipment.expected_on
-    if state(shipment) != "delayed":
-        history.append(Scan(_on(arrival, "08:10"), city, "Out for delivery"))
+    if get_state(shipment) != "delayed":
+        history.append(Scan(_combine(arrival, "08:10"), city, "Out for delivery"))
     if shipment.delivered_on is not None:
-        history.append(Scan(_on(arrival, "13:25"), city, "Delivered"))
+        history.append(Scan(_combine(arrival, "13:25"), city, "Delivered"))
     return [scan for scan in history if scan.at <= NOW]
 
 
-def _on(day: date, clock: str) -> datetime:
+def _combine(day: date, clock: str) -> datetime:
     return datetime.combine(day, time.fromisoformat(clock), UTC)

@@ -1,4 +1,4 @@
-"""Sales figures, all added up from the orders, so that they agree with what the order tools show.
+"""Compute sales figures from the orders, so that they agree with the order tools.
 
 An order counts on the day it was placed. Cancelled orders do not count. Goods that came back are in `gross`
 and in `returned`; `net` is what is left. Delivery charges are not revenue.
@@ -31,10 +31,11 @@ class Period(msgspec.Struct, frozen=True):
 
     @property
     def days(self) -> int:
+        """Return the number of days."""
         return (self.end - self.start).days + 1
 
-    def before(self) -> "Period":
-        """The period of the same length that ends the day before this one starts."""
+    def get_previous(self) -> "Period":
+        """Return the period of the same length that ends the day before this one starts."""
         return Period(self.start - timedelta(days=self.days), self.start - timedelta(days=1))
 
 
@@ -48,20 +49,22 @@ class SalesTotals(msgspec.Struct, frozen=True):
 
     @property
     def net_cents(self) -> int:
+        """Return gross without returned."""
         return self.gross_cents - self.returned_cents
 
 
 class ProductSales(msgspec.Struct):
-    """What was kept of one product: units and net revenue in cents."""
+    """The sales of a product that were kept: units and net revenue in cents."""
 
     units: int = 0
     cents: int = 0
 
 
-def period(start: date | None, end: date | None) -> Period:
-    """The requested days, as far as they are on record; the last 30 days where none are requested.
+def choose_period(start: date | None, end: date | None) -> Period:
+    """Return the requested days as far as they are on record; by default the last 30 days.
 
-    Raises ShopError where it ends before it starts, or lies outside the days on record.
+    Raises:
+        ShopError: The period ends before it starts, or lies outside the days on record.
     """
     if start and end and start > end:
         raise ShopError(f"date_from {start} is later than date_to {end}: swap the two.")
@@ -74,8 +77,10 @@ def period(start: date | None, end: date | None) -> Period:
     return Period(max(first, OPENED), last)
 
 
-def lines(shop: Shop, span: Period, category: Category | None = None) -> Iterator[tuple[Order, OrderItem]]:
-    """The order lines that count in a period, of one category or of all."""
+def list_order_lines(
+    shop: Shop, span: Period, category: Category | None = None
+) -> Iterator[tuple[Order, OrderItem]]:
+    """Yield the order lines that count in a period, of one category or of all."""
     for order in shop.orders.values():
         if order.status == "cancelled" or not span.start <= order.placed_at.date() <= span.end:
             continue
@@ -84,8 +89,9 @@ def lines(shop: Shop, span: Period, category: Category | None = None) -> Iterato
                 yield order, item
 
 
-def totals(shop: Shop, span: Period, category: Category | None = None) -> SalesTotals:
-    counted = list(lines(shop, span, category))
+def sum_totals(shop: Shop, span: Period, category: Category | None = None) -> SalesTotals:
+    """Sum the orders of a period, of one category or of all."""
+    counted = list(list_order_lines(shop, span, category))
     return SalesTotals(
         orders=len({order.order_id for order, _ in counted}),
         units=sum(item.quantity for _, item in counted),
@@ -94,32 +100,33 @@ def totals(shop: Shop, span: Period, category: Category | None = None) -> SalesT
     )
 
 
-def by_product(shop: Shop, span: Period, category: Category | None = None) -> dict[str, ProductSales]:
-    """What each product sold and was kept, by product id; only those that sold."""
+def sum_by_product(shop: Shop, span: Period, category: Category | None = None) -> dict[str, ProductSales]:
+    """Return the sales that were kept, by product id; products that sold nothing are left out."""
     sold: dict[str, ProductSales] = defaultdict(ProductSales)
-    for order, item in lines(shop, span, category):
+    for order, item in list_order_lines(shop, span, category):
         if order.status != "returned":
             sold[item.product_id].units += item.quantity
             sold[item.product_id].cents += item.cents
     return dict(sold)
 
 
-def buckets(span: Period, interval: Interval) -> list[Period]:
-    """The period cut into days, weeks (from Monday) or months; the first and the last may be partial.
+def split_period(span: Period, interval: Interval) -> list[Period]:
+    """Split a period into days, weeks (from Monday) or months, partial ones included.
 
-    Raises ShopError above 120 pieces.
+    Raises:
+        ShopError: There would be more than 120 pieces.
     """
     pieces: list[Period] = []
     start = span.start
     while start <= span.end:
         if len(pieces) == MAX_BUCKETS:
             raise ShopError(f"{span.days} days make more than {MAX_BUCKETS} points: take a longer interval.")
-        pieces.append(Period(start, min(_last_day(start, interval), span.end)))
+        pieces.append(Period(start, min(_get_last_day(start, interval), span.end)))
         start = pieces[-1].end + timedelta(days=1)
     return pieces
 
 
-def _last_day(day: date, interval: Interval) -> date:
+def _get_last_day(day: date, interval: Interval) -> date:
     match interval:
         case "day":
             return day

@@ -1,4 +1,4 @@
-"""The shop as one object: fixed records, and the orders, stock and tickets that tools can change.
+"""Hold the shop's records, and change orders, stock and tickets.
 
 Changes live in the memory of the process and end with it. Every method is synchronous, so that on the one
 event loop each call sees and leaves a consistent state.
@@ -13,7 +13,12 @@ from msgspec.structs import replace
 from agentchat.mcp_demo.shop.calendar import NOW, TODAY
 from agentchat.mcp_demo.shop.catalogue import Product, Rating, Review, rate
 from agentchat.mcp_demo.shop.customers import Address, Customer
-from agentchat.mcp_demo.shop.errors import foreign_order, order_closed, ticket_full, unknown_id
+from agentchat.mcp_demo.shop.errors import (
+    build_foreign_order_error,
+    build_order_closed_error,
+    build_ticket_full_error,
+    build_unknown_id_error,
+)
 from agentchat.mcp_demo.shop.orders import Closed, Order
 from agentchat.mcp_demo.shop.support import Article, Author, Comment, Priority, Ticket, TicketCategory
 
@@ -24,7 +29,7 @@ MAX_COMMENTS = 100
 
 
 class Shop:
-    """The records by id. Lookups raise ShopError; so does each change for what it refuses."""
+    """The records by id. Every method raises ShopError for an unknown id or a refused change."""
 
     def __init__(
         self,
@@ -44,40 +49,45 @@ class Shop:
         self._opened: list[str] = []
         self._next_ticket = 1 + max(int(ticket.ticket_id[4:]) for ticket in tickets)
 
-    def product(self, product_id: str) -> Product:
-        return _lookup("product", self.products, product_id)
+    def get_product(self, product_id: str) -> Product:
+        """Return the product with this id."""
+        return _look_up("product", self.products, product_id)
 
-    def customer(self, customer_id: str) -> Customer:
-        return _lookup("customer", self.customers, customer_id)
+    def get_customer(self, customer_id: str) -> Customer:
+        """Return the customer with this id."""
+        return _look_up("customer", self.customers, customer_id)
 
-    def order(self, order_id: str) -> Order:
-        return _lookup("order", self.orders, order_id)
+    def get_order(self, order_id: str) -> Order:
+        """Return the order with this id."""
+        return _look_up("order", self.orders, order_id)
 
-    def ticket(self, ticket_id: str) -> Ticket:
-        return _lookup("ticket", self.tickets, ticket_id)
+    def get_ticket(self, ticket_id: str) -> Ticket:
+        """Return the ticket with this id."""
+        return _look_up("ticket", self.tickets, ticket_id)
 
-    def rating(self, product_id: str) -> Rating:
+    def get_rating(self, product_id: str) -> Rating:
+        """Return the rating of a product."""
         return rate(self.reviews, product_id)
 
-    def address(self, order: Order) -> Address:
-        """Where the order goes."""
+    def get_address(self, order: Order) -> Address:
+        """Return the shipping address of an order."""
         return order.address or self.customers[order.customer_id].address
 
-    def orders_of(self, customer_id: str) -> list[Order]:
-        """A customer's orders, newest first."""
+    def list_orders(self, customer_id: str) -> list[Order]:
+        """Return a customer's orders, newest first."""
         orders = [order for order in self.orders.values() if order.customer_id == customer_id]
         return sorted(orders, key=lambda order: order.placed_at, reverse=True)
 
     def cancel(self, order_id: str, reason: str) -> bool:
-        """Cancel an order and put its goods back into stock; False if it was cancelled before.
+        """Cancel an order and restock its goods; return False if it was cancelled before.
 
         Raises ShopError unless its status is processing.
         """
-        order = self.order(order_id)
+        order = self.get_order(order_id)
         if order.status == "cancelled":
             return False
         if order.status != "processing":
-            raise order_closed(order_id, order.status, "cancelled")
+            raise build_order_closed_error(order_id, order.status, "cancelled")
         self.orders[order_id] = replace(order, status="cancelled", closed=Closed(TODAY, reason))
         for item in order.items:
             product = self.products[item.product_id]
@@ -85,14 +95,14 @@ class Shop:
         return True
 
     def readdress(self, order_id: str, address: Address) -> bool:
-        """Send an order elsewhere; False if it goes there already.
+        """Change the shipping address of an order; return False if it is the same already.
 
         Raises ShopError unless its status is processing.
         """
-        order = self.order(order_id)
+        order = self.get_order(order_id)
         if order.status != "processing":
-            raise order_closed(order_id, order.status, "sent to another address")
-        if self.address(order) == address:
+            raise build_order_closed_error(order_id, order.status, "sent to another address")
+        if self.get_address(order) == address:
             return False
         self.orders[order_id] = replace(order, address=address)
         return True
@@ -106,13 +116,13 @@ class Shop:
         subject: str,
         message: str,
     ) -> Ticket:
-        """Open a ticket. Of those opened since the start the newest 1000 are kept.
+        """Open a ticket. The newest 1000 opened tickets are kept.
 
-        Raises ShopError where the order is not the customer's.
+        Raises ShopError if the order is not the customer's.
         """
-        own = {order.order_id for order in self.orders_of(self.customer(customer_id).customer_id)}
-        if order_id is not None and self.order(order_id).order_id not in own:
-            raise foreign_order(order_id, customer_id, own)
+        own = {order.order_id for order in self.list_orders(self.get_customer(customer_id).customer_id)}
+        if order_id is not None and self.get_order(order_id).order_id not in own:
+            raise build_foreign_order_error(order_id, customer_id, own)
         ticket = Ticket(
             ticket_id=f"TCK-{self._next_ticket}",
             customer_id=customer_id,
@@ -131,14 +141,14 @@ class Shop:
             del self.tickets[self._opened.pop(0)]
         return ticket
 
-    def comment(self, ticket_id: str, author: Author, text: str) -> Ticket:
-        """Add a comment: the customer's opens the ticket again, support's leaves it waiting for the customer.
+    def add_comment(self, ticket_id: str, author: Author, text: str) -> Ticket:
+        """Add a comment: the customer's reopens the ticket, support's leaves it waiting.
 
         Raises ShopError at 100 comments.
         """
-        ticket = self.ticket(ticket_id)
+        ticket = self.get_ticket(ticket_id)
         if len(ticket.comments) >= MAX_COMMENTS:
-            raise ticket_full(ticket_id, MAX_COMMENTS)
+            raise build_ticket_full_error(ticket_id, MAX_COMMENTS)
         changed = replace(
             ticket,
             status="open" if author == "customer" else "waiting",
@@ -149,6 +159,7 @@ class Shop:
 
 
 def open_shop() -> Shop:
+    """Return a shop with the example records."""
     return Shop(
         products=_load("products", Product),
         customers=_load("customers", Customer),
@@ -159,14 +170,14 @@ def open_shop() -> Shop:
     )
 
 
-def _lookup(kind: str, known: dict[str, T], key: str) -> T:
+def _look_up(kind: str, known: dict[str, T], key: str) -> T:
     try:
         return known[key]
     except KeyError:
-        raise unknown_id(kind, key, known) from None
+        raise build_unknown_id_error(kind, key, known) from None
 
 
 def _load(name: str, kind: type[T]) -> tuple[T, ...]:
-    """All records of `records/<name>.json`, checked against `kind`."""
+    """Load the records of `records/<name>.json`, validated as `kind`."""
     text = resources.files("agentchat.mcp_demo.shop").joinpath("records", f"{name}.json").read_bytes()
     return msgspec.json.decode(text, type=tuple[kind, ...])  # type: ignore[valid-type]

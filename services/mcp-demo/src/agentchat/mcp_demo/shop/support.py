@@ -1,4 +1,4 @@
-"""Support: tickets with their comments, and the articles of the help pages."""
+"""Define support tickets and help articles, and search the articles."""
 
 import re
 from typing import Literal
@@ -23,7 +23,7 @@ class Comment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A customer's concern; `waiting` means that the customer is to answer."""
+    """A support ticket; `waiting` means that the customer has to answer."""
 
     ticket_id: str
     customer_id: str
@@ -37,7 +37,7 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Article(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A page of the shop's help."""
+    """A help page of the shop."""
 
     article_id: str
     title: str
@@ -46,11 +46,12 @@ class Article(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def search(articles: tuple[Article, ...], query: str) -> list[Article]:
-    """The articles that hold a word of the query, best first; words of a title count double."""
-    wanted = _stems(query) - _FILLERS
+    """Return the articles with a word of the query, best first; title words count double."""
+    wanted = _find_stems(query) - _FILLERS
     hits = [
         (
-            len(wanted & _stems(article.text)) + 2 * len(wanted & _stems(f"{article.title} {article.topic}")),
+            len(wanted & _find_stems(article.text))
+            + 2 * len(wanted & _find_stems(f"{article.title} {article.topic}")),
             article,
         )
         for article in articles
@@ -58,11 +59,11 @@ def search(articles: tuple[Article, ...], query: str) -> list[Article]:
     return [article for score, article in sorted(hits, key=lambda hit: -hit[0]) if score]
 
 
-def _stems(text: str) -> set[str]:
-    """The words without their endings, so that "returns", "returned" and "returning" are one."""
+def _find_stems(text: str) -> set[str]:
+    """Return the words without endings: "returns", "returned" and "returning" are one stem."""
     return {re.sub(r"(?<=\w{4})(ing|ed|es|s)$", "", word) for word in re.findall(r"\w+", text.casefold())}
 
 
-_FILLERS = _stems(
+_FILLERS = _find_stems(
     "a an and are be can do does for from how i in is it long me my of on or the to what when you your"
 )

@@ -1,4 +1,4 @@
-"""The tools, one module a category; `add_tools` adds all of them to a server."""
+"""Add the tools to the server; each category is a module."""
 
 from mcp.server import MCPServer
 

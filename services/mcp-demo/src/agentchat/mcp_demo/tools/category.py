@@ -1,7 +1,7 @@
-"""Decorators that add a function to the server as a tool of one category.
+"""Register functions as tools of a category, by decorators.
 
-The function's name is the tool's, its docstring the description that a model chooses by, and its parameters
-the input schema. It returns JSON objects. What it does to the shop becomes the annotations of MCP.
+The function's name is the tool's name, its docstring the description for the model, and its parameters the
+input schema. It returns a JSON object. The choice of decorator sets the annotations of MCP.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,19 +22,19 @@ class Category:
         self._name = name
         self._server = server
 
-    def reads(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
+    def add_reader(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
         """Add a tool that changes nothing."""
-        return self._tool(title, read_only=True, destructive=False, idempotent=True)
+        return self._build_decorator(title, read_only=True, destructive=False, idempotent=True)
 
-    def adds(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
-        """Add a tool that adds a record, and another one if it is called again."""
-        return self._tool(title, read_only=False, destructive=False, idempotent=False)
+    def add_creator(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
+        """Add a tool that creates a record, and another one if it is called again."""
+        return self._build_decorator(title, read_only=False, destructive=False, idempotent=False)
 
-    def replaces(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
-        """Add a tool that overwrites something; the same call again changes nothing more."""
-        return self._tool(title, read_only=False, destructive=True, idempotent=True)
+    def add_updater(self, title: str) -> Callable[[Tool[P, R]], Tool[P, R]]:
+        """Add a tool that overwrites something; repeating the call changes nothing more."""
+        return self._build_decorator(title, read_only=False, destructive=True, idempotent=True)
 
-    def _tool(
+    def _build_decorator(
         self, title: str, *, read_only: bool, destructive: bool, idempotent: bool
     ) -> Callable[[Tool[P, R]], Tool[P, R]]:
         annotations = ToolAnnotations(

@@ -1,4 +1,4 @@
-"""Order Status: look at orders and parcels, and change what has not left the warehouse."""
+"""Define the tools of Order Status: show orders and parcels, change unshipped orders."""
 
 from typing import Annotated
 
@@ -9,24 +9,28 @@ from pydantic import Field
 
 from agentchat.mcp_demo.shop import Shop, parcels
 from agentchat.mcp_demo.shop.customers import Address
-from agentchat.mcp_demo.shop.errors import not_given
+from agentchat.mcp_demo.shop.errors import build_missing_error
 from agentchat.mcp_demo.shop.orders import Order, Status
 from agentchat.mcp_demo.tools.category import Category
-from agentchat.mcp_demo.tools.parameters import CustomerId, Limit, OrderId
-from agentchat.mcp_demo.tools.views import CURRENCY, Json, as_json, euros, pick
+from agentchat.mcp_demo.tools.tool_parameters import CustomerId, Limit, OrderId
+from agentchat.mcp_demo.tools.views import CURRENCY, Json, as_json, pick, to_euros
 
 _COUNTRY = "Country, ISO 3166-1 alpha-2, capitals, such as AT."
 
 
 def add_tools(category: Category, shop: Shop) -> None:
-    @category.reads("Get an order")
-    async def get_order(order_id: OrderId) -> Json:
-        """Show one order by its id: status, items with prices, total, payment, shipping address, shipment
-        and refund. Use it for any question about a known order. For the parcel's way use track_shipment.
-        """
-        return _order_view(shop, shop.order(order_id))
+    """Add the tools of this category."""
 
-    @category.reads("List a customer's orders")
+    @category.add_reader("Get an order")
+    async def get_order(order_id: OrderId) -> Json:
+        """Show one order by its id.
+
+        Status, items with prices, total, payment, shipping address, shipment and refund. Use it for any
+        question about a known order. To follow the parcel use track_shipment.
+        """
+        return _show_order(shop, shop.get_order(order_id))
+
+    @category.add_reader("List a customer's orders")
     async def list_customer_orders(
         customer_id: CustomerId,
         status: Annotated[
@@ -34,58 +38,62 @@ def add_tools(category: Category, shop: Shop) -> None:
         ] = None,
         limit: Limit = 10,
     ) -> Json:
-        """List the orders of one customer, newest first, with status and total. Use it when the order id is
-        not known. The customer's id comes from find_customer.
+        """List the orders of one customer, newest first, with status and total.
+
+        Use it when the order id is not known. The customer's id comes from find_customer.
         """
-        customer = shop.customer(customer_id)
-        orders = [order for order in shop.orders_of(customer_id) if status in (None, order.status)]
+        customer = shop.get_customer(customer_id)
+        orders = [order for order in shop.list_orders(customer_id) if status in (None, order.status)]
         return {
             "customer_id": customer_id,
             "customer_name": customer.name,
             "matching": len(orders),
             "currency": CURRENCY,
-            "orders": [_order_summary(shop, order) for order in orders[:limit]],
+            "orders": [_summarize_order(shop, order) for order in orders[:limit]],
         }
 
-    @category.reads("Track a shipment")
+    @category.add_reader("Track a shipment")
     async def track_shipment(order_id: OrderId) -> Json:
-        """Tell where the parcel of an order is: carrier, tracking number, expected day of delivery, delay,
-        and the scans so far. Use it for "where is my order" and "when does it arrive".
+        """Tell where the parcel of an order is.
+
+        Carrier, tracking number, expected day of delivery, delay, and the scans so far. Use it for "where is
+        my order" and "when does it arrive".
         """
-        order = shop.order(order_id)
-        shipment, address = order.shipment, shop.address(order)
+        order = shop.get_order(order_id)
+        shipment, address = order.shipment, shop.get_address(order)
         found = {"order_id": order_id, "order_status": order.status, "state": "not_shipped"}
         found["destination"] = f"{address.city}, {address.country}"
         if shipment is None:
             return found | {"history": []}
         return (
             found
-            | {"state": parcels.state(shipment)}
+            | {"state": parcels.get_state(shipment)}
             | pick(shipment, "carrier", "tracking_number", "expected_on", "delivered_on")
-            | {"history": as_json(parcels.scans(shipment, address))}
+            | {"history": as_json(parcels.list_scans(shipment, address))}
         )
 
-    @category.replaces("Cancel an order")
+    @category.add_updater("Cancel an order")
     async def cancel_order(
         order_id: OrderId,
         reason: Annotated[
             str, Field(min_length=1, max_length=200, description="Why, in the customer's words, if known.")
         ] = "no reason given",
     ) -> Json:
-        """Cancel an order that is still processing, refund it in full and put its goods back into stock.
-        This cannot be undone: call it only when the customer clearly asks for it. Fails for orders that have
-        been shipped. Cancelling a cancelled order changes nothing.
+        """Cancel an order that is still processing, with a full refund.
+
+        Its goods go back into stock. This cannot be undone: call it only when the customer clearly asks for
+        it. Fails for orders that have been shipped. Cancelling a cancelled order changes nothing.
         """
         changed = shop.cancel(order_id, reason)
-        order = shop.order(order_id)
+        order = shop.get_order(order_id)
         return pick(order, "order_id", "status") | {
             "changed": changed,
-            "refund": euros(order.refund_cents),
+            "refund": to_euros(order.refund_cents),
             "currency": CURRENCY,
             "payment_method": order.payment_method,
         }
 
-    @category.replaces("Change the shipping address")
+    @category.add_updater("Change the shipping address")
     async def update_shipping_address(
         context: Context,
         order_id: OrderId,
@@ -107,9 +115,10 @@ def add_tools(category: Category, shop: Shop) -> None:
             Field(description=_COUNTRY, examples=["AT"]),
         ] = None,
     ) -> Json | mcp_types.InputRequiredResult:
-        """Replace the shipping address of an order that is still processing; needs the whole new address. A
-        country that is not known is left out: the person is asked for it. Fails for orders that have been
-        shipped. The customer's own address stays as it is.
+        """Replace the shipping address of an order that is still processing.
+
+        It needs the whole new address. Leave out a country that is not known: the person is asked for it.
+        Fails for orders that have been shipped. The customer's own address does not change.
         """
         answer = (context.input_responses or {}).get("country")
         if country is None and answer is None and _can_ask(context):
@@ -117,14 +126,14 @@ def add_tools(category: Category, shop: Shop) -> None:
         if country is None and isinstance(answer, mcp_types.ElicitResult):
             country = str((answer.content or {}).get("country", "")) or None
         if country is None or len(country) != 2 or not country.isupper():
-            raise not_given("country", _COUNTRY)
+            raise build_missing_error("country", _COUNTRY)
         address = Address(street, postal_code, city, country)
         changed = shop.readdress(order_id, address)
         return {"order_id": order_id, "changed": changed, "shipping_address": as_json(address)}
 
 
 def _can_ask(context: Context) -> bool:
-    """Return True if the client asks persons in the protocol that repeats the call with the answers.
+    """Return True if the client can ask a person and repeat the call with the answers.
 
     Older protocols ask in a session, and this server keeps none.
     """
@@ -147,7 +156,7 @@ def _ask_for_country() -> mcp_types.InputRequiredResult:
     return mcp_types.InputRequiredResult(input_requests={"country": mcp_types.ElicitRequest(params=params)})
 
 
-def _order_view(shop: Shop, order: Order) -> Json:
+def _show_order(shop: Shop, order: Order) -> Json:
     shipment = order.shipment
     return {
         "order_id": order.order_id,
@@ -159,28 +168,28 @@ def _order_view(shop: Shop, order: Order) -> Json:
                 "product_id": item.product_id,
                 "name": shop.products[item.product_id].name,
                 "quantity": item.quantity,
-                "unit_price": euros(item.unit_price_cents),
-                "line_total": euros(item.cents),
+                "unit_price": to_euros(item.unit_price_cents),
+                "line_total": to_euros(item.cents),
             }
             for item in order.items
         ],
-        "goods": euros(order.goods_cents),
-        "delivery": euros(order.delivery_cents),
-        "total": euros(order.total_cents),
-        "refund": euros(order.refund_cents),
+        "goods": to_euros(order.goods_cents),
+        "delivery": to_euros(order.delivery_cents),
+        "total": to_euros(order.total_cents),
+        "refund": to_euros(order.refund_cents),
         "currency": CURRENCY,
         "payment_method": order.payment_method,
-        "shipping_address": as_json(shop.address(order)),
-        "shipment": None if shipment is None else as_json(shipment) | {"state": parcels.state(shipment)},
+        "shipping_address": as_json(shop.get_address(order)),
+        "shipment": None if shipment is None else as_json(shipment) | {"state": parcels.get_state(shipment)},
         "closed": as_json(order.closed),
         "can_be_changed": order.status == "processing",
         "ticket_ids": [t.ticket_id for t in shop.tickets.values() if t.order_id == order.order_id],
     }
 
 
-def _order_summary(shop: Shop, order: Order) -> Json:
+def _summarize_order(shop: Shop, order: Order) -> Json:
     products = [shop.products[item.product_id].name for item in order.items]
     return pick(order, "order_id", "placed_at", "status") | {
-        "total": euros(order.total_cents),
+        "total": to_euros(order.total_cents),
         "products": products,
     }

@@ -1,4 +1,4 @@
-"""Product Discovery: search the catalogue, look at products, compare them, read reviews."""
+"""Define the tools of Product Discovery: search, show, compare, read reviews."""
 
 from typing import Annotated, Literal
 
@@ -7,14 +7,16 @@ from pydantic import Field
 from agentchat.mcp_demo.shop import Shop, catalogue
 from agentchat.mcp_demo.shop.catalogue import Activity
 from agentchat.mcp_demo.tools.category import Category
-from agentchat.mcp_demo.tools.parameters import InStockOnly, Limit, MaxPrice, OfCategory, ProductId
-from agentchat.mcp_demo.tools.views import Json, card, is_affordable, pick
+from agentchat.mcp_demo.tools.tool_parameters import InStockOnly, Limit, MaxPrice, OfCategory, ProductId
+from agentchat.mcp_demo.tools.views import Json, is_affordable, pick, show_card
 
 Sort = Literal["relevance", "price_low", "price_high", "rating"]
 
 
 def add_tools(category: Category, shop: Shop) -> None:
-    @category.reads("Search products")
+    """Add the tools of this category."""
+
+    @category.add_reader("Search products")
     async def search_products(
         query: Annotated[
             str,
@@ -37,11 +39,12 @@ def add_tools(category: Category, shop: Shop) -> None:
         sort_by: Annotated[Sort, Field(description="What comes first.")] = "relevance",
         limit: Limit = 5,
     ) -> Json:
-        """Search the catalogue of the outdoor shop by words, category, activity, price, rating and stock.
+        """Search the catalogue by words, category, activity, price, rating and stock.
+
         Use it when a customer looks for something; all details of one product come from get_product.
         """
         hits = [
-            (catalogue.relevance(product, query), card(shop, product))
+            (catalogue.score_relevance(product, query), show_card(shop, product))
             for product in shop.products.values()
             if category in (None, product.category)
             and (activity is None or activity in product.activities)
@@ -55,19 +58,21 @@ def add_tools(category: Category, shop: Shop) -> None:
         return {
             "matching": len(found),
             "products": [product for _, product in found[:limit]],
-            "advice": _advice(found),
+            "advice": _advise(found),
         }
 
-    @category.reads("Get a product")
+    @category.add_reader("Get a product")
     async def get_product(product_id: ProductId) -> Json:
-        """Show one product by its id: description, price, stock, rating, activities and technical facts. Use
-        it for "is it in stock", "how heavy is it" and the like.
-        """
-        product = shop.product(product_id)
-        facts = pick(product, "stock", "description", "activities", "specs")
-        return {"product": card(shop, product)} | facts
+        """Show one product by its id.
 
-    @category.reads("Compare products")
+        Description, price, stock, rating, activities and technical facts. Use it for "is it in stock", "how
+        heavy is it" and the like.
+        """
+        product = shop.get_product(product_id)
+        facts = pick(product, "stock", "description", "activities", "specs")
+        return {"product": show_card(shop, product)} | facts
+
+    @category.add_reader("Compare products")
     async def compare_products(
         product_ids: Annotated[
             list[ProductId],
@@ -79,11 +84,12 @@ def add_tools(category: Category, shop: Shop) -> None:
             ),
         ],
     ) -> Json:
-        """Compare two to four products side by side: price, rating, availability and every technical fact.
-        Use it for "which of these" questions.
+        """Compare two to four products side by side.
+
+        Price, rating, availability and every technical fact. Use it for "which of these" questions.
         """
-        products = [shop.product(product_id) for product_id in dict.fromkeys(product_ids)]
-        cards = [card(shop, product) for product in products]
+        products = [shop.get_product(product_id) for product_id in dict.fromkeys(product_ids)]
+        cards = [show_card(shop, product) for product in products]
         names = dict.fromkeys(name for product in products for name in product.specs)
         rated = [each for each in cards if each["rating"] is not None]
         return {
@@ -95,7 +101,7 @@ def add_tools(category: Category, shop: Shop) -> None:
             "best_rated": max(rated, key=lambda each: each["rating"])["product_id"] if rated else None,
         }
 
-    @category.reads("List product reviews")
+    @category.add_reader("List product reviews")
     async def list_product_reviews(
         product_id: ProductId,
         max_stars: Annotated[
@@ -103,20 +109,21 @@ def add_tools(category: Category, shop: Shop) -> None:
         ] = 5,
         limit: Limit = 5,
     ) -> Json:
-        """List what buyers say about a product, newest first, with stars. Use it for "is it any good", and
-        with max_stars 2 or 3 to find complaints.
+        """List what buyers say about a product, newest first, with stars.
+
+        Use it for "is it any good", and with max_stars 2 or 3 to find complaints.
         """
-        product = shop.product(product_id)
+        product = shop.get_product(product_id)
         found = [
             review
             for review in sorted(shop.reviews, key=lambda review: review.written_on, reverse=True)
             if review.product_id == product_id and review.stars <= max_stars
         ]
-        reviews = [_review_view(shop, review) for review in found[:limit]]
-        return {"product": card(shop, product), "matching": len(found), "reviews": reviews}
+        reviews = [_show_review(shop, review) for review in found[:limit]]
+        return {"product": show_card(shop, product), "matching": len(found), "reviews": reviews}
 
 
-def _advice(found: list[tuple[catalogue.Relevance, Json]]) -> str | None:
+def _advise(found: list[tuple[catalogue.Relevance, Json]]) -> str | None:
     if not found:
         return "Nothing matches all of this: leave out a filter, or search by category alone."
     if not found[0][0].every_word:
@@ -134,7 +141,7 @@ def _sort_key(relevance: int, product: Json, sort: Sort) -> tuple[float, str]:
     return figures[sort], product["product_id"]
 
 
-def _review_view(shop: Shop, review: catalogue.Review) -> Json:
+def _show_review(shop: Shop, review: catalogue.Review) -> Json:
     name = shop.customers[shop.orders[review.order_id].customer_id].name
     return (
         pick(review, "review_id", "stars", "written_on")

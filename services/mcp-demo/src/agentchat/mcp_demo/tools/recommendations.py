@@ -1,26 +1,30 @@
-"""Recommendations: what a customer may like, what is like a product, what goes with it."""
+"""Define the tools of Recommendations: for a customer, similar, bought together."""
 
 from collections import Counter
 
 from agentchat.mcp_demo.shop import Shop
 from agentchat.mcp_demo.shop.catalogue import Product
 from agentchat.mcp_demo.tools.category import Category
-from agentchat.mcp_demo.tools.parameters import CustomerId, FewLimit, InStockOnly, MaxPrice, ProductId
-from agentchat.mcp_demo.tools.views import Json, card, is_affordable
+from agentchat.mcp_demo.tools.tool_parameters import CustomerId, FewLimit, InStockOnly, MaxPrice, ProductId
+from agentchat.mcp_demo.tools.views import Json, is_affordable, show_card
 
 
 def add_tools(category: Category, shop: Shop) -> None:
-    @category.reads("Recommend for a customer")
+    """Add the tools of this category."""
+
+    @category.add_reader("Recommend for a customer")
     async def recommend_for_customer(
         customer_id: CustomerId, max_price: MaxPrice = None, limit: FewLimit = 3
     ) -> Json:
-        """Recommend products in stock to a customer from what he or she has bought: what others bought with
-        it, and what suits the same activities. Each with a reason. Use it for "what else could I need".
+        """Recommend products in stock to a customer, each with a reason.
+
+        From the customer's orders: what others bought with it, and what suits the same activities. Use it
+        for "what else could I need".
         """
-        customer = shop.customer(customer_id)
-        owned = _kept_by(shop, customer_id)
+        customer = shop.get_customer(customer_id)
+        owned = _list_kept_products(shop, customer_id)
         suggestions = [
-            _suggestion(shop, owned, product)
+            _suggest(shop, owned, product)
             for product in shop.products.values()
             if product.product_id not in owned and product.stock and is_affordable(product, max_price)
         ]
@@ -31,20 +35,21 @@ def add_tools(category: Category, shop: Shop) -> None:
             "suggestions": suggestions[:limit],
         }
 
-    @category.reads("Find similar products")
+    @category.add_reader("Find similar products")
     async def find_similar_products(
         product_id: ProductId,
         max_price: MaxPrice = None,
         in_stock_only: InStockOnly = True,
         limit: FewLimit = 3,
     ) -> Json:
-        """Find alternatives to a product: same kind, same use, near in price. Use it when a product is out
-        of stock, too expensive, or to offer a choice.
+        """Find alternatives to a product: same kind, same use, near in price.
+
+        Use it when a product is out of stock or too expensive, or to offer a choice.
         """
-        product = shop.product(product_id)
+        product = shop.get_product(product_id)
         ranked = sorted(
             (
-                (-_similarity(product, other), other.product_id, other)
+                (-_compare(product, other), other.product_id, other)
                 for other in shop.products.values()
                 if other.product_id != product_id
                 and (other.stock or not in_stock_only)
@@ -53,38 +58,39 @@ def add_tools(category: Category, shop: Shop) -> None:
         )
         similar = [
             {
-                "product": card(shop, other),
+                "product": show_card(shop, other),
                 "similarity": -score,
                 "price_difference": round((other.price_cents - product.price_cents) / 100, 2),
             }
             for score, _, other in ranked[:limit]
         ]
-        return {"product": card(shop, product), "similar": similar}
+        return {"product": show_card(shop, product), "similar": similar}
 
-    @category.reads("List what is bought together")
+    @category.add_reader("List what is bought together")
     async def list_bought_together(product_id: ProductId, limit: FewLimit = 3) -> Json:
-        """List the products that customers bought in the same order as a given product, with how often. Use
-        it to suggest accessories or a bundle.
+        """List the products that customers bought together with a product, with how often.
+
+        Use it to suggest accessories or a bundle.
         """
-        product = shop.product(product_id)
-        orders = _orders_with(shop, product_id)
-        ranked = sorted(_bought_with(shop, product_id).items(), key=lambda entry: (-entry[1], entry[0]))
+        product = shop.get_product(product_id)
+        orders = _count_orders_with(shop, product_id)
+        ranked = sorted(_count_bought_with(shop, product_id).items(), key=lambda entry: (-entry[1], entry[0]))
         together = [
             {
-                "product": card(shop, shop.products[other]),
+                "product": show_card(shop, shop.products[other]),
                 "orders_together": count,
                 "share_percent": round(100 * count / orders, 1),
             }
             for other, count in ranked[:limit]
         ]
-        return {"product": card(shop, product), "orders": orders, "bought_together": together}
+        return {"product": show_card(shop, product), "orders": orders, "bought_together": together}
 
 
-def _suggestion(shop: Shop, owned: set[str], product: Product) -> Json:
-    """Score a product: half by how often it was bought with something owned, half by how it suits the use."""
-    bought_with = _bought_with(shop, product.product_id)
+def _suggest(shop: Shop, owned: set[str], product: Product) -> Json:
+    """Score a product by how often it was bought with owned ones, and by shared uses."""
+    bought_with = _count_bought_with(shop, product.product_id)
     partner = max(sorted(owned), key=lambda one: bought_with[one], default=None)
-    orders = _orders_with(shop, product.product_id)
+    orders = _count_orders_with(shop, product.product_id)
     together = bought_with[partner] / orders if partner and orders else 0.0
     uses = [activity for one in sorted(owned) for activity in shop.products[one].activities]
     shared = [activity for activity in product.activities if activity in uses]
@@ -95,10 +101,10 @@ def _suggestion(shop: Shop, owned: set[str], product: Product) -> Json:
     else:
         reason = "New to your collection."
     score = round(0.5 * together + 0.5 * len(shared) / len(product.activities), 2)
-    return {"product": card(shop, product), "score": score, "reason": reason}
+    return {"product": show_card(shop, product), "score": score, "reason": reason}
 
 
-def _orders_with(shop: Shop, product_id: str) -> int:
+def _count_orders_with(shop: Shop, product_id: str) -> int:
     """Count the orders that hold a product and were not cancelled."""
     return sum(
         order.status != "cancelled" and product_id in (item.product_id for item in order.items)
@@ -106,7 +112,7 @@ def _orders_with(shop: Shop, product_id: str) -> int:
     )
 
 
-def _bought_with(shop: Shop, product_id: str) -> Counter[str]:
+def _count_bought_with(shop: Shop, product_id: str) -> Counter[str]:
     """Count for each other product the orders, not cancelled, that hold it and this one."""
     together: Counter[str] = Counter()
     for order in shop.orders.values():
@@ -116,18 +122,18 @@ def _bought_with(shop: Shop, product_id: str) -> Counter[str]:
     return together
 
 
-def _kept_by(shop: Shop, customer_id: str) -> set[str]:
+def _list_kept_products(shop: Shop, customer_id: str) -> set[str]:
     """Return the products that a customer has bought and neither cancelled nor returned."""
     return {
         item.product_id
-        for order in shop.orders_of(customer_id)
+        for order in shop.list_orders(customer_id)
         if order.status not in ("cancelled", "returned")
         for item in order.items
     }
 
 
-def _similarity(one: Product, other: Product) -> float:
-    """Compare from 0 to 1: half for the category, 0.3 for shared activities, 0.2 for a near price."""
+def _compare(one: Product, other: Product) -> float:
+    """Compare products: 0.5 for category, 0.3 for shared activities, 0.2 for a near price."""
     shared = set(one.activities) & set(other.activities)
     either = set(one.activities) | set(other.activities)
     lower, higher = sorted((one.price_cents, other.price_cents))

@@ -1,4 +1,4 @@
-"""JSON objects that several tools return: a product in short, a period; and money in euros."""
+"""Build the JSON objects that several tools return: product cards, periods, euros."""
 
 from typing import Any, Literal
 
@@ -16,42 +16,44 @@ LOW_STOCK = 5
 
 
 def as_json(record: object) -> Any:
-    """Return records of the shop, and what they are within, as JSON values."""
+    """Return a record, or a collection of records, as JSON values."""
     return msgspec.to_builtins(record)
 
 
 def pick(record: msgspec.Struct, *names: str) -> Json:
-    """Return some fields of a record of the shop as a JSON object."""
+    """Return some fields of a record as a JSON object."""
     return {name: as_json(getattr(record, name)) for name in names}
 
 
-def card(shop: Shop, product: Product) -> Json:
-    """Return a product in short, with its rating and availability as of now."""
-    rating = shop.rating(product.product_id)
+def show_card(shop: Shop, product: Product) -> Json:
+    """Return a product's summary with its rating and current availability."""
+    rating = shop.get_rating(product.product_id)
     return pick(product, "product_id", "name", "brand", "category") | {
-        "price": euros(product.price_cents),
+        "price": to_euros(product.price_cents),
         "currency": CURRENCY,
-        "availability": availability(product.stock),
+        "availability": rate_availability(product.stock),
         "rating": rating.average,
         "reviews": rating.reviews,
     }
 
 
-def availability(stock: int) -> Availability:
-    """Return how much there is of a product: nothing, little (below five) or enough."""
+def rate_availability(stock: int) -> Availability:
+    """Return the availability: out of stock, low (below five) or in stock."""
     if stock == 0:
         return "out_of_stock"
     return "low_stock" if stock < LOW_STOCK else "in_stock"
 
 
-def period_view(period: Period) -> Json:
+def show_period(period: Period) -> Json:
+    """Return a period as a JSON object."""
     return {"date_from": str(period.start), "date_to": str(period.end), "days": period.days}
 
 
-def euros(cents: int) -> float:
-    """Return cents as euros; a float is exact enough here, because sums are made in cents."""
+def to_euros(cents: int) -> float:
+    """Return cents as euros. A float is exact enough, because sums are made in cents."""
     return round(cents / 100, 2)
 
 
 def is_affordable(product: Product, max_price: float | None) -> bool:
+    """Return True if the product costs at most `max_price`, or there is no limit."""
     return max_price is None or product.price_cents <= round(max_price * 100)

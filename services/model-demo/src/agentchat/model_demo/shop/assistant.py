@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentchat.model_demo.replies import PlannedReply, PlannedToolCall
-from agentchat.model_demo.request import Conversation, Tool
+from agentchat.model_demo.request import DemoConversation, Tool
 from agentchat.model_demo.shop import documents, rules, schema_values, talk, wording, words
 from agentchat.model_demo.shop.talk import Memory
 
@@ -28,17 +28,17 @@ class _Plan(NamedTuple):
     lacking: list[rules.Wish]
 
 
-def forced_input(tool: Tool, conversation: Conversation) -> dict[str, Any]:
+def forced_input(tool: Tool, conversation: DemoConversation) -> dict[str, Any]:
     """Return an input for a tool that must be called: what the message gives, else the least that fits."""
     return rules.fill_input(tool, documents.plain_text(conversation.question), _known_ids(conversation))
 
 
-def as_ordered(conversation: Conversation, text: str) -> str:
+def as_ordered(conversation: DemoConversation, text: str) -> str:
     """Return the text with what the system prompt orders of each reply."""
     return talk.persona(conversation.system).says(text)
 
 
-def reply(conversation: Conversation) -> PlannedReply:
+def reply(conversation: DemoConversation) -> PlannedReply:
     """Return the assistant's next reply: tool calls, or a text."""
     choice = conversation.tool_choice
     if choice.type == "tool":
@@ -63,7 +63,7 @@ def reply(conversation: Conversation) -> PlannedReply:
     return PlannedReply(text)
 
 
-def _plan(conversation: Conversation) -> _Plan:
+def _plan(conversation: DemoConversation) -> _Plan:
     """Plan the next round of this turn. A tool that was called in this turn is not called again."""
     called = {call.name for call, _ in conversation.results}
     wishes = rules.find_wishes(_meant(conversation), conversation.tools, _known_ids(conversation))
@@ -74,7 +74,7 @@ def _plan(conversation: Conversation) -> _Plan:
     return _Plan([] if enough else calls[:_MOST_CALLS], wished, [wish for wish in new if wish.missing])
 
 
-def _meant(conversation: Conversation) -> str:
+def _meant(conversation: DemoConversation) -> str:
     """Return the question; after a question of the assistant's together with the message before that one."""
     question, at = documents.plain_text(conversation.question), conversation.question_at
     if at >= 2 and conversation.messages[at - 1].text.endswith(_ASKED_BACK):
@@ -82,19 +82,19 @@ def _meant(conversation: Conversation) -> str:
     return question
 
 
-def _known_ids(conversation: Conversation) -> list[str]:
+def _known_ids(conversation: DemoConversation) -> list[str]:
     """Return the ids of this turn's results, then those that the person has named, the last one first."""
     results = "\n".join(result.text[: documents.MOST_READ] for _, result in conversation.results)
     named = words.ids("\n".join(map(documents.plain_text, conversation.earlier)))
     return list(dict.fromkeys([*words.ids(results), *reversed(named)]))
 
 
-def _force(conversation: Conversation, name: str) -> PlannedReply:
+def _force(conversation: DemoConversation, name: str) -> PlannedReply:
     tool = next(tool for tool in conversation.tools if tool.name == name)
     return _calling(conversation, [_Call(tool, forced_input(tool, conversation))], "")
 
 
-def _calling(conversation: Conversation, calls: list[_Call], preamble: str) -> PlannedReply:
+def _calling(conversation: DemoConversation, calls: list[_Call], preamble: str) -> PlannedReply:
     """Return a reply that calls tools. The preamble ends its paragraph: the next text follows it bare."""
     made = [
         PlannedToolCall(conversation.make_id(index), call.tool.name, msgspec.json.encode(call.input).decode())
@@ -103,7 +103,7 @@ def _calling(conversation: Conversation, calls: list[_Call], preamble: str) -> P
     return PlannedReply(f"{preamble}\n\n" if preamble else "", tuple(made), stop_reason="tool_use")
 
 
-def _preamble(conversation: Conversation, calls: list[_Call], known: Memory) -> str:
+def _preamble(conversation: DemoConversation, calls: list[_Call], known: Memory) -> str:
     named = words.listed(list(dict.fromkeys(each for call in calls for each in words.ids(str(call.input)))))
     if any(rules.changes_something(call.tool) for call in calls):
         task = f"take care of {named or 'that'}"
@@ -115,7 +115,7 @@ def _preamble(conversation: Conversation, calls: list[_Call], known: Memory) -> 
     return f"{f'Hello {known.name}! ' if greets else ''}Let me {task} for you."
 
 
-def _text(conversation: Conversation, plan: _Plan, question: str, known: Memory) -> str:
+def _text(conversation: DemoConversation, plan: _Plan, question: str, known: Memory) -> str:
     """Answer from results, from documents, or from the talk so far."""
     if conversation.results:
         return _worded_results(conversation, plan)
@@ -133,7 +133,7 @@ def _text(conversation: Conversation, plan: _Plan, question: str, known: Memory)
     return talk.give_up(question, conversation.tools)
 
 
-def _worded_results(conversation: Conversation, plan: _Plan) -> str:
+def _worded_results(conversation: DemoConversation, plan: _Plan) -> str:
     """Word every result that answers the message, each under its tool's title where there are several."""
     meant = [pair for pair in conversation.results if pair[0].name in plan.wished] or conversation.results
     parts: list[str] = []

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from agentchat.model_demo.request import Conversation
+from agentchat.model_demo.request import DemoConversation
 from agentchat.model_demo.shop import words
 
 _END = "</document>"
@@ -39,7 +39,7 @@ def plain_text(text: str) -> str:
     return re.sub(r"[^\S\n]{2,}", " ", without(text)[:MOST_READ])
 
 
-def split_passages(conversation: Conversation) -> list[Sentence]:
+def split_passages(conversation: DemoConversation) -> list[Sentence]:
     """Split the passages of the system prompt, then those of the asking turn, into sentences."""
     asking = conversation.messages[conversation.question_at].text
     return [

@@ -21,7 +21,7 @@ _ADDRESS = (
 _COMMENT = r":\s+(?P<message>(?P<subject>[^\n.!?]{3,80})[^\n]*)"
 
 
-class Rule(NamedTuple):
+class ShopRule(NamedTuple):
     """`says` is looked for in a part of the message. The groups of `inputs` are properties of the input,
     beside the ids, which are found by their kinds. A tool that `changes` something is only called if the
     message orders it."""
@@ -33,29 +33,31 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule("cancel_order", r"\bcancel\b", (r"\bbecause (?P<reason>[^\n]{2,200})",), changes=True),
-    Rule("update_shipping_address", r"\b(?:change|update)\b.*\baddress\b", (_ADDRESS,), changes=True),
-    Rule("add_ticket_comment", r"\b(?:add|comment|reply)\b.*\bTCK-", (_COMMENT,), changes=True),
-    Rule("open_support_ticket", r"\bopen\b.*\bticket\b", (_COMMENT,), changes=True),
-    Rule("get_support_ticket", r"\bTCK-\d"),
-    Rule(
+    ShopRule("cancel_order", r"\bcancel\b", (r"\bbecause (?P<reason>[^\n]{2,200})",), changes=True),
+    ShopRule("update_shipping_address", r"\b(?:change|update)\b.*\baddress\b", (_ADDRESS,), changes=True),
+    ShopRule("add_ticket_comment", r"\b(?:add|comment|reply)\b.*\bTCK-", (_COMMENT,), changes=True),
+    ShopRule("open_support_ticket", r"\bopen\b.*\bticket\b", (_COMMENT,), changes=True),
+    ShopRule("get_support_ticket", r"\bTCK-\d"),
+    ShopRule(
         "track_shipment",
         r"\b(?:where|when|track|late)\b.*\b(?:ORD-|order\b|parcel\b|it\b)|\bORD-.*\b(?:late|arrived?)\b",
     ),
-    Rule("recommend_for_customer", r"\b(?:recommend|suggest|suits?)\b.*\bCUST-", (_LIMIT,)),
-    Rule("list_customer_orders", r"\borders\b.*\bCUST-", (_LIMIT,)),
-    Rule("get_order", r"\bORD-\d|\bmy order\b"),
-    Rule("compare_products", r"\b(?:compare|difference)\b.*\bPRD-.*\bPRD-"),
-    Rule("find_similar_products", r"\b(?:similar|alternatives?)\b.*\bPRD-", (_MAX_PRICE,)),
-    Rule("list_product_reviews", r"\breviews?\b.*\bPRD-"),
-    Rule("get_product", r"\bPRD-\d"),
-    Rule("find_customer", r"@\w|\bCUST-\d|\bcustomer [A-Z]", (_CUSTOMER,)),
-    Rule("get_sales_trend", r"\bsales\b.*\bper\b", (r"\bper (?P<interval>day|week|month)\b",)),
-    Rule("rank_products", r"\b(?:best|top)\b.*\b(?:products?|sellers?)\b|\bbestsellers?\b", (_LIMIT,)),
-    Rule("get_sales_summary", r"\b(?:sales|revenue)\b"),
-    Rule("get_inventory_report", r"\b(?:inventory|low on stock)\b"),
-    Rule("search_help_articles", r"\b(?:how (?:do|can) i|policy|warranty|refunds?)\b", (r"(?P<query>.+)",)),
-    Rule(
+    ShopRule("recommend_for_customer", r"\b(?:recommend|suggest|suits?)\b.*\bCUST-", (_LIMIT,)),
+    ShopRule("list_customer_orders", r"\borders\b.*\bCUST-", (_LIMIT,)),
+    ShopRule("get_order", r"\bORD-\d|\bmy order\b"),
+    ShopRule("compare_products", r"\b(?:compare|difference)\b.*\bPRD-.*\bPRD-"),
+    ShopRule("find_similar_products", r"\b(?:similar|alternatives?)\b.*\bPRD-", (_MAX_PRICE,)),
+    ShopRule("list_product_reviews", r"\breviews?\b.*\bPRD-"),
+    ShopRule("get_product", r"\bPRD-\d"),
+    ShopRule("find_customer", r"@\w|\bCUST-\d|\bcustomer [A-Z]", (_CUSTOMER,)),
+    ShopRule("get_sales_trend", r"\bsales\b.*\bper\b", (r"\bper (?P<interval>day|week|month)\b",)),
+    ShopRule("rank_products", r"\b(?:best|top)\b.*\b(?:products?|sellers?)\b|\bbestsellers?\b", (_LIMIT,)),
+    ShopRule("get_sales_summary", r"\b(?:sales|revenue)\b"),
+    ShopRule("get_inventory_report", r"\b(?:inventory|low on stock)\b"),
+    ShopRule(
+        "search_help_articles", r"\b(?:how (?:do|can) i|policy|warranty|refunds?)\b", (r"(?P<query>.+)",)
+    ),
+    ShopRule(
         "search_products",
         r"\b(?:do you (?:have|sell)|looking for|search for|find|show me)\b",
         (_QUERY, _MAX_PRICE, r"\bin (?P<in_stock_only>stock)\b"),
@@ -85,7 +87,7 @@ def find_wishes(message: str, offered: list[Tool], known_ids: list[str]) -> list
     `known_ids` are those that were spoken of, the last one first.
     """
     message = re.sub(r"\border #?(\d{3,6})\b", r"ORD-\1", message, flags=re.IGNORECASE)
-    found: list[tuple[Tool, Rule, str]] = []
+    found: list[tuple[Tool, ShopRule, str]] = []
     for part in filter(str.strip, _SPLIT.split(message)):
         wished = _find_rule(part, offered) if words.stems(words.ID.sub(" ", part)) or not found else None
         if wished is not None and not (found and found[-1][0].name == wished[0].name):
@@ -100,17 +102,17 @@ def find_wishes(message: str, offered: list[Tool], known_ids: list[str]) -> list
 
 def fill_input(tool: Tool, message: str, known_ids: list[str]) -> dict[str, Any]:
     """Return an input for a tool that must be called: what the message gives, else the least that fits."""
-    rule = next((rule for rule in RULES if rule.tool == tool.name), Rule(tool.name, ""))
+    rule = next((rule for rule in RULES if rule.tool == tool.name), ShopRule(tool.name, ""))
     given = _wish(tool, rule, message, message, known_ids).inputs[0]
     root = tool.input_schema
     return schema_values.complete(given, schema_values.resolve(root, root), root, message)
 
 
-def _find_rule(text: str, offered: list[Tool]) -> tuple[Tool, Rule] | None:
+def _find_rule(text: str, offered: list[Tool]) -> tuple[Tool, ShopRule] | None:
     by_name = {tool.name: tool for tool in offered}
     for tool in offered:
         if tool.name in text:
-            return tool, next((rule for rule in RULES if rule.tool == tool.name), Rule(tool.name, ""))
+            return tool, next((rule for rule in RULES if rule.tool == tool.name), ShopRule(tool.name, ""))
     for rule in RULES:
         is_wished = rule.tool in by_name and re.search(rule.says, text, re.IGNORECASE)
         if is_wished and not (rule.changes and _NO_ORDER.search(text)):
@@ -118,7 +120,7 @@ def _find_rule(text: str, offered: list[Tool]) -> tuple[Tool, Rule] | None:
     return None
 
 
-def _wish(tool: Tool, rule: Rule, part: str, message: str, known_ids: list[str]) -> Wish:
+def _wish(tool: Tool, rule: ShopRule, part: str, message: str, known_ids: list[str]) -> Wish:
     """Fill the inputs from the part; what it lacks from the whole message."""
     root = tool.input_schema
     properties = {

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agentchat.model_demo.request import Conversation, Tool
+from agentchat.model_demo.request import DemoConversation, Tool
 from agentchat.model_demo.shop import documents, words
 
 _YOU_ARE = re.compile(r"\b(?:You are|Your name is)\s+([^\n.;:!?]{2,120})")
@@ -70,7 +70,7 @@ class Memory(NamedTuple):
         return self.facts.get("name")
 
 
-def remember(conversation: Conversation) -> Memory:
+def remember(conversation: DemoConversation) -> Memory:
     """Return what the person has written so far, the question included."""
     written = [documents.plain_text(text) for text in (*conversation.earlier, conversation.question)]
     sentences = [each.strip() for text in written for each in re.split(r"(?<=[.!?])\s+|\n", text)]

@@ -10,13 +10,13 @@ from agentchat.model_demo.errors import STATUSES, DemoApiError, invalid
 from agentchat.model_demo.replies import Events, ModelMessage, PlannedReply, few_words
 from agentchat.model_demo.request import (
     Block,
-    Message,
+    ChatMessage,
     ModelRequest,
-    Text,
+    TextBlock,
     Tool,
-    ToolCall,
+    ToolCallBlock,
     ToolChoice,
-    ToolResult,
+    ToolResultBlock,
     refused_as_invalid,
 )
 
@@ -90,26 +90,26 @@ def error(failed: DemoApiError, request_id: str) -> bytes:
     return _encode({"type": "error", "error": detail, "request_id": request_id})
 
 
-def _messages(message: dict[str, Any]) -> Iterator[Message]:
+def _messages(message: dict[str, Any]) -> Iterator[ChatMessage]:
     """Yield the message; before it, as a user's text, a summary of this server's that begins its content."""
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for block in blocks:
         if block["type"] == "compaction" and block["content"]:
-            yield Message("user", [Text(f"<summary>\n{block['content']}\n</summary>")])
+            yield ChatMessage("user", [TextBlock(f"<summary>\n{block['content']}\n</summary>")])
     if read := [each for block in blocks for each in _blocks(block)]:
-        yield Message(message["role"], read)
+        yield ChatMessage(message["role"], read)
 
 
 def _blocks(block: dict[str, Any]) -> Iterator[Block]:
     match block["type"]:
         case "text":
-            yield Text(block["text"])
+            yield TextBlock(block["text"])
         case "tool_use":
-            yield ToolCall(block["id"], block["name"], block["input"])
+            yield ToolCallBlock(block["id"], block["name"], block["input"])
         case "tool_result":
             text = "\n".join(_texts(block.get("content")))
-            yield ToolResult(block["tool_use_id"], text, block.get("is_error", False))
+            yield ToolResultBlock(block["tool_use_id"], text, block.get("is_error", False))
 
 
 def _texts(content: str | list[dict[str, Any]] | None) -> list[str]:

@@ -16,14 +16,14 @@ from agentchat.model_demo.replies import (
 )
 from agentchat.model_demo.request import (
     Block,
-    Message,
+    ChatMessage,
     ModelRequest,
     Schema,
-    Text,
+    TextBlock,
     Tool,
-    ToolCall,
+    ToolCallBlock,
     ToolChoice,
-    ToolResult,
+    ToolResultBlock,
     refused_as_invalid,
 )
 
@@ -126,16 +126,16 @@ def error(failed: DemoApiError, _request_id: str) -> bytes:
     return _encode({"error": detail})
 
 
-def _message(message: dict[str, Any]) -> Message:
+def _message(message: dict[str, Any]) -> ChatMessage:
     """Convert a message; a tool's result becomes a block of the user's turn after the calls."""
     text = _text(message)
     if message["role"] == "tool":
-        return Message("user", [ToolResult(message["tool_call_id"], text)])
-    blocks: list[Block] = [Text(text)] if text else []
+        return ChatMessage("user", [ToolResultBlock(message["tool_call_id"], text)])
+    blocks: list[Block] = [TextBlock(text)] if text else []
     for call in message.get("tool_calls") or ():
         given = msgspec.json.decode(call["function"]["arguments"], type=dict[str, Any])
-        blocks.append(ToolCall(call["id"], call["function"]["name"], given))
-    return Message(message["role"], blocks)
+        blocks.append(ToolCallBlock(call["id"], call["function"]["name"], given))
+    return ChatMessage(message["role"], blocks)
 
 
 def _text(message: dict[str, Any]) -> str:

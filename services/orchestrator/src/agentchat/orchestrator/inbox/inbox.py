@@ -15,7 +15,7 @@ from agentchat.contracts import subjects, wire
 from agentchat.contracts.messages import ChatRequested, DeadLettered
 from agentchat.conversations.aggregate.turn import Rejected
 from agentchat.conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
-from agentchat.net_guard.addresses import look_up_for
+from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.opening.open_run import open_run
 from agentchat.orchestrator.opening.run_slots import NoSlotYet
 from agentchat.orchestrator.opening.taking import LeaseHeld, start_run_in_one_statement, take_lease

@@ -10,7 +10,7 @@ from agentchat.contracts import messages, subjects, wire
 from agentchat.contracts.messages import ProviderCheck, ProviderCode
 from agentchat.contracts.text import cleaned
 from agentchat.directory.agent_config import AgentConfig
-from agentchat.net_guard.addresses import look_up_for
+from agentchat.net_guard.judged_addresses import look_up_for
 from agentchat.orchestrator.models import Credentials, ModelCall, ModelFailure
 from agentchat.orchestrator.orchestrator_services import Parts
 from agentchat.orchestrator.run_agent import credentials_of

@@ -14,9 +14,9 @@ from yarl import URL
 from agentchat.net_guard import AddressRefused, Guard, Unresolved
 from agentchat.net_guard.guarded_session import is_compressed, judge
 from agentchat.runtime.fair_slots import KeySlots
+from agentchat.tool_runner.credential_redaction import CredentialRedactor
 from agentchat.tool_runner.faults import ToolFault
 from agentchat.tool_runner.http.call_budget import CallBudget, TooLarge
-from agentchat.tool_runner.redaction import Redactor
 
 ERRORS = (AddressRefused, Unresolved, aiohttp.ClientError, OSError, ValueError)
 """The errors of sending a request and reading its response; OSError includes TimeoutError."""
@@ -76,7 +76,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         response: aiohttp.ClientResponse,
         budget: CallBudget,
         large: KeySlots,
-        redactor: Redactor,
+        redactor: CredentialRedactor,
     ) -> None:
         self._response = response
         self._budget = budget

@@ -15,14 +15,14 @@ import httpx2
 import msgspec
 
 from agentchat.net_guard import Guard
-from agentchat.net_guard.addresses import CONNECT_SECONDS
 from agentchat.net_guard.guarded_session import open_session
+from agentchat.net_guard.judged_addresses import CONNECT_SECONDS
 from agentchat.runtime.fair_slots import KeySlots
 from agentchat.tool_runner.authorization.tokens import AccessTokens
+from agentchat.tool_runner.credential_redaction import CredentialRedactor
 from agentchat.tool_runner.faults import ToolFailed, ToolFault
 from agentchat.tool_runner.http.call_budget import CallBudget, get_current_budget
 from agentchat.tool_runner.http.network import ERRORS, BoundedBody, classify_error, send
-from agentchat.tool_runner.redaction import Redactor
 
 # Common servers close an idle connection after 5 s; a call must not use a connection that is being closed.
 _KEEPALIVE_SECONDS = 4.0
@@ -129,7 +129,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             budget.succeed()
         else:
             budget.fail(fault)
-        body = BoundedBody(response, budget, self._large, Redactor(request.headers))
+        body = BoundedBody(response, budget, self._large, CredentialRedactor(request.headers))
         headers = _keep_headers(request.url, response.status, received)
         return httpx2.Response(response.status, headers=headers, stream=body)
 

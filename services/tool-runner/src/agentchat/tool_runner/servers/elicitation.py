@@ -22,8 +22,8 @@ from agentchat.contracts.text import cleaned
 from agentchat.contracts.tool_messages import InputRequest, InputResponse
 from agentchat.contracts.values import Elicitation
 from agentchat.net_guard import AddressRefused
+from agentchat.tool_runner.credential_redaction import STRUCK
 from agentchat.tool_runner.faults import ToolFailed
-from agentchat.tool_runner.redaction import STRUCK
 from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalize_schema
 
 MAX_CALL_ATTEMPTS = 8

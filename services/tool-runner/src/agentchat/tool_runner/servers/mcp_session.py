@@ -22,6 +22,7 @@ from agentchat.runtime import logs
 from agentchat.tool_runner.faults import ToolFailed
 from agentchat.tool_runner.http.call_budget import RESPONSE_BYTES, start_budget
 from agentchat.tool_runner.http.transport import ToolServerTransport
+from agentchat.tool_runner.servers.client_errors import explain, limit_requests
 from agentchat.tool_runner.servers.elicitation import (
     CallAttempt,
     ElicitationReader,
@@ -29,7 +30,6 @@ from agentchat.tool_runner.servers.elicitation import (
     InputRequired,
     on_elicitation,
 )
-from agentchat.tool_runner.servers.failures import explain, limit_requests
 from agentchat.tool_runner.tools.server_tool import MAX_TOOLS
 
 OPEN_SECONDS = 8.0
@@ -66,10 +66,8 @@ class ToolSession:
             url: The address of the server.
             headers: The agent's headers for the server.
             transport: The HTTP transport of this session.
-            handshake: The server is known to want a handshake, so it is not probed for the stateless
-            protocol. check_link: Check a link that the server asks a person to open (see
-            `ElicitationReader`). None
-                tells the server that it cannot ask anybody.
+            handshake: True if the server is known to want one, so that it is not probed.
+            check_link: Check a link that the server asks a person to open; None: it can ask nobody.
         """
         self._url = url
         self._transport = transport

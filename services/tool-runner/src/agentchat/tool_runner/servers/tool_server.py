@@ -15,8 +15,8 @@ from mcp_types import CallToolResult
 from agentchat.runtime import logs
 from agentchat.runtime.shared_task import shared
 from agentchat.tool_runner.faults import ToolFailed
+from agentchat.tool_runner.servers.client_errors import GRACE_SECONDS
 from agentchat.tool_runner.servers.elicitation import FIRST_CALL_ATTEMPT, CallAttempt, InputRequired
-from agentchat.tool_runner.servers.failures import GRACE_SECONDS
 from agentchat.tool_runner.servers.mcp_session import ToolSession
 from agentchat.tool_runner.tools.server_tool import OfferedTool, check_tools
 

@@ -10,7 +10,7 @@ import mcp_types
 import msgspec
 
 from agentchat.contracts.text import cleaned
-from agentchat.tool_runner.redaction import STRUCK
+from agentchat.tool_runner.credential_redaction import STRUCK
 from agentchat.tool_runner.tools.input_schemas import Schema, UnfitSchema, normalize_schema
 
 MAX_TOOLS = 256

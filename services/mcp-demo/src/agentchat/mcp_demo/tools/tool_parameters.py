@@ -1,4 +1,4 @@
-"""The parameters that several tools share: ids, periods, limits, each with its description for the model."""
+"""Define the parameters that several tools share, with their descriptions for the model."""
 
 from datetime import date
 from typing import Annotated

@@ -15,7 +15,7 @@ _VALUE = re.compile(r'\s*(?:[^\s;,="]+\s*=\s*)?("(?:\\.|[^"\\])*"|[^;,]*)')
 _SHORTEST = 8
 
 
-class Redactor:
+class CredentialRedactor:
     """A filter that replaces the credentials of a request in the pieces of its response.
 
     If a piece ends inside what may be a credential, that part is held back until the next piece.
